@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from harness.errors import UnknownName, UsageError
-from harness.task import World
-from harness.tasks import MAX_TASK_FILE_BYTES, SUITE, hash_task_file, load_task, make_task
+from harness.task import DIFFICULTIES, World
+from harness.tasks import MAX_TASK_FILE_BYTES, SUITE, hash_task_file, list_knobs, load_task, make_task, make_variant
 
 
 def test_every_task_of_the_suite_is_found_by_its_own_name():
@@ -96,3 +96,41 @@ def test_a_knob_that_a_task_does_not_have_is_refused():
     assert make_task("flashcards", 1, World()) == load_task("flashcards")(1)
     with pytest.raises(UsageError, match=r"world\.steps: 'flashcards' supports only recoverable_share, "):
         make_task("flashcards", 1, World(steps=9))
+
+
+def test_the_difficulty_reaches_a_template_that_has_levels():
+    by_level = {level: make_task("flashcards", 1, World(difficulty=level)) for level in DIFFICULTIES}
+    assert by_level["standard"] == make_task("flashcards", 1)
+    assert len({len(task.facts) for task in by_level.values()}) == 3
+    hard_and_late = make_task("flashcards", 1, World(difficulty="hard", redundancy=2))
+    assert hard_and_late.script == by_level["hard"].script
+    assert hard_and_late.later_messages != by_level["hard"].later_messages
+    assert "difficulty" in list_knobs(load_task("flashcards"))
+
+
+def test_a_template_without_levels_has_only_the_standard_difficulty(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from harness.tasks.flashcards import make_flashcards\n\ndef mine(seed):\n    return make_flashcards(seed)\n")
+    assert make_task(f"{file}:mine", 1, World(difficulty="standard")).name == "flashcards"
+    with pytest.raises(UsageError, match=r"world\.difficulty: .*has no levels of difficulty.*'hard'"):
+        make_task(f"{file}:mine", 1, World(difficulty="hard"))
+    assert "difficulty" not in list_knobs(load_task(f"{file}:mine"))
+
+
+def test_an_unknown_difficulty_is_refused_and_the_nearest_one_offered():
+    with pytest.raises(UnknownName, match="did you mean 'hard'"):
+        World(difficulty="hrad")  # type: ignore[arg-type]
+
+
+def test_a_correction_takes_its_old_values_from_an_instance_of_equal_structure():
+    for seed in range(5):
+        task = make_task("flashcards", seed, World(update_rate=0.5))
+        assert any(message.text.startswith("A correction") for message in task.later_messages)
+
+
+def test_a_variant_has_the_structure_of_one_seed_and_the_values_of_another():
+    template = load_task("flashcards")
+    variant = make_variant(template, 3, 4)
+    assert (variant.script, variant.facts, variant.checks) == (template(3).script, template(3).facts, template(3).checks)
+    assert variant.values["ticket"] == template(4).values["ticket"]
+    assert make_variant(lambda seed: template(seed), 3, 4) == template(4), "a template without structure follows one seed"

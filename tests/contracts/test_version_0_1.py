@@ -25,7 +25,7 @@ from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES
 from harness.store.results import load
 from harness.task import World
-from harness.tasks import SUITE, make_task
+from harness.tasks import SUITE, TASK_REVISIONS, make_task
 
 RECORDED = Path(__file__).parents[1] / "golden" / "version_0_1"
 TRIALS: dict[str, dict[str, str]] = json.loads((RECORDED / "trials.json").read_text())
@@ -66,8 +66,13 @@ def compute_unrevised_id(trial: Trial) -> str:
     return codec.hash_configuration(codec.to_identity(trial, to_plain(trial)), dict)
 
 
+def is_revised(trial: Trial) -> bool:
+    """Return whether the policy or the task of a trial has been revised since version 0.1."""
+    return bool(trial.policy.revision or TASK_REVISIONS.get(trial.task))  # type: ignore[attr-defined]
+
+
 @pytest.mark.bubblewrap
-def test_of_a_finished_grid_only_the_trials_of_revised_policies_are_left_to_run(grid: Path) -> None:
+def test_of_a_finished_grid_only_the_trials_of_revised_policies_and_tasks_are_left_to_run(grid: Path) -> None:
     experiment = Experiment.from_toml(grid)
     assert {compute_unrevised_id(cell.trial) for cell in experiment.grid} == set(TRIALS)
     before = load(grid / "output").trials.set_index("trial_id")["started_at"]
@@ -75,7 +80,7 @@ def test_of_a_finished_grid_only_the_trials_of_revised_policies_are_left_to_run(
     current = {cell.trial.trial_id: cell.trial for cell in experiment.grid}
     assert set(after.index) == set(current) | set(before.index), "results of the older revision stay in the journal"
     for trial_id, trial in current.items():
-        assert (trial_id in before.index) == (not trial.policy.revision)  # type: ignore[attr-defined]
+        assert (trial_id in before.index) == (not is_revised(trial))
         if trial_id in before.index:
             assert after[trial_id] == before[trial_id], "a trial was run again"
 
@@ -114,7 +119,7 @@ def test_every_policy_and_task_has_the_same_trial_id_but_for_revisions() -> None
     trials |= {f"task {name}": Trial(task=name, policy=PRESETS["none"]()) for name in SUITE}
     trials["every field"] = EVERY_FIELD
     assert {name: compute_unrevised_id(trials[name]) for name in TRIAL_IDS} == TRIAL_IDS
-    revised = {name for name in TRIAL_IDS if trials[name].policy.revision or name == "every field"}  # type: ignore[attr-defined]
+    revised = {name for name in TRIAL_IDS if is_revised(trials[name]) or name == "every field"}
     assert {name for name in TRIAL_IDS if trials[name].trial_id != TRIAL_IDS[name]} == revised
 
 

@@ -25,8 +25,8 @@ from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.spec import SessionSpec
-from harness.task import World
-from harness.tasks import load_task
+from harness.task import DIFFICULTIES, World
+from harness.tasks import TASK_REVISIONS, load_task
 
 POLICIES = st.builds(NoCompaction) | st.builds(
     KeepLast,
@@ -294,7 +294,8 @@ def test_type_checkers_accept_names_of_policies_and_paths_as_text() -> None:
 
 def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_real_models_only() -> None:
     for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": 1})):
-        assert Trial(task="flashcards", policy="crush", model=model)._revisions == revisions
+        task = TASK_REVISIONS.get("flashcards")
+        assert Trial(task="flashcards", policy="crush", model=model)._revisions == {"task": task} | revisions
 
 
 def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
@@ -314,7 +315,7 @@ def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
     monkeypatch.setattr(PRESETS["codex"], "revision", 99)
     policy = ids()
     assert {key for key in before if before[key] != policy[key]} == {("flashcards", "codex"), ("bug-hunt", "codex")}
-    monkeypatch.setattr("harness.experiment.trial.TASK_REVISIONS", {"bug-hunt": 1})
+    monkeypatch.setattr("harness.experiment.trial.TASK_REVISIONS", {**TASK_REVISIONS, "bug-hunt": 99})
     task = ids()
     assert {key for key in policy if policy[key] != task[key]} == {("bug-hunt", "codex"), ("bug-hunt", "three-tiers")}
     monkeypatch.setattr("harness.tools.session_tools.TOOL_REVISIONS", {"search_output": 1})
@@ -334,3 +335,17 @@ def test_sub_agents_leave_the_id_of_a_trial_without_them_alone():
     assert others[2].models == ("scripted", "scripted/extractive", "openai/gpt-4o")
     with pytest.raises(UsageError, match="explore_model: has no effect unless explore is true"):
         replace(trial, explore_model="scripted:typical")
+
+
+def test_the_standard_difficulty_leaves_ids_and_names_of_problems_alone():
+    trials = {level: Trial(task="flashcards", policy="keep-last", world=World(difficulty=level)) for level in DIFFICULTIES}
+    assert "difficulty" not in str(to_identity(trials["standard"], to_plain(trials["standard"])))
+    assert len({trial.trial_id for trial in trials.values()}) == 3
+    assert [trials[level].problem for level in ("standard", "hard")] == ["flashcards", "flashcards(difficulty='hard')"]
+    assert from_plain(to_plain(trials["hard"])) == trials["hard"]
+
+
+@pytest.mark.parametrize("level", ["hrad", 3, None])
+def test_an_unknown_difficulty_of_a_plan_is_refused_with_its_path(level):
+    with pytest.raises(UsageError, match=r"trial\.world\.difficulty: must be 'easy', 'standard' or 'hard'"):
+        from_plain({"task": "flashcards", "policy": "keep-last", "world": {"difficulty": level}})

@@ -1,40 +1,53 @@
 """The task `flashcards`: build a flashcard program like Anki from a specification, in about ninety steps.
 
-A page is a page of the specification. A deck is a file of flashcards; the agent feeds it to a tool in two portions, and the
-second portion needs a resume token, which the tool prints once.
+A page is a page of the specification. A deck is a file of flashcards. A sheet is a small document that states some facts; see
+`harness.tasks.kit.sheets`.
 
 Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| foundations | reserve a release; modules for errors, clock, card, scheduler | values of pages; that a first version failed |
+| foundations | modules for errors, clock, card, scheduler | values of pages; that a first version failed |
 | storage | database module, check of its journal mode, tests | schema version from a tool; journal mode from an error |
 | files | import and export of decks, first portion of a deck | first constraints of the prompt; the resume token |
 | generation | module that makes cards from a text | a tag from the prompt, a marker from a page |
-| a day | daily limits, difficult cards, review, second portion | four constraints of the prompt; the token from long ago |
+| a day | daily limits, difficult cards, review | four constraints of the prompt |
 | numbers | archive, statistics, forecast, backup | table name, lowest ease and journal mode, long after their pages |
-| command line | program name, commands, trials by hand | name and exit status from the prompt; release id from the start |
+| command line | program name, commands, trials by hand | name and exit status from the prompt; the id of a release |
 | documents | README, manual, settings, change log, hand-over | nearly all constraints once more |
 
-Constraints are stated once, in the prompt, and used late and often twice. A compaction policy that keeps the prompt keeps all of
-them. The seed decides whether a constraint is a short line or the end of a story. A summarizer that ranks lines therefore keeps
-different constraints under different seeds. A forgotten value of a page can be read again. The release id and the resume token
-cannot be recovered without harm. Three actions must not be forgotten either: an agent that forgets them reserves a second
-release, feeds a portion twice, or writes a second entry to the change log. All other work leaves files, which the agent can list.
+The structure of an instance decides:
+
+- the order of files, generation, a day, archive, statistics and backup, as far as one does not need the other;
+- the sheets: how many, which ones, after which phase each is due, and which facts it states;
+- the form of each statement in the prompt: a short line, the end of a story or the row of a table, among misleading statements;
+- when a release is reserved, and whether the deck is fed to a catalogue in two portions, of which the second needs a resume token
+  that the tool prints once;
+- at which files and outputs the agent looks on the way, and how long the pages are.
+
+Constraints are stated once and used late and often twice. A compaction policy that keeps the prompt keeps all of them. A
+summarizer that ranks lines keeps different constraints in different instances. A forgotten value of a page can be read again. The
+release id and the resume token cannot be recovered without harm. Three actions must not be forgotten either: an agent that forgets
+them reserves a second release, feeds a portion twice, or writes a second entry to the change log. All other work leaves files,
+which the agent can list.
 
 The program is real: its modules and tests are written from the texts in `files/`, filled with the values that the agent has read.
 """
 
-from harness.task import Check, Task
+from string import Template
+
+from harness.task import Check, Difficulty, Task
 from harness.tasks.flashcards.facts import FACTS, draw_values
 from harness.tasks.flashcards.grader import build_grader
 from harness.tasks.flashcards.steps import build_script
+from harness.tasks.flashcards.structure import RELEASE_TIMES, draw_structure
 from harness.tasks.flashcards.workspace import build_workspace
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.texts import draw_prompt
+from harness.tasks.kit.statements import load_sayings, render_request
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.kit.texts import load_text
 
-STORY_SHARE = 0.35
-"""Share, from 0 to 1, of the constraints that the prompt states after a short story rather than as a bullet point."""
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 80 tests"),
     make_check("sm2_numbers", "SM-2 with the specified constants", "initial_ease", "second_interval_days", "ease_floor"),
@@ -59,30 +72,44 @@ CHECKS: tuple[Check, ...] = (
         *("settings", "the example settings say what holds"),
         *("program_name", "new_per_day", "max_interval_days", "leech_lapses"),
     ),
-    make_check(
-        *("papers", "README, manual and hand-over name what they must"),
-        *("program_name", "idle_exit_code", "max_interval_days", "removed_column", "draft_tag", "cards_table"),
-        *("ticket", "release_id", "journal_mode"),
-    ),
+    make_check("readme", "the README names what it must", "program_name", "idle_exit_code", "max_interval_days"),
+    make_check("manual", "the manual names what it must", "removed_column", "draft_tag", "cards_table"),
+    make_check("handover", "the hand-over names what it must", "ticket", "release_id", "journal_mode"),
     make_check("changelog", "the change log has exactly one new entry, with release and ticket", "release_id", "ticket"),
     make_check("one_release", "exactly one release was reserved"),
-    make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "ingest_token"),
 )
+"""Checks that every instance has."""
+FEEDING_CHECK = make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "ingest_token")
+"""Check of the instances in which the sample deck is fed to the catalogue."""
 
 
-def make_flashcards(task_seed: int) -> Task:
-    """Make the task `flashcards` for a seed, which decides the values that the agent must remember."""
-    values = draw_values(task_seed)
-    workspace = build_workspace(values, task_seed)
+def make_flashcards(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
+    """Make the instance of the task `flashcards` for a seed.
+
+    Args:
+        task_seed: Seed that decides the values that the agent must remember.
+        difficulty: Level of the instance's demands on memory.
+        structure_seed: Seed that decides the structure, e.g. the order of the work; None takes `task_seed`.
+    """
+    seed = task_seed if structure_seed is None else structure_seed
+    structure = draw_structure(StructureDraws("flashcards", seed, difficulty))
+    sheets, values = structure.sheets, draw_values(task_seed)
+    workspace = build_workspace(values, structure)
+    facts = (*(fact for fact in FACTS if structure.feeds_deck or fact.name != "ingest_token"), *sheets.facts)
+    frame = Template(load_text(__package__, "prompt.md")).safe_substitute(
+        catalogue=load_text(__package__, "catalogue.md") * structure.feeds_deck,
+        reserve_time=RELEASE_TIMES[structure.release_time],
+    )
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     return Task(
         name="flashcards",
         title="Build a flashcard program with spaced repetition",
         tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=draw_prompt(__package__, "flashcards", task_seed, values, story_share=STORY_SHARE),
+        prompt=render_request(frame, sheets.statements, sayings, values),
         workspace=workspace,
-        checks=CHECKS,
-        grader=build_grader(values, dict(workspace)),
-        facts=FACTS,
-        script=build_script(),
-        values={fact.name: values[fact.name] for fact in FACTS},
+        checks=(*CHECKS, *[FEEDING_CHECK] * structure.feeds_deck, *sheets.checks),
+        grader=build_grader(values, structure, dict(workspace)),
+        facts=facts,
+        script=build_script(structure),
+        values={fact.name: values[fact.name] for fact in facts},
     )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from harness.task import Fact, FactKind
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 from harness.tasks.kit.texts import fill_text
@@ -47,6 +48,8 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})", also_in=("study/releases.log",)),
     make_output_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
+PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
+"""Names of the facts that only the request states."""
 
 CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("mnemo", "recollect", "engram", "cardamom", "retain", "memoria", "anamnesis", "keepsake"),
@@ -72,9 +75,14 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, the secret `salt` of the tools, and one row of a sample deck."""
+    """Draw at random the values that the agent must remember, the secret `salt` of the tools, and one row of a sample deck.
+
+    The values of all agreements are drawn as well, whether an instance states them or not.
+    """
     rng_for = partial(make_rng, "flashcards", task_seed)
-    values = draw_choices("flashcards", task_seed, FACTS, CHOICES, ("LE", "KB", "SR", "ED"))
+    values = draw_agreements("flashcards", task_seed) | draw_choices(
+        "flashcards", task_seed, FACTS, CHOICES, ("LE", "KB", "SR", "ED")
+    )
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
     values["deck_checksum"] = f"{zlib.crc32(fill_text(__package__, 'workspace/decks/biology.csv', values).encode()):08x}"
     values["release_id"] = derive_number(compute_digest(values["salt"], "release:0")[:8], "R")  # as in tools/reserve.py

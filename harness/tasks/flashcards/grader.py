@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.task import Grader, Submission
 from harness.tasks.flashcards.facts import CHOICES
+from harness.tasks.flashcards.structure import Structure
 from harness.tasks.kit.graders import (
     check_tests,
     combine,
@@ -16,6 +17,7 @@ from harness.tasks.kit.graders import (
     make_interviews,
     read_json_object,
 )
+from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import fill_text
 
 MIN_TESTS = 80
@@ -29,16 +31,22 @@ BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return m
 """Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
 
 
-def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
+def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of an instance from its values and structure, and from the text of each initial file by its path."""
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/biology.csv"].splitlines()[1:]}
+    due = {"sheets": structure.sheets.expected, "feeds_deck": structure.feeds_deck}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in ("hint_column", "draft_tag")})
-    return Grader(judge=judge, expected={**values, **initial}, interviews=make_interviews(source, QUESTIONS, BROKEN))
+    return Grader(
+        judge=judge,
+        expected={**values, **initial, **due},
+        interviews=make_interviews(source, QUESTIONS, BROKEN),
+    )
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from _judge_papers(submission)
+    yield from judge_sheets(submission, submission.expected["sheets"])
     code = _read_modules(submission)
     yield from _judge_answers(submission.ask(), submission.expected, code)
 
@@ -52,22 +60,19 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     matches = {name: settings.get(name) for name in expected} == expected
     yield "settings", matches, f"settings are {settings!r:.187}"
     program, longest, idle = values["program_name"], values["max_interval_days"], values["idle_exit_code"]
-    yield (
-        "papers",
-        *combine(
-            compare_words(submission, "README.md", program, f"`{idle}`", f"`{longest}`"),
-            compare_words(submission, "docs/manual.md", values["removed_column"], values["draft_tag"], values["cards_table"]),
-            compare_words(submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"]),
-        ),
-    )
+    yield "readme", *compare_words(submission, "README.md", program, f"`{idle}`", f"`{longest}`")
+    words = (values["removed_column"], values["draft_tag"], values["cards_table"])
+    yield "manual", *compare_words(submission, "docs/manual.md", *words)
+    yield "handover", *compare_words(submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"])
     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- release ")
     beginning = f"- release {values['release_id']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
     releases = submission.read_text("study/releases.log").split()
     yield "one_release", releases == [values["release_id"]], f"{len(releases)} releases were reserved"
-    fed = submission.read_text("study/catalogue.csv").splitlines()
-    detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
-    yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
+    if values["feeds_deck"]:
+        fed = submission.read_text("study/catalogue.csv").splitlines()
+        detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
+        yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
 
 
 def _read_modules(submission: Submission) -> list[str]:

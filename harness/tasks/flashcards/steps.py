@@ -1,33 +1,72 @@
 """Script of the task `flashcards`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import chain
 
 from harness.task import Script
+from harness.tasks.flashcards.structure import LOOKS, Structure
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 
-FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
+FOLDERS = (".", "docs", "tools", "decks", "sheets", "flashcards", "tests")
 
 PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
-OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
+OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md", "sheets/")
 """Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+NEED_IDS = {"files", "generation"}
+"""Parts of the work that need the module for ids."""
+FEED_PARTS = {"files", "review"}
+"""Parts after both of which the second portion of the sample deck is fed to the catalogue."""
+PAPER_TEXTS = {
+    "README.md": "The README replaces the one that says that nothing is built.",
+    "docs/manual.md": "The manual for the schools' administrators, who look into the database themselves.",
+    "settings.example.json": "The example settings; nothing reads them, they tell the schools which limits hold.",
+}
+"""Text of the agent's message in which it writes each of the first papers, by path."""
 FINAL_TEXT = (
     "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
     "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "
-    "example settings and hand-over are written, the sample deck is in the catalogue and the change log has its entry."
+    "example settings and hand-over are written, and the change log has its entry."
 )
 
 
-@cache
-def build_script() -> Script:
+@lru_cache(maxsize=64)
+def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
-    program = (_write_review(), _write_statistics(), _write_command_line(), _write_papers())
-    return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)
+    begun = (_orient(structure), _write_scheduler(), _write_storage())
+    worked = (_work_on(part, structure) for part in structure.parts)
+    specs = chain(*begun, *worked, _hand_over())
+    return make_script(FINAL_TEXT, OWN_PATHS, (one for one in specs if _is_due(one, structure)))
 
 
-def _orient() -> Iterable[StepSpec]:
+def _is_due(step: StepSpec, structure: Structure) -> bool:
+    """Return whether the instance has a step that only some instances have."""
+    if step.name in {"feed_first_rows", "feed_other_rows"}:
+        return structure.feeds_deck
+    return step.name not in LOOKS or step.name in structure.looks
+
+
+def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
+    """Yield the steps of one part of the work, with those that are due because of the order of the parts, and its sheets."""
+    done = structure.parts[: structure.parts.index(part)]
+    if structure.release_time == (part if done else "ordered parts"):
+        yield from _reserve_release()
+    if part in NEED_IDS and not NEED_IDS & set(done):
+        yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
+    yield from _SECTIONS[part](structure)
+    if part in FEED_PARTS and set(done) & FEED_PARTS:
+        yield do_once(
+            "feed_other_rows",
+            "Files and a day's review work, so the rest of the sample deck goes to the catalogue, after the first portion.",
+            "python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}",
+            r"(?i)\b(\d+) of \1 rows are in the catalogue",
+            "rows are in the catalogue",
+        )
+    yield from structure.sheets.write_sheets(part)
+
+
+def _orient(structure: Structure) -> Iterable[StepSpec]:
     yield look_around(
         "Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
     )
@@ -36,13 +75,9 @@ def _orient() -> Iterable[StepSpec]:
         "First the readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield do_once(
-        "reserve_release",
-        "A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
-        "python3 tools/reserve.py",
-        r"(?i)reserved release R-\d{4}",
-        "release R-",
-    )
+    yield structure.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
+    if structure.release_time == "start":
+        yield from _reserve_release()
     yield look(
         "look_at_runner",
         "The runner for the tests is used all the time, so I look at how it reports and which exit status it has.",
@@ -57,6 +92,16 @@ def _orient() -> Iterable[StepSpec]:
         "left_to_the_order",
         "Some things are said to be part of the order and not of the pages; a search shows which, so that I keep them in mind.",
         run("grep -n 'of the order' docs/*.md"),
+    )
+
+
+def _reserve_release() -> Iterable[StepSpec]:
+    yield do_once(
+        "reserve_release",
+        "A release has to be reserved once, and now is the time. I note the id, since it is not shown again.",
+        "python3 tools/reserve.py",
+        r"(?i)reserved release R-\d{4}",
+        "release R-",
     )
 
 
@@ -129,7 +174,7 @@ def _write_storage() -> Iterable[StepSpec]:
     )
 
 
-def _write_decks() -> Iterable[StepSpec]:
+def _write_decks(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
     yield look(
         "look_at_deck",
@@ -148,7 +193,6 @@ def _write_decks() -> Iterable[StepSpec]:
     )
     yield PROGRAM.write_module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
     yield PROGRAM.write_module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
-    yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
     yield from PROGRAM.test_module(
         "importer", "Tests for ids, importer and samples in one module, since they belong together.", "Run them."
     )
@@ -172,7 +216,7 @@ def _write_decks() -> Iterable[StepSpec]:
     )
 
 
-def _write_generator() -> Iterable[StepSpec]:
+def _write_generator(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
     yield PROGRAM.write_module(
@@ -196,7 +240,7 @@ def _write_generator() -> Iterable[StepSpec]:
     )
 
 
-def _write_review() -> Iterable[StepSpec]:
+def _write_review(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
     yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
     yield PROGRAM.write_module(
@@ -221,29 +265,31 @@ def _write_review() -> Iterable[StepSpec]:
         repair_text="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered "
         "today. I write the module again with the number from the storage.",
     )
-    yield do_once(
-        "feed_other_rows",
-        "A day's review works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
-        "python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}",
-        r"(?i)\b(\d+) of \1 rows are in the catalogue",
-        "rows are in the catalogue",
-    )
 
 
-def _write_statistics() -> Iterable[StepSpec]:
+def _write_archive(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.write_module(
         "archive",
         "Removing without losing: the row stays, the day of removal stands in its own column, which is added when it is needed.",
     )
     yield from PROGRAM.test_module("archive", "Tests for the archive.", "Run the archive's tests.")
+
+
+def _write_statistics(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
     yield PROGRAM.write_module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
     yield PROGRAM.write_module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
     yield from PROGRAM.test_module("stats", "Tests for both, with cards right at the thresholds.", "Run them.")
+
+
+def _write_backup(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.write_module(
         "backup", "The backup: SQLite's own copy, checked and counted, in the mode `${journal_mode}` like every connection."
     )
     yield from PROGRAM.test_module("backup", "Tests for the backup.", "Run the backup's tests.")
+
+
+def _write_command_line(_: Structure) -> Iterable[StepSpec]:
     yield look(
         "all_names_so_far",
         "Before the command line I list every function and class of the package with its line, as a map of what can be called.",
@@ -254,9 +300,6 @@ def _write_statistics() -> Iterable[StepSpec]:
         "And the whole suite once, because the command line rests on everything.",
         run("python3 tools/run_tests.py 2>&1"),
     )
-
-
-def _write_command_line() -> Iterable[StepSpec]:
     yield PROGRAM.read_page("command-line", "The command line's page: commands, exit status, names.")
     yield PROGRAM.write_module("about", "What the program says about itself: its name and the reserved release.")
     yield look(
@@ -304,19 +347,17 @@ def _try_steps() -> Iterable[StepSpec]:
     yield look("remove_tries", "The database for trying must not be delivered.", run("rm -f study/try.db && ls study"))
 
 
-def _write_papers() -> Iterable[StepSpec]:
+def _write_papers(structure: Structure) -> Iterable[StepSpec]:
     yield look(
         "check_style",
         "The house's few rules of style, over code and tests.",
         run("python3 tools/check_style.py flashcards tests"),
     )
-    yield PROGRAM.write_paper("README.md", "The papers. The README replaces the one that says that nothing is built.")
-    yield PROGRAM.write_paper(
-        "docs/manual.md", "The manual for the schools' administrators, who look into the database themselves."
-    )
-    yield PROGRAM.write_paper(
-        "settings.example.json", "The example settings; nothing reads them, they tell the schools which limits hold."
-    )
+    for path in structure.papers:
+        yield PROGRAM.write_paper(path, PAPER_TEXTS[path])
+
+
+def _hand_over() -> Iterable[StepSpec]:
     yield look(
         "final_suite", "The whole suite for the last time, before the work is handed over.", run("python3 tools/run_tests.py")
     )
@@ -326,3 +367,16 @@ def _write_papers() -> Iterable[StepSpec]:
         '"flashcards with SM-2, SQLite, generated drafts and a command line"',
     )
     yield PROGRAM.write_paper("HANDOVER.md", "And the hand-over for the next team, with what went wrong on the way.")
+
+
+_SECTIONS: Mapping[str, Callable[[Structure], Iterable[StepSpec]]] = {
+    "files": _write_decks,
+    "generation": _write_generator,
+    "review": _write_review,
+    "removal": _write_archive,
+    "numbers": _write_statistics,
+    "copies": _write_backup,
+    "commands": _write_command_line,
+    "papers": _write_papers,
+}
+"""Function that yields the steps of each part of the work, by name of the part."""

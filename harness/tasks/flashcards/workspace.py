@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
-from harness.tasks.kit.draws import make_rng
+from harness.tasks.flashcards.structure import PARTS, Structure
+from harness.tasks.kit.agreements import load_agreements
+from harness.tasks.kit.statements import load_sayings
 from harness.tasks.kit.texts import fill_text, load_text
 
 WORKSPACE_PATHS = (
@@ -13,21 +15,30 @@ WORKSPACE_PATHS = (
     *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
     *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
 )
-"""Paths of the files that the agent finds in the workspace at the start of the task."""
-MAX_REMARKS = 3
-"""Maximum number of remarks, irrelevant to the task, that are added at the end of a page of the specification."""
+"""Paths of the files that the agent finds in the workspace at the start of every instance."""
+PART_NAMES = {
+    "files": "files",
+    "generation": "generation",
+    "review": "the review of a day",
+    "removal": "the archive",
+    "numbers": "statistics",
+    "copies": "the backup",
+}
+"""Words with which the overview names each part of the work whose order the structure decides."""
 
 
-def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
-    return tuple((path, _render_file(path, values, task_seed)) for path in WORKSPACE_PATHS)
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    sheets = structure.sheets.render_files(PARTS, sayings, values)
+    return *((path, _render_file(path, values, structure)) for path in WORKSPACE_PATHS), *sheets
 
 
-def _render_file(path: str, values: Mapping[str, str], task_seed: int) -> str:
-    """Return the text of a file in the initial workspace; up to three irrelevant remarks are added to a specification page."""
-    text = fill_text(__package__, f"workspace/{path}", values)
-    if not path.startswith("docs/"):
-        return text
-    rng = make_rng("flashcards", task_seed, path)
+def _render_file(path: str, values: Mapping[str, str], structure: Structure) -> str:
+    """Return the text of a file in the initial workspace; irrelevant remarks are added to a page of the specification."""
+    order = ", ".join(PART_NAMES[part] for part in structure.parts if part in PART_NAMES)
+    text = fill_text(__package__, f"workspace/{path}", {**values, "order_of_work": order})
     remarks = load_text(__package__, "remarks.md").strip().split("\n\n")
-    return text + "".join(f"\n{remark}\n" for remark in rng.sample(remarks, rng.randint(0, MAX_REMARKS)))
+    return text + "".join(
+        f"\n{remarks[index]}\n" for page, indexes in structure.remarks for index in indexes if path == f"docs/{page}.md"
+    )

@@ -8,13 +8,12 @@ from string import Template
 import pytest
 
 from harness.task import Step
-from harness.tasks.flashcards import CHECKS, make_flashcards
-from harness.tasks.flashcards.facts import FACTS
-from harness.tasks.flashcards.steps import build_script
+from harness.tasks.flashcards import make_flashcards
 from tests.tasks.flashcards.reference import STATEFUL, Agent
 from tests.tasks.workshop import act, grade, lay
 
-STEPS = build_script().steps
+TASK = make_flashcards(1)
+CHECKS, FACTS, STEPS = TASK.checks, TASK.facts, TASK.script.steps
 PRIORS = {fact.name: fact.prior for fact in FACTS}
 RESTING = {fact.name: {check.name for check in CHECKS if fact.name in check.required_facts} for fact in FACTS}
 

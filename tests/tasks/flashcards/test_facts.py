@@ -7,12 +7,13 @@ import pytest
 
 from harness.messages import Message, ToolCall, extract_part_text
 from harness.tasks.flashcards import make_flashcards
-from harness.tasks.flashcards.facts import FACTS, draw_values
-from harness.tasks.flashcards.workspace import WORKSPACE_PATHS
+from harness.tasks.flashcards.facts import draw_values
+from harness.tasks.kit.agreements import ANSWERS_PATH
 from harness.transcript import parse_arguments
 
 SEEDS = range(200)
-BY_NAME = {fact.name: fact for fact in FACTS}
+BY_NAME = {fact.name: fact for seed in SEEDS for fact in make_flashcards(seed).facts}
+FACTS = tuple(BY_NAME.values())
 
 
 def visible(message: Message) -> str:
@@ -45,7 +46,7 @@ def test_the_same_seed_gives_the_same_task():
 def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
     task = make_flashcards(seed)
     papers = "\n".join(text for _, text in task.workspace)
-    for fact in FACTS:
+    for fact in task.facts:
         if fact.said_in == "prompt":
             assert found(fact.name, task.prompt) == [task.values[fact.name]]
             assert found(fact.name, papers) == []
@@ -54,9 +55,9 @@ def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
     task = make_flashcards(seed)
-    for fact in FACTS:
+    for fact in task.facts:
         said = {path: found(fact.name, text) for path, text in task.workspace if found(fact.name, text)}
-        if fact.said_in == "file":
+        if fact.said_in == "file" or fact.source == ANSWERS_PATH:
             assert said == {fact.source: [task.values[fact.name]]}
         elif fact.said_in == "output":
             assert said == {}, "only the command may say it"
@@ -67,16 +68,16 @@ def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
     values = make_flashcards(1).values
     seen: Counter[str] = Counter()
     for message in reference.messages:
-        for fact in FACTS:
+        for fact in make_flashcards(1).facts:
             for value in found(fact.name, visible(message)):
                 assert value == values[fact.name], f"{fact.name} is misread in {visible(message)[:300]}"
                 seen[fact.name] += 1
-    assert set(seen) == set(BY_NAME)
+    assert set(seen) == set(values)
 
 
 def test_a_bullet_or_a_quotation_of_a_saying_is_read_as_well():
     task = make_flashcards(3)
-    for fact in FACTS:
+    for fact in task.facts:
         if fact.said_in == "prompt":
             (line,) = [line for line in task.prompt.splitlines() if found(fact.name, line)]
             for retold in (f"* {line}", f"> {line}", f"3. {line.strip('- ')}", f"Constraints: {line}"):
@@ -91,15 +92,15 @@ def test_recovering_calls_show_their_facts(reference):
         for result in message.results:
             call = calls[result.call_id]
             outputs[call.name, next(iter(map(str, parse_arguments(call).values())))] = result.output
-    for fact in FACTS:
+    task = make_flashcards(1)
+    for fact in task.facts:
         if fact.recover:
-            assert found(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [
-                make_flashcards(1).values[fact.name]
-            ]
-            assert fact.source in WORKSPACE_PATHS
+            assert found(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [task.values[fact.name]]
+            assert fact.source in dict(task.workspace)
 
 
 def test_the_prompt_alone_knows_most_constraints_and_some_outputs_cannot_be_had_again():
-    lost = {fact.name for fact in FACTS if fact.recover is None}
-    assert {fact.name for fact in FACTS if fact.said_in == "prompt"} < lost
+    facts = make_flashcards(1).facts
+    lost = {fact.name for fact in facts if fact.recover is None}
+    assert {fact.name for fact in facts if fact.said_in == "prompt"} < lost
     assert lost & {"release_id", "ingest_token"} == {"release_id", "ingest_token"}

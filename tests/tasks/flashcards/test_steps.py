@@ -6,15 +6,13 @@ from string import Template
 import pytest
 
 from harness import transcript
-from harness.task import CallTemplate
+from harness.task import DIFFICULTIES, CallTemplate
 from harness.tasks.flashcards import make_flashcards
-from harness.tasks.flashcards.facts import FACTS
-from harness.tasks.flashcards.steps import build_script
-from harness.tasks.flashcards.workspace import WORKSPACE_PATHS
 from harness.tokens import QuarterOfCharacters
 from harness.transcript import RECEIPT
 
-STEPS = build_script().steps
+TASK = make_flashcards(1)
+FACTS, STEPS = TASK.facts, TASK.script.steps
 NON_IDEMPOTENT = {"orient", "reserve_release", "feed_first_rows", "feed_other_rows", "changelog"}
 
 
@@ -28,9 +26,43 @@ def receipts(lines: list[str]) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in found if match and match[3] in {"ok", "exit code 0"}]
 
 
-def test_script_and_facts_are_the_same_for_every_seed():
-    assert make_flashcards(1).script == make_flashcards(2).script
-    assert make_flashcards(1).facts == make_flashcards(2).facts
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty):
+    one, other = (make_flashcards(seed, difficulty=difficulty, structure_seed=3) for seed in (1, 2))
+    assert (one.script, one.facts, one.checks) == (other.script, other.facts, other.checks)
+    assert one.values != other.values
+    elsewhere = make_flashcards(1, difficulty=difficulty, structure_seed=4)
+    assert elsewhere.script != one.script
+    shared = elsewhere.values.keys() & one.values.keys()
+    assert {name: elsewhere.values[name] for name in shared} == {name: one.values[name] for name in shared}
+
+
+def test_instances_differ_in_the_order_and_number_of_their_steps():
+    scripts = [[step.name for step in make_flashcards(seed).script.steps] for seed in range(20)]
+    assert len({tuple(names) for names in scripts}) == 20
+    assert len({len(names) for names in scripts}) > 10
+    orders = {tuple(names.index(f"test_{part}") for part in ("importer", "generator", "stats", "backup")) for names in scripts}
+    assert len({tuple(sorted(range(4), key=order.__getitem__)) for order in orders}) > 5
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_part_comes_after_those_it_needs(seed):
+    names = [step.name for step in make_flashcards(seed).script.steps]
+    for first, later in (
+        *(("write_ids", "write_importer"), ("write_ids", "write_generator"), ("write_generator", "write_review")),
+        *(("write_review", "test_archive"), ("test_backup", "write_cli"), ("reserve_release", "write_about")),
+    ):
+        assert names.index(first) < names.index(later)
+    if "feed_other_rows" in names:
+        needed = ("feed_first_rows", "test_review", "test_exporter")
+        assert max(map(names.index, needed)) < names.index("feed_other_rows")
+
+
+def test_a_higher_difficulty_means_longer_scripts():
+    steps = {
+        level: sum(len(make_flashcards(seed, difficulty=level).script.steps) for seed in range(10)) for level in DIFFICULTIES
+    }
+    assert steps["easy"] < steps["standard"] < steps["hard"]
 
 
 def test_all_placeholders_are_needed_and_all_needs_are_facts():
@@ -51,7 +83,7 @@ def test_the_templates_are_whole():
 def test_every_fact_is_needed_by_a_call_and_those_of_the_prompt_only_late():
     wanted = {fact.name: [index for index, step in enumerate(STEPS) if fact.name in step.required_facts] for fact in FACTS}
     assert [name for name, steps in wanted.items() if not steps] == []
-    assert min(index for fact in FACTS if fact.said_in == "prompt" for index in wanted[fact.name]) >= 25
+    assert min(index for fact in FACTS if fact.said_in == "prompt" for index in wanted[fact.name]) >= 20
     far = [name for name, steps in wanted.items() if steps[-1] - steps[0] >= 20]
     assert len(far) >= 10, "many facts are needed again long after their first use"
 
@@ -144,7 +176,7 @@ def test_plans_and_failures_are_no_evidence(step, line):
 def test_files_that_stand_for_a_step_exist_only_after_it(reference):
     for step in STEPS:
         for path in step.done.listed_paths:
-            assert path not in WORKSPACE_PATHS
+            assert path not in dict(TASK.workspace)
             assert (reference.root / path).is_file()
 
 

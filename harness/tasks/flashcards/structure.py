@@ -1,0 +1,94 @@
+"""Structure of an instance of the task `flashcards`: order of the work, looks and papers, and the sheets that are asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.tasks.flashcards.facts import PROMPT_FACTS
+from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import Levels, StructureDraws
+
+PARTS: Mapping[str, str] = {
+    "files": "after importer and exporter",
+    "generation": "after the generator",
+    "review": "after the review of a day",
+    "removal": "after the archive",
+    "numbers": "after statistics and forecast",
+    "copies": "after the backup",
+    "commands": "after the command line",
+    "papers": "after README, manual and settings",
+}
+"""Parts of the work after which a sheet can be due, with the words in which the list of sheets says so."""
+PREREQUISITES: Mapping[str, tuple[str, ...]] = {"review": ("generation",), "removal": ("review",)}
+"""Parts that must come before a part, for those parts whose order the structure decides."""
+ORDERED_PARTS = ("files", "generation", "review", "removal", "numbers", "copies")
+"""Parts of the work whose order the structure decides; the command line and the papers always come last."""
+LOOKS = (
+    *("look_at_tools", "left_to_the_order", "tabulate_intervals", "look_at_test_scheduler_again", "suite_of_bottom"),
+    *("look_at_card_again", "look_at_importer_again", "try_offline_generator", "sizes_so_far", "look_at_storage_again"),
+    *("all_names_so_far", "suite_before_cli", "look_at_review_again", "try_help", "try_review", "try_answers", "try_export"),
+    *("try_generate", "try_approve", "try_stats", "try_json", "try_idle", "inspect_database", "check_style"),
+)
+"""Names of steps without an effect on the result, in which the agent looks at something; an instance has some of them."""
+LOOK_SHARES = Levels(easy=(0.2, 0.4), standard=(0.5, 0.95), hard=(0.9, 1.0))
+RELEASE_TIMES: Mapping[str, str] = {
+    "start": "At the very start",
+    "ordered parts": "As soon as the storage is ready,",
+    "commands": "Right before you begin with the command line,",
+}
+"""Times at which an instance has a release reserved, with the words of the request."""
+CATALOGUE_SHARE = 0.6
+"""Share of the instances in which the sample deck is fed to a catalogue."""
+PAPERS = ("README.md", "docs/manual.md", "settings.example.json")
+PAGES = ("command-line", "decisions", "generation", "import-export", "overview", "scheduling", "statistics", "storage")
+"""Names of the pages of the specification."""
+REMARK_COUNTS = Levels(easy=range(2), standard=range(4), hard=range(2, 6))
+"""Number of remarks, irrelevant to the task, that are added at the end of a page of the specification."""
+REMARKS = 10
+"""Number of remarks in the text `remarks.md`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Structure of an instance, from which its script, checks and texts are built."""
+
+    parts: tuple[str, ...]
+    """Parts of the work in order."""
+    looks: tuple[str, ...]
+    """Names of the steps of `LOOKS` that the agent takes."""
+    release_time: str
+    """Time at which a release is reserved, from `RELEASE_TIMES`."""
+    feeds_deck: bool
+    """Whether the sample deck is fed to the catalogue of the schools."""
+    papers: tuple[str, ...]
+    """Paths of the first papers, in the order in which the agent writes them."""
+    remarks: tuple[tuple[str, tuple[int, ...]], ...]
+    """Name of each page, and indexes of the remarks at its end."""
+    sheets: SheetPlan
+    """Sheets that are asked for, and the statements of the facts."""
+
+
+def draw_structure(draws: StructureDraws) -> Structure:
+    """Draw the structure of an instance."""
+    parts = (*_order_parts(draws), "commands", "papers")
+    remark_rng = draws.make_rng("remarks")
+    remark_counts = draws.pick(REMARK_COUNTS)
+    return Structure(
+        parts=parts,
+        looks=draws.draw_subset("looks", LOOKS, round(draws.draw_share("look share", LOOK_SHARES) * len(LOOKS))),
+        release_time=draws.draw_order("release time", RELEASE_TIMES)[0],
+        feeds_deck=draws.make_rng("catalogue").random() < CATALOGUE_SHARE,
+        papers=draws.draw_order("papers", PAPERS),
+        remarks=tuple((page, tuple(remark_rng.sample(range(REMARKS), remark_rng.choice(remark_counts)))) for page in PAGES),
+        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
+    )
+
+
+def _order_parts(draws: StructureDraws) -> tuple[str, ...]:
+    """Return the parts whose order is free in random order, but each after its prerequisites."""
+    waiting, ordered = list(draws.draw_order("parts", ORDERED_PARTS)), list[str]()
+    while waiting:
+        following = next(part for part in waiting if set(PREREQUISITES.get(part, ())) <= set(ordered))
+        waiting.remove(following)
+        ordered.append(following)
+    return tuple(ordered)
