@@ -41,8 +41,8 @@ class Trial(codec.StrictFields):
             policy also names the summarizer. Required.
         seed: Seed of the instance: draws the values of the task's facts and, in many tasks, what work is asked for and where each
             fact is stated. With `replicate`, also the seed for the draws of a scripted model. Default: `0`.
-        world: Settings that vary the task, such as its number of steps or its difficulty. Arms are compared on equal tasks, worlds
-            and seeds only. Default: `World()`.
+        world: Settings that vary the task, such as its number of steps or its difficulty. Arms are compared on equal tasks,
+            worlds and seeds only. Default: `World()`.
         replicate: Number of the repetition: the same instance and configuration with other random draws of the model, e.g. to
             compare a configuration with itself, or to estimate pass@k. Default: `0`.
         model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or

@@ -27,9 +27,9 @@ The structure of an instance decides:
 
 Constraints are stated once and used late and often twice. A compaction policy that keeps the prompt keeps all of them. A
 summarizer that ranks lines keeps different constraints in different instances. A forgotten value of a page can be read again. The
-release id and the resume token cannot be recovered without harm. Three actions must not be forgotten either: an agent that forgets
-them reserves a second release, feeds a portion twice, or writes a second entry to the change log. All other work leaves files,
-which the agent can list.
+release id and the resume token cannot be recovered without harm. Three actions must not be forgotten either: an agent that
+forgets them reserves a second release, feeds a portion twice, or writes a second entry to the change log. All other work leaves
+files, which the agent can list.
 
 The program is real: its modules and tests are written from the texts in `files/`, filled with the values that the agent has read.
 """

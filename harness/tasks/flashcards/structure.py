@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.tasks.flashcards.facts import PROMPT_FACTS
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
 from harness.tasks.kit.statements import load_sayings
-from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
 
 PARTS: Mapping[str, str] = {
     "files": "after importer and exporter",
@@ -70,7 +70,7 @@ class Structure:
 
 def draw_structure(draws: StructureDraws) -> Structure:
     """Draw the structure of an instance."""
-    parts = (*_order_parts(draws), "commands", "papers")
+    parts = (*draw_work_order(draws, "parts", ORDERED_PARTS, PREREQUISITES), "commands", "papers")
     remark_rng = draws.make_rng("remarks")
     remark_counts = draws.pick(REMARK_COUNTS)
     return Structure(
@@ -82,13 +82,3 @@ def draw_structure(draws: StructureDraws) -> Structure:
         remarks=tuple((page, tuple(remark_rng.sample(range(REMARKS), remark_rng.choice(remark_counts)))) for page in PAGES),
         sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
     )
-
-
-def _order_parts(draws: StructureDraws) -> tuple[str, ...]:
-    """Return the parts whose order is free in random order, but each after its prerequisites."""
-    waiting, ordered = list(draws.draw_order("parts", ORDERED_PARTS)), list[str]()
-    while waiting:
-        following = next(part for part in waiting if set(PREREQUISITES.get(part, ())) <= set(ordered))
-        waiting.remove(following)
-        ordered.append(following)
-    return tuple(ordered)

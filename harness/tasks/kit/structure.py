@@ -6,7 +6,7 @@ have the same structure and other values, which is how validity checks find a sc
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -77,3 +77,22 @@ class StructureDraws:
         """Choose `count` items, or all if there are fewer, and return them in their original order."""
         indexes = self.make_rng(name).sample(range(len(items)), min(count, len(items)))
         return tuple(items[index] for index in sorted(indexes))
+
+
+def draw_work_order(
+    draws: StructureDraws, name: str, parts: Iterable[str], prerequisites: Mapping[str, Collection[str]]
+) -> tuple[str, ...]:
+    """Return the parts of a work in random order, but each after its prerequisites.
+
+    Args:
+        draws: Random draws of the instance's structure.
+        name: Name of the draw.
+        parts: Names of the parts of the work.
+        prerequisites: Names of the parts that must come before a part, by name of the part.
+    """
+    waiting, ordered = list(draws.draw_order(name, parts)), list[str]()
+    while waiting:
+        following = next(part for part in waiting if set(prerequisites.get(part, ())) <= set(ordered))
+        waiting.remove(following)
+        ordered.append(following)
+    return tuple(ordered)

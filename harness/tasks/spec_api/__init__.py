@@ -13,6 +13,14 @@ Phases of the work, and the information that the agent needs in each phase:
 | command line | version, commands, conformance test | goal and exit status from the prompt; name of the next test profile |
 | documents | README, integration, settings, hand-over, change log | nearly all of the above once more |
 
+The structure of an instance decides:
+
+- the order of the phases up to the command line, as far as one does not need the other;
+- the information sheets that are due after some of them (see `harness.tasks.kit.sheets`);
+- the form of each statement in the prompt, among misleading statements;
+- when the client is enrolled, and whether samples are sent;
+- the lengths of the pages, and at which files and outputs the agent looks on the way.
+
 Facts of pages can be read again, but a page costs at least 2,000 tokens, and two facts of one page are rarely needed together.
 The constraints of the prompt, the key and the mark cannot be recovered. Two values are superseded: pages still state the old
 values. An agent that loses the newer statement uses the outdated value, which is its default guess (prior).
@@ -21,12 +29,18 @@ Pages are generated from the seed. Modules and tests are real and written from t
 agent has read.
 """
 
-from harness.task import Check, Task
+from string import Template
+
+from harness.task import Check, Difficulty, Task
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.texts import draw_prompt
+from harness.tasks.kit.statements import load_sayings, render_request
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.kit.texts import load_text
 from harness.tasks.spec_api.facts import FACTS, draw_values
 from harness.tasks.spec_api.grader import build_grader
 from harness.tasks.spec_api.steps import build_script
+from harness.tasks.spec_api.structure import ENROLMENT_TIMES, PARTS, draw_structure
 from harness.tasks.spec_api.workspace import build_workspace
 
 CHECKS: tuple[Check, ...] = (
@@ -74,23 +88,40 @@ CHECKS: tuple[Check, ...] = (
     make_check("changelog", "the change log has exactly one new entry, with version and ticket", "goal_version", "ticket"),
     make_check("profiles", "the client was compared with the basic profile and the next one", "next_profile"),
     make_check("one_key", "exactly one key was taken"),
-    make_check("pushed_once", "every sample parcel was pushed once", "push_mark"),
 )
+"""Checks that every instance has."""
+PUSH_CHECK = make_check("pushed_once", "every sample parcel was pushed once", "push_mark")
+"""Check of the instances in which sample parcels are pushed to the trial hall."""
 
 
-def make_spec_api(task_seed: int) -> Task:
-    """Make the task `spec-api` for a seed, which decides the values that the agent must remember."""
-    values = draw_values(task_seed)
-    workspace = build_workspace(values, task_seed)
+def make_spec_api(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
+    """Make the instance of the task `spec-api` for a seed.
+
+    Args:
+        task_seed: Seed that decides the values that the agent must remember.
+        difficulty: Level of the instance's demands on memory.
+        structure_seed: Seed that decides the structure, e.g. the order of the work; None takes `task_seed`.
+    """
+    draws = StructureDraws("spec-api", task_seed if structure_seed is None else structure_seed, difficulty)
+    structure = draw_structure(draws)
+    sheets, values = structure.sheets, draw_values(task_seed)
+    workspace = build_workspace(values, task_seed, structure, draws)
+    facts = (*(fact for fact in FACTS if structure.pushes_samples or fact.name != "push_mark"), *sheets.facts)
+    frame = Template(load_text(__package__, "prompt.md")).safe_substitute(
+        push=load_text(__package__, "push.md") * structure.pushes_samples,
+        enrolment_time=ENROLMENT_TIMES[structure.enrolment_time],
+        order_of_work="; ".join(PARTS[part] for part in structure.parts),
+    )
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     return Task(
         name="spec-api",
         title="Build an interface's client from a long specification",
         tags=("constraints", "values", "superseded values", "artifacts", "errors", "bookkeeping"),
-        prompt=draw_prompt(__package__, "spec-api", task_seed, values),
+        prompt=render_request(frame, sheets.statements, sayings, values),
         workspace=workspace,
-        checks=CHECKS,
-        grader=build_grader(values, dict(workspace)),
-        facts=FACTS,
-        script=build_script(),
-        values={fact.name: values[fact.name] for fact in FACTS},
+        checks=(*CHECKS, *[PUSH_CHECK] * structure.pushes_samples, *sheets.checks),
+        grader=build_grader(values, structure, dict(workspace)),
+        facts=facts,
+        script=build_script(structure),
+        values={fact.name: values[fact.name] for fact in facts},
     )

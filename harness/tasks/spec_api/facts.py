@@ -7,6 +7,7 @@ tokens per page. Five are printed by commands, two of which do harm if they are 
 from collections.abc import Sequence
 
 from harness.task import Fact, FactKind
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
@@ -79,6 +80,9 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
 )
 
+PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
+"""Names of the facts that only the request states."""
+
 CHOICES: dict[str, Sequence[object]] = {
     "client_name": ("parcelkin", "quayside", "stowaway", "lorry-line", "crate-mate", "waybill", "carrier-pigeon", "haulier"),
     "env_prefix": ("QUAY", "STOW", "HAUL", "CRATE", "FERRY", "WAGON", "BERTH", "CARGO"),
@@ -111,8 +115,13 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
-    values = draw_choices("spec-api", task_seed, FACTS, CHOICES, ("PD", "LG", "QX", "TR"))
+    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output.
+
+    The values of all agreements are drawn as well, whether an instance states them or not.
+    """
+    values = draw_agreements("spec-api", task_seed) | draw_choices(
+        "spec-api", task_seed, FACTS, CHOICES, ("PD", "LG", "QX", "TR")
+    )
     return {
         **values,
         "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # as in tools/enroll.py

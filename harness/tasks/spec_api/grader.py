@@ -13,8 +13,10 @@ from harness.tasks.kit.graders import (
     make_interviews,
     read_json_object,
 )
+from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import fill_text
 from harness.tasks.spec_api.facts import CHOICES
+from harness.tasks.spec_api.structure import Structure
 
 MIN_TESTS = 30
 """Minimum number of tests that the agent has to write."""
@@ -31,10 +33,11 @@ BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
 """Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
 
 
-def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
+def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of an instance from its values and structure, and from the text of each initial file by its path."""
     samples = initial_files["samples/parcels.csv"].splitlines()[1:]
-    expected = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
+    expected: dict[str, Any] = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
+    expected |= {"sheets": structure.sheets.expected, "pushes_samples": structure.pushes_samples}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in CANDIDATES})
     return Grader(judge=judge, expected=expected, interviews=make_interviews(source, QUESTIONS, BROKEN))
 
@@ -42,6 +45,7 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) ->
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from _judge_papers(submission)
+    yield from judge_sheets(submission, submission.expected["sheets"])
     yield from _judge_answers(submission.ask(), submission.expected)
 
 
@@ -70,9 +74,10 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "profiles", profiles == {"basic", values["next_profile"]}, "the profiles were not compared"
     keys = submission.read_text("study/keys.log").split()
     yield "one_key", keys == [values["client_key"]], f"{len(keys)} keys"
-    pushed = submission.read_text("study/hall.csv").splitlines()
-    detail = f"{len(pushed)} pushed, {len(set(pushed))} different, {len(values['rows'])} expected"
-    yield "pushed_once", sorted(pushed) == sorted(values["rows"]), detail
+    if values["pushes_samples"]:
+        pushed = submission.read_text("study/hall.csv").splitlines()
+        detail = f"{len(pushed)} pushed, {len(set(pushed))} different, {len(values['rows'])} expected"
+        yield "pushed_once", sorted(pushed) == sorted(values["rows"]), detail
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:

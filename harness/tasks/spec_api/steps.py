@@ -1,37 +1,55 @@
 """Script of the task `spec-api`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import chain
 
 from harness.task import Script
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 from harness.tasks.spec_api.facts import READ_END_COMMAND
+from harness.tasks.spec_api.structure import LOOKS, Structure
 
-FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
+FOLDERS = (".", "spec", "tools", "samples", "docs", "sheets", "depot", "tests")
 CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
-OWN_PATHS = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")
+OWN_PATHS = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md", "sheets/")
 """Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
-    "command line and a stand-in service, each with tests that pass. The papers are written, the samples are in the trial "
-    "hall, both profiles were compared and the change log has its entry."
+    "command line and a stand-in service, each with tests that pass. The papers are written, both profiles "
+    "were compared and the change log has its entry."
 )
 
 
-@cache
-def build_script() -> Script:
+@lru_cache(maxsize=64)
+def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    basics = (_orient(), _write_basics(), _write_parcels(), _write_money(), _write_transport())
-    client = (_integrate_parts(), _write_command_line(), _write_papers())
-    return make_script(FINAL_TEXT, OWN_PATHS, *basics, *client)
+    specs = chain(
+        _orient(structure), _write_foundations(), *(_work_on(part, structure) for part in structure.parts), _hand_over()
+    )
+    return make_script(FINAL_TEXT, OWN_PATHS, (one for one in specs if _is_due(one, structure)))
+
+
+def _is_due(step: StepSpec, structure: Structure) -> bool:
+    """Return whether the instance has a step that only some instances have."""
+    if step.name in {"push_first", "push_rest"}:
+        return structure.pushes_samples
+    return step.name not in LOOKS or step.name in structure.looks
+
+
+def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
+    """Yield the steps of one part of the work, with its sheets."""
+    if part == structure.enrolment_time:
+        yield _enroll()
+    yield from _SECTIONS[part]()
+    yield from structure.sheets.write_sheets(part)
 
 
 def _read_page(name: str, text: str) -> StepSpec:
     return look(f"read_{name[:2]}", text, read(f"spec/{name}.md"))
 
 
-def _orient() -> Iterable[StepSpec]:
+def _orient(structure: Structure) -> Iterable[StepSpec]:
     yield look_around(
         "I look around first: the folder, the specification, the tools, the samples, and what there is of the client.", FOLDERS
     )
@@ -40,13 +58,9 @@ def _orient() -> Iterable[StepSpec]:
         "The readme, the index of the specification and the change log.",
         *(read("README.md"), read("spec/README.md"), read("CHANGELOG.md")),
     )
-    yield do_once(
-        "enroll",
-        "The client has to be enrolled once, before anything else. The key is not shown again, so I note it.",
-        "python3 tools/enroll.py",
-        r"(?i)enrolled with the key K-[0-9a-f]{6}",
-        "the key K-",
-    )
+    yield structure.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
+    if structure.enrolment_time == "start":
+        yield _enroll()
     yield look(
         "look_at_tools",
         "Most of the helpers change something for good, so I read them before I run another one.",
@@ -54,16 +68,35 @@ def _orient() -> Iterable[StepSpec]:
     )
 
 
-def _write_basics() -> Iterable[StepSpec]:
+def _enroll() -> StepSpec:
+    return do_once(
+        "enroll",
+        "The client has to be enrolled once, and now is the time. The key is not shown again, so I note it.",
+        "python3 tools/enroll.py",
+        r"(?i)enrolled with the key K-[0-9a-f]{6}",
+        "the key K-",
+    )
+
+
+def _write_foundations() -> Iterable[StepSpec]:
     yield CLIENT.write_module("errors", "Errors come first, by whose fault they are.")
     yield _read_page("01-conventions", "Now the conventions, for the headers.")
     yield CLIENT.write_module("headers", "The common headers, with the edition under the name that the page gives.")
+
+
+def _write_numbers() -> Iterable[StepSpec]:
     yield _read_page("03-identifiers", "Parcel numbers next: the page on identifiers.")
     yield CLIENT.write_module("identifiers", "Numbers with their check value, exactly as the page computes it.")
     yield from CLIENT.test_module("identifiers", "Tests for the numbers, with every single slip of a digit.")
+
+
+def _write_paging() -> Iterable[StepSpec]:
     yield _read_page("04-collections", "Collections: how long a page may be and how one goes on.")
     yield CLIENT.write_module("paging", "The walk over the pages, independent of what is listed.")
     yield from CLIENT.test_module("paging", "Tests for the walk, over a collection in memory.")
+
+
+def _write_retries() -> Iterable[StepSpec]:
     yield _read_page("05-reliability", "What is to be sent again, and when: the page on reliability.")
     yield _read_page("09-errata", "The errata may have corrected some of this, so I read them before I write it down.")
     yield CLIENT.write_module("retry", "The insisting sender, with the number of attempts that the errata give.", first_cut=True)
@@ -107,11 +140,14 @@ def _write_money() -> Iterable[StepSpec]:
     )
 
 
-def _write_transport() -> Iterable[StepSpec]:
+def _write_signatures() -> Iterable[StepSpec]:
     yield _read_page("02-authentication", "Signatures: the page on authentication.")
     yield CLIENT.write_module("signing", "Signing and checking. For the age of a signature the order has the newer word.")
     yield CLIENT.write_module("clock", "How much difference between two clocks is borne was settled in the order.")
     yield from CLIENT.test_module("signing", "Tests for signatures and clocks, at their limits.")
+
+
+def _write_transport() -> Iterable[StepSpec]:
     yield look(
         "review_basics", "I read headers and limits again before I build on them.", run("cat depot/headers.py depot/limits.py")
     )
@@ -129,9 +165,12 @@ def _write_transport() -> Iterable[StepSpec]:
     )
 
 
-def _integrate_parts() -> Iterable[StepSpec]:
+def _write_messages() -> Iterable[StepSpec]:
     yield _read_page("08-webhooks", "The page on webhooks.")
     yield CLIENT.write_module("webhooks", "Messages are checked like requests, under the same header.")
+
+
+def _write_client() -> Iterable[StepSpec]:
     yield CLIENT.write_module("settings", "Settings from the environment, under the agreed beginning.")
     yield look(
         "look_before_client",
@@ -153,15 +192,18 @@ def _integrate_parts() -> Iterable[StepSpec]:
         r"(?i)\b(\d+) of \1 parcels are there",
         "parcels are there",
     )
+
+
+def _write_labels() -> Iterable[StepSpec]:
     yield _read_page("10-labels", "Labels were asked for by the halls: the page on them.")
     yield CLIENT.write_module("labels", "Labels as text, wrapped to the width of the paper.")
     yield _read_page("11-statements", "And statements, since the office compares them by hand today.")
     yield CLIENT.write_module("statements", "The monthly statement: its lines, its sum, and the difference.")
     yield from CLIENT.test_module("labels", "Tests for labels and statements in one module.")
-    yield look("map", "A map of all names before the command line.", run("grep -nE '^ *(def|class) ' depot/*.py"))
 
 
 def _write_command_line() -> Iterable[StepSpec]:
+    yield look("map", "A map of all names before the command line.", run("grep -nE '^ *(def|class) ' depot/*.py"))
     yield look("contract", "Which contract this is under is shown by a tool.", run("python3 tools/contract.py"))
     yield CLIENT.write_module("about", "Version and contract in one place.")
     yield CLIENT.write_module("cli", "The command line; each kind of failure has its status.")
@@ -187,6 +229,9 @@ def _write_papers() -> Iterable[StepSpec]:
     yield CLIENT.write_paper("README.md", "The papers; the readme first.")
     yield CLIENT.write_paper("docs/integration.md", "The page for those who use the client lists what holds.")
     yield CLIENT.write_paper("settings.example.json", "The example settings.", name="settings_file")
+
+
+def _hand_over() -> Iterable[StepSpec]:
     yield look(
         "code_again", "For the hand-over I go over the code once more, as far as one output shows it.", run("cat depot/*.py")
     )
@@ -198,3 +243,20 @@ def _write_papers() -> Iterable[StepSpec]:
         '"a client of the depot with signatures, batches, webhooks and a stand-in"',
     )
     yield CLIENT.write_paper("HANDOVER.md", "And the hand-over, with what went wrong on the way.")
+
+
+_SECTIONS: Mapping[str, Callable[[], Iterable[StepSpec]]] = {
+    "numbers": _write_numbers,
+    "paging": _write_paging,
+    "retries": _write_retries,
+    "parcels": _write_parcels,
+    "money": _write_money,
+    "signatures": _write_signatures,
+    "wire": _write_transport,
+    "messages": _write_messages,
+    "client": _write_client,
+    "labels": _write_labels,
+    "commands": _write_command_line,
+    "papers": _write_papers,
+}
+"""Function that yields the steps of each part of the work, by name of the part."""

@@ -2,42 +2,34 @@
 
 import json
 from collections.abc import Mapping
-from functools import partial
 
 from harness.tasks import kit
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import write_specification
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import fill_text, load_text
+from harness.tasks.spec_api.structure import PARTS, Structure
 
 NOUNS = (
     *("parcel", "depot", "carrier", "shelf", "gateway", "ledger", "label", "lorry", "tariff", "customs form", "pallet", "clerk"),
     *("contract", "sorting hall", "receipt", "region", "note", "seal", "cage", "timetable", "scanner", "recipient", "sender"),
 )
-PAGE_SIZES = {
-    "01-conventions": 8_900,
-    "02-authentication": 9_300,
-    "03-identifiers": 8_700,
-    "04-collections": 8_800,
-    "05-reliability": 9_200,
-    "06-resources": 12_600,
-    "07-errors": 9_000,
-    "08-webhooks": 8_600,
-    "10-labels": 8_900,
-    "11-statements": 9_100,
-    "09-errata": 8_300,
-}
-"""Minimum length in characters of each page that is generated for the specification, by name of the page."""
 TOOLS = ("enroll", "contract", "check_money", "conform", "push", "changelog")
 SAMPLE_COUNT = 70
 STREETS = ("Mill Lane", "Harbour Row", "Long Acre", "Kiln Street", "Ash Walk", "Fish Market", "Tower Hill", "Weir Road")
 
 
-def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(
+    values: Mapping[str, str], task_seed: int, structure: Structure, draws: StructureDraws
+) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     registry = {name: values[name] for name in ("salt", "revision", "rounding")} | {"profile": values["next_profile"]}
     return (
         ("spec/README.md", load_text(__package__, "spec/README.md")),
-        *write_specification(__package__, "spec", PAGE_SIZES, NOUNS, partial(make_rng, "spec-api", task_seed), values),
+        *write_specification(__package__, "spec", dict(structure.page_sizes), NOUNS, draws.make_rng, values),
         *((f"tools/{name}.py", fill_text(__package__, f"tools/{name}.py", values)) for name in TOOLS),
         ("tools/run_tests.py", load_text(kit.__name__, "run_tests.py")),
         ("tools/registry.json", json.dumps(registry) + "\n"),
@@ -47,6 +39,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
         ("samples/parcels.csv", _draw_samples(task_seed)),
         ("depot/__init__.py", '"""The client of the parcel depot."""\n'),
         ("tests/__init__.py", ""),
+        *structure.sheets.render_files({part: f"after {words}" for part, words in PARTS.items()}, sayings, values),
     )
 
 

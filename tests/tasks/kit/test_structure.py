@@ -3,7 +3,7 @@
 import pytest
 
 from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
 
 ITEMS = tuple("abcdefgh")
 
@@ -37,3 +37,13 @@ def test_a_subset_keeps_the_order_of_its_items(count: int) -> None:
 def test_a_share_lies_between_its_bounds() -> None:
     bounds = Levels(easy=(0.0, 0.1), standard=(0.4, 0.6), hard=(0.9, 1.0))
     assert all(0.4 <= StructureDraws("march", seed).draw_share("lines", bounds) <= 0.6 for seed in range(50))
+
+
+def test_parts_come_in_random_order_but_after_those_they_need() -> None:
+    orders = {
+        draw_work_order(StructureDraws("march", seed), "parts", ITEMS, {"a": ("b", "c"), "b": ("h",)}) for seed in range(30)
+    }
+    assert len(orders) > 20
+    for order in orders:
+        assert sorted(order) == sorted(ITEMS)
+        assert order.index("h") < order.index("b") < order.index("a") > order.index("c")
