@@ -21,7 +21,7 @@ from harness.tasks.kit.agreements import (
 )
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import Form, Saying, Statement, draw_statements, mislead, render_sentences
+from harness.tasks.kit.statements import Form, Saying, Statement, add_notes, draw_statements, mislead, render_sentences
 from harness.tasks.kit.steps import StepSpec, do, look
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -41,6 +41,8 @@ DUE_SHARES = Levels(easy=(0.0, 0.4), standard=(0.15, 1.0), hard=(0.6, 1.0))
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 9), hard=range(6, 13))
 LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
 """Bounds of the share of statements in the request that are short lines rather than stories or rows of a table."""
+NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
+"""Bounds of the share of statements that notes make longer."""
 ELSEWHERE_WEIGHT = 0.12
 """Weight of the page, and of the command, as the place that states an agreement."""
 
@@ -154,7 +156,12 @@ def _render_sheet(sheet: Sheet) -> str:
 
 
 def draw_sheets(
-    draws: StructureDraws, own_facts: Sequence[str], slots: Sequence[str], sayings: Mapping[str, Saying]
+    draws: StructureDraws,
+    own_facts: Sequence[str],
+    slots: Sequence[str],
+    sayings: Mapping[str, Saying],
+    *,
+    only_stated: Sequence[str] = (),
 ) -> SheetPlan:
     """Draw the sheets of an instance, and how its request states the facts.
 
@@ -163,6 +170,7 @@ def draw_sheets(
         own_facts: Names of the task's own facts that the request states; sheets may ask for them, too.
         slots: Names of the parts of the work, in order.
         sayings: Sentences of the task's own facts, by name of the fact.
+        only_stated: Names of sayings that the request states and no sheet asks for, e.g. values that the user changes later.
     """
     agreements = draws.draw_subset("agreements", NAMES, draws.draw_count("agreement count", AGREEMENT_COUNTS))
     names = draws.draw_order("sheets", SHEET_NAMES)[: draws.draw_count("sheet count", SHEET_COUNTS)]
@@ -171,7 +179,7 @@ def draw_sheets(
     slot_indexes = sorted(due.randint(first, last) for _ in names)
     contents = _deal_facts(draws, agreements, own_facts, len(names))
     sheets = tuple(Sheet(name, slots[at], facts) for name, at, facts in zip(names, slot_indexes, contents, strict=True))
-    return SheetPlan(sheets, _draw_statements(draws, agreements, own_facts, {**load_agreements(), **sayings}))
+    return SheetPlan(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **sayings}))
 
 
 def _deal_facts(
@@ -201,7 +209,7 @@ def _draw_statements(
         *draw_statements(draws, "agreement forms", agreements, anywhere),
         *mislead(draws, "misleading", sayings, draws.draw_count("misleading count", MISLEADING_COUNTS), in_prompt),
     )
-    return draws.draw_order("statements", stated)
+    return draws.draw_order("statements", add_notes(draws, stated, draws.draw_share("note share", NOTE_SHARE_BOUNDS)))
 
 
 def judge_sheets(submission: Submission, sheets: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, bool, str]]:

@@ -6,7 +6,7 @@ line that a command prints. It also decides the order, and which misleading stat
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from string import Template
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,6 +16,11 @@ from harness.tasks.kit.texts import load_text
 
 Form: TypeAlias = Literal["line", "story", "row", "page", "output"]
 """Form of a statement: line, end of a story or row of a table in the request, line of a page, or line printed by a command."""
+NOTES = (
+    "This was settled with everybody who has to do with it, and it holds for the whole of the work and for each part of it.",
+    "Whoever goes on with the work after us has to keep to it as well, and nobody may change it without asking all of them.",
+)
+"""Sentences that can follow any statement in the request. Since many statements share them, they say little about any of them."""
 PROMPT_FORMS: tuple[Form, ...] = ("line", "story", "row")
 """Forms of the statements that stand in the request."""
 
@@ -41,6 +46,8 @@ class Statement:
     """Place and manner of the statement."""
     is_misleading: bool = False
     """Whether the statement is about something else and only looks like one of the fact."""
+    notes: int = 0
+    """Number of sentences of `NOTES` that follow the statement in the request, and make it longer without saying more."""
 
 
 @cache
@@ -66,6 +73,12 @@ def draw_statements(
     """
     rng = draws.make_rng(name)
     return tuple(Statement(fact, rng.choices([*weights], [*weights.values()])[0]) for fact in facts)
+
+
+def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: float) -> tuple[Statement, ...]:
+    """Add notes to a share of the statements; half of these get one note, the others get all of `NOTES`."""
+    rng = draws.make_rng("notes")
+    return tuple(replace(one, notes=rng.randint(1, len(NOTES)) if rng.random() < share else 0) for one in statements)
 
 
 def mislead(
@@ -103,7 +116,7 @@ def render_sentences(statements: Iterable[Statement], form: Form, sayings: Mappi
 
 
 def _render(statement: Statement, saying: Saying) -> str:
-    sentence = _select_sentence(statement, saying)
+    sentence = " ".join([_select_sentence(statement, saying), *NOTES[: statement.notes]])
     if statement.form == "row":
         return f"| {statement.fact.replace('_', ' ')} | {sentence} |"
     return f"{saying.story} {sentence}" if statement.form == "story" else f"- {sentence}"

@@ -2,7 +2,17 @@
 
 import pytest
 
-from harness.tasks.kit.statements import Form, Saying, Statement, draw_statements, mislead, render_request, render_sentences
+from harness.tasks.kit.statements import (
+    NOTES,
+    Form,
+    Saying,
+    Statement,
+    add_notes,
+    draw_statements,
+    mislead,
+    render_request,
+    render_sentences,
+)
 from harness.tasks.kit.structure import StructureDraws
 
 SAYINGS = {
@@ -35,6 +45,16 @@ def test_a_misleading_statement_never_states_the_fact() -> None:
 def test_a_request_without_some_form_says_so() -> None:
     assert "all of it is told below" in render_request(FRAME, [Statement("rule0", "story")], SAYINGS, VALUES)
     assert "nothing more to tell" in render_request(FRAME, [Statement("rule0", "line")], SAYINGS, VALUES)
+
+
+def test_notes_follow_the_sentence_and_a_share_of_the_statements_has_them() -> None:
+    stated = draw_statements(StructureDraws("march", 1), "forms", SAYINGS, {"line": 1.0})
+    assert add_notes(StructureDraws("march", 1), stated, 0.0) == stated
+    noted = add_notes(StructureDraws("march", 1), stated, 1.0)
+    assert {one.notes for one in noted} == {1, 2}
+    text = render_request(FRAME, noted, SAYINGS, VALUES)
+    for number, one in enumerate(noted):
+        assert " ".join([f"- Rule {number} says `value-rule{number}`.", *NOTES[: one.notes]]) in text
 
 
 @pytest.mark.parametrize("seed", range(5))
