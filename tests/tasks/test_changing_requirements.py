@@ -8,10 +8,11 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
-from harness.task import Fact, Task
+from harness.task import DIFFICULTIES, Difficulty, Fact, Task
 from harness.tasks.changing_requirements import make_changing_requirements
-from harness.tasks.changing_requirements.facts import FACTS, STOPS, draw_values
-from harness.tasks.changing_requirements.steps import SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE
+from harness.tasks.changing_requirements.facts import FACTS, draw_values
+from harness.tasks.changing_requirements.structure import Structure, draw_structure
+from harness.tasks.kit.structure import StructureDraws
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts, simulate
 
 REVISED = [fact for fact in FACTS if fact.kind == "superseded"]
@@ -20,6 +21,10 @@ REVISED = [fact for fact in FACTS if fact.kind == "superseded"]
 @functools.cache
 def task(seed: int = 1) -> Task:
     return make_changing_requirements(seed)
+
+
+def structure(seed: int = 1) -> Structure:
+    return draw_structure(StructureDraws("changing-requirements", seed))
 
 
 @functools.cache
@@ -47,29 +52,32 @@ def test_the_user_speaks_up_when_so_many_sheets_are_written_and_before_they_are_
     seen = []
     written: set[str] = set()
     for event in plain().list_events(MessageAdded):
-        written |= {stop for call in event.message.calls for stop in STOPS if f'"sheets/{stop}.txt"' in call.arguments_json}
+        written |= {
+            stop for call in event.message.calls for stop in structure().stops if f'"sheets/{stop}.txt"' in call.arguments_json
+        }
         if event.message.role == "user":
             seen.append((len(written), sum("revise.sh" in call for _, call in plain().calls[: event.step])))
-    assert [count for count, _ in seen] == [0, SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE]
+    assert [count for count, _ in seen] == [0, *(change.sheet_count for change in structure().changes)]
     assert seen[1][1] == 0
 
 
 @pytest.mark.bubblewrap
 def test_sheets_of_the_old_rules_are_set_anew() -> None:
-    for stop in STOPS:
+    stops, (_, second) = structure().stops, structure().changes
+    for stop in stops:
         lines = plain().files[f"sheets/{stop}.txt"].splitlines()
         assert f"interval: {task().values['interval']}" in lines
-        assert ("changed in round 2" in lines[-1]) == (stop in STOPS[:SHEETS_BEFORE_SECOND_CHANGE])
+        assert ("changed in round 2" in lines[-1]) == (stop in stops[: second.sheet_count])
     assert plain().failed_checks == set()
 
 
 @pytest.mark.bubblewrap
 def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -> None:
-    """Extractive summaries keep the prompt with the old rules and lose a later message in other words."""
-    values = draw_values(1)
-    run = simulate(task(), KeepLast(summarizer="scripted/extractive"))
+    """Extractive summaries of this instance keep the old rules of the prompt and lose a later message in other words."""
+    values = draw_values(2)
+    run = simulate(task(2), KeepLast(summarizer="scripted/extractive"))
     assert {"interval", "first_bus"} <= run.failed_checks
-    sheets = "\n".join(run.files[f"sheets/{stop}.txt"] for stop in STOPS)
+    sheets = "\n".join(run.files[f"sheets/{stop}.txt"] for stop in structure(2).stops)
     assert f"interval: {values['interval_1']}" in sheets
     assert f"first: {values['first_bus_1']}" in sheets
     assert f"interval: {next(fact.prior for fact in REVISED)}" not in sheets, "it is wrong without guessing"
@@ -88,3 +96,31 @@ def test_a_fact_that_is_told_several_times_is_retold_as_a_whole() -> None:
     assert [read(REVISED[0], late.text) for late in other.later_messages] == [[values["interval_2"]], ["77"]]
     blank = rewrite_facts(task(), {"interval": None})
     assert [read(REVISED[0], text) for text in (blank.prompt, *(late.text for late in blank.later_messages))] == [[], [], []]
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty: Difficulty) -> None:
+    one, other = (make_changing_requirements(seed, difficulty=difficulty, structure_seed=3) for seed in (1, 2))
+    assert (one.script, one.facts, one.checks) == (other.script, other.facts, other.checks)
+    assert [late.step for late in one.later_messages] == [late.step for late in other.later_messages]
+    assert one.values != other.values
+    assert make_changing_requirements(1, difficulty=difficulty, structure_seed=4).script != one.script
+
+
+def test_instances_differ_in_their_stops_their_changes_and_their_bays() -> None:
+    drawn = [structure(seed) for seed in range(20)]
+    assert len({one.stops for one in drawn}) == 20
+    assert len({tuple(change.sheet_count for change in one.changes) for one in drawn}) > 8
+    assert len({len(one.bays) for one in drawn}) > 3
+    for one in drawn:
+        first, second = (change.sheet_count for change in one.changes)
+        assert 0 < first < second < len(one.stops)
+        assert set(one.bays) <= set(one.stops)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_request_names_the_stops_in_the_order_of_the_script(seed: int) -> None:
+    here = task(seed)
+    assert f": {', '.join(structure(seed).stops)}. A sheet" in here.prompt
+    sheets = [step.name.removeprefix("sheet-") for step in here.script.steps if step.name.startswith("sheet-")]
+    assert tuple(sheets) == structure(seed).stops

@@ -6,23 +6,33 @@ Phases of the work, and the information from each phase that the agent needs lat
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first sheets | nine surveys read, nine sheets written, a permit requested | rules of the prompt; the permit number, shown once |
-| first change | nine sheets revised, eight more written | new interval and first bus; a telephone number stated only here |
-| second change | seventeen sheets revised, seven more written | third interval, new zone; a day without buses stated only here |
+| first sheets | surveys read, sheets written, a permit requested | rules of the prompt; the permit number, shown once |
+| first change | all sheets revised, more written | new interval and first bus; a telephone number stated only here |
+| second change | all sheets revised, the rest written | third interval, new zone; a day without buses stated only here |
 | documents | overview, poster, letter, list of bays | constraints, goal, preference of the prompt; bays from early surveys |
+
+The structure of an instance decides the stops and their order; when the rules change and when the permit is requested; the order
+and the lengths of the lines in which the user changes the rules; which stops have bays; and which information sheets are due. An
+information sheet is a document with agreements, apart from the timetables; see `harness.tasks.kit.sheets`.
 
 Most summaries keep the prompt, as instructed, and the prompt states the old rules. An agent that loses a later message
 therefore does not guess: it applies the outdated rule to new and to revised sheets. The interval is stated three times with
 three values, of which only the last is right. A bay number can be read again, at the cost of reading a whole survey.
 """
 
-from harness.task import Grader, LaterMessage, Task
-from harness.tasks.changing_requirements.facts import BAYS, FACTS, draw_values
+from collections.abc import Mapping
+
+from harness.task import Difficulty, Grader, LaterMessage, Task
+from harness.tasks.changing_requirements.facts import BAY_FACTS, FACTS, draw_values
 from harness.tasks.changing_requirements.grader import judge
 from harness.tasks.changing_requirements.steps import build_script, find_change_steps
+from harness.tasks.changing_requirements.structure import Change, draw_structure
 from harness.tasks.changing_requirements.workspace import build_workspace, describe_line
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.texts import draw_prompt, fill_text
+from harness.tasks.kit.statements import NOTES, load_sayings, render_request
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.kit.texts import fill_text, load_text
 
 CHECKS = (
     *(
@@ -36,25 +46,46 @@ CHECKS = (
     make_check("poster_interval", "the poster names the interval that holds in the end", "interval"),
     make_check("permit", "the letter names the permit", "permit"),
     make_check("one_permit", "one permit was asked for, and no more"),
-    *(make_check(f"bay_{stop}", f"the bay of {stop} is named", f"bay_{stop}") for stop in BAYS),
 )
+"""Checks that every instance has."""
 
 
-def make_changing_requirements(task_seed: int) -> Task:
-    """Make the task `changing-requirements` for a seed, which decides the values that the agent must remember."""
-    values = draw_values(task_seed)
-    words = values | describe_line(values)
-    changes = zip(("first", "second"), find_change_steps(), strict=True)
+def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
+    """Make the instance of the task `changing-requirements` for a seed.
+
+    Args:
+        task_seed: Seed that decides the values that the agent must remember.
+        difficulty: Level of the instance's demands on memory.
+        structure_seed: Seed that decides the structure, e.g. the stops of the line; None takes `task_seed`.
+    """
+    draws = StructureDraws("changing-requirements", task_seed if structure_seed is None else structure_seed, difficulty)
+    structure = draw_structure(draws)
+    sheets, values = structure.sheets, draw_values(task_seed)
+    words = values | describe_line(values, structure)
+    facts = (*FACTS, *(BAY_FACTS[stop] for stop in structure.bays), *sheets.facts)
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    changes = zip(("first", "second"), structure.changes, find_change_steps(structure), strict=True)
     return Task(
         name="changing-requirements",
         title="Set a timetable whose rules change twice",
         tags=("changing requirements", "superseded values", "constraints", "decisions", "preferences", "bookkeeping"),
-        prompt=draw_prompt(__package__, "changing-requirements", task_seed, words),
-        workspace=build_workspace(words, task_seed),
-        checks=CHECKS,
-        grader=Grader(judge=judge, expected=words),
-        facts=FACTS,
-        script=build_script(),
-        later_messages=tuple(LaterMessage(step=step, text=fill_text(__package__, f"{name}.md", words)) for name, step in changes),
-        values={fact.name: values[fact.name] for fact in FACTS},
+        prompt=render_request(load_text(__package__, "prompt.md"), sheets.statements, sayings, words),
+        workspace=build_workspace(words, structure, draws),
+        checks=(
+            *CHECKS,
+            *(make_check(f"bay_{stop}", f"the bay of {stop} is named", f"bay_{stop}") for stop in structure.bays),
+            *sheets.checks,
+        ),
+        grader=Grader(judge=judge, expected={**words, "sheets": sheets.expected}),
+        facts=facts,
+        script=build_script(structure),
+        later_messages=tuple(LaterMessage(step=step, text=_render_change(name, change, words)) for name, change, step in changes),
+        values={fact.name: values[fact.name] for fact in facts},
     )
+
+
+def _render_change(name: str, change: Change, words: Mapping[str, str]) -> str:
+    """Return a message in which the user changes the rules, with its lines in the order of the instance."""
+    opening, *lines = fill_text(__package__, f"{name}.md", words).splitlines()
+    news = (" ".join([lines[at], *NOTES[:count]]) for at, count in zip(change.lines, change.notes, strict=True))
+    return "\n".join([opening, *news])

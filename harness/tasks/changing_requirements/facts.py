@@ -3,9 +3,11 @@
 Three rules are changed by later messages of the user, one of them twice.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 from harness.task import Fact
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
@@ -14,10 +16,7 @@ STOPS = (
     *("hospital", "lighthouse", "market", "mill", "museum", "orchard", "quarry", "school", "station", "stadium", "theatre"),
     "vineyard",
 )
-"""Names of the bus stops, in the order in which the line passes them."""
-BAYS = ("abbey", "castle", "college", "harbour", "hospital", "mill")
-"""Bus stops whose bay number the agent reads early, in a survey of the stop, and needs only at the end of the task."""
-
+"""Names of all bus stops; the structure of an instance decides which ones the line passes, and in which order."""
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("interval", "superseded", "10", r"bus runs every (\d+) minutes", r"let (\d+) minutes pass between"),
     make_prompt_fact(
@@ -31,11 +30,13 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("ticket", "value", "BL-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
     make_prompt_fact("greeting", "preference", "Hello", r"letter to greet with `([A-Z][a-z]+)`"),
     make_output_fact("permit", "artifact", "", "P-0000", r"has permit number (P-\d{4})"),
-    *(
-        make_file_fact(f"bay_{stop}", "value", f"surveys/{stop}.md", "0", rf"The buses of {stop} leave from bay (\d+)\b")
-        for stop in BAYS
-    ),
 )
+"""Facts that every instance has."""
+BAY_FACTS: Mapping[str, Fact] = {
+    stop: make_file_fact(f"bay_{stop}", "value", f"surveys/{stop}.md", "0", rf"The buses of {stop} leave from bay (\d+)\b")
+    for stop in STOPS
+}
+"""Fact for the bay of each stop, by name of the stop."""
 _CHOICES = {
     "hotline": range(200_000, 1_000_000),
     "rest_day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
@@ -48,7 +49,9 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember; keys such as `zone_1` hold values that the user changes later."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
-    values = draw_choices("changing-requirements", task_seed, FACTS, _CHOICES, ("TP", "RW", "VK", "ND"))
+    values = draw_agreements("changing-requirements", task_seed) | draw_choices(
+        "changing-requirements", task_seed, FACTS, _CHOICES, ("TP", "RW", "VK", "ND")
+    )
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)
     values["interval_1"], values["interval_2"], values["interval"] = intervals
     times = [f"{hour:02}:{minute:02}" for hour in (4, 5) for minute in range(5, 60, 5)]
@@ -57,5 +60,5 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values["opening"] = f"{rng_for('day').randrange(2, 29)} {rng_for('month').choice(_MONTHS)}"
     base = rng_for("permit").randrange(1000, 9000)
     values["permit_base"], values["permit"] = str(base), f"P-{base + 37}"
-    values |= {f"bay_{stop}": str(rng_for(f"bay/{stop}").randrange(2, 60)) for stop in BAYS}
+    values |= {f"bay_{stop}": str(rng_for(f"bay/{stop}").randrange(2, 60)) for stop in STOPS}
     return values

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from harness.task import Submission
 from harness.tasks.kit.graders import Outcome, combine, compare_words
+from harness.tasks.kit.sheets import judge_sheets
 
 SHEET_LINES = {"operator": "operator", "interval": "interval", "first_bus": "first", "zone": "zone"}
 """Label of the line that states a value in each timetable sheet, e.g. `first` for the value `first_bus`, by name of the value."""
@@ -32,6 +33,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "one_permit", len(permits) == 1, f"{len(permits)} permits were asked for"
     for pair in values["bays"].split():
         yield f"bay_{pair.partition('=')[0]}", *compare_words(submission, "plan/bays.md", pair)
+    yield from judge_sheets(submission, values["sheets"])
 
 
 def _find_line(sheets: dict[str, list[str]], line: str) -> Outcome:

@@ -1,14 +1,13 @@
 """Script of the task `changing-requirements`: the agent writes timetables and revises all of them after each change of rules."""
 
-from functools import cache
+from collections.abc import Iterator
+from functools import lru_cache
 
 from harness.task import Script
-from harness.tasks.changing_requirements.facts import BAYS, STOPS
+from harness.tasks.changing_requirements.structure import Structure
 from harness.tasks.kit.calls import list_directory, read, run, write
 from harness.tasks.kit.steps import StepSpec, do, do_once, look, make_script
 
-SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
-"""Numbers of timetable sheets that the agent has written when the user changes the rules for the first and second time."""
 _SHEET = "stop: {}\noperator: ${{operator}}\ninterval: ${{interval}}\nfirst: ${{first_bus}}\nzone: ${{zone}}\nset: by hand\n"
 _POSTER = (
     "The new line, by ${operator}: from early to late every ${interval} minutes!\nNo service on ${rest_day}.\n"
@@ -36,37 +35,55 @@ def _check_sheet(stop: str) -> StepSpec:
     return look(f"check-{stop}", f"How does the sheet of {stop} look?", run(f"sh tools/check.sh {stop}"))
 
 
-STEPS_BEFORE_FIRST_CHANGE = (
-    look("orient", "Let me look around.", *(list_directory(folder) for folder in (".", "surveys", "sheets", "plan"))),
-    *(row for stop in STOPS[:SHEETS_BEFORE_FIRST_CHANGE] for row in _write_sheet(stop)),
-    do_once("permit", "The permit is asked for once.", "sh tools/permit.sh", r"has permit number P-\d{4}", "permit number"),
-    *map(_check_sheet, ("abbey", "bridge", "cinema")),
-)
-"""Steps that the agent takes before the user changes the rules of the timetable for the first time."""
-STEPS_BEFORE_SECOND_CHANGE = (
-    *(_revise_sheet(1, stop, "interval ${interval} first ${first_bus}") for stop in STOPS[:SHEETS_BEFORE_FIRST_CHANGE]),
-    *(row for stop in STOPS[SHEETS_BEFORE_FIRST_CHANGE:SHEETS_BEFORE_SECOND_CHANGE] for row in _write_sheet(stop)),
-    *map(_check_sheet, ("bakery", "castle", "forge", "mill")),
-)
-"""Steps that the agent takes between the user's first and second change of the timetable's rules."""
-FINAL_STEPS = (
-    *(_revise_sheet(2, stop, "interval ${interval} zone ${zone}") for stop in STOPS[:SHEETS_BEFORE_SECOND_CHANGE]),
-    *(row for stop in STOPS[SHEETS_BEFORE_SECOND_CHANGE:] for row in _write_sheet(stop)),
-    *map(_check_sheet, ("harbour", "market", "school", "theatre", "vineyard")),
-    do("overview", "The papers: first the overview.", write("plan/overview.md", _OVERVIEW)),
-    do("poster", "The poster.", write("plan/poster.txt", _POSTER)),
-    do("letter", "The letter to those who live there.", write("plan/letter.md", _LETTER)),
-    do("bays", "Which bay at which stop.", write("plan/bays.md", "".join(f"- {stop}=${{bay_{stop}}}\n" for stop in BAYS))),
-)
+def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[StepSpec]:
+    """Yield the steps for the stops from index `first` to before `last`, with the permit and the information sheets due then."""
+    for number, stop in enumerate(structure.stops[first:last], start=first + 1):
+        yield from _write_sheet(stop)
+        if stop in structure.looks:
+            yield _check_sheet(stop)
+        if number == structure.permit_after:
+            yield do_once(
+                "permit", "The permit is asked for once.", "sh tools/permit.sh", r"has permit number P-\d{4}", "permit number"
+            )
+        yield from structure.sheets.write_sheets(stop)
 
 
-def find_change_steps() -> tuple[int, int]:
+@lru_cache(maxsize=64)
+def _build_sections(structure: Structure) -> tuple[tuple[StepSpec, ...], ...]:
+    """Return the steps before the first change of the rules, those up to the second change, and those after it."""
+    first, second = (change.sheet_count for change in structure.changes)
+    begin = (
+        look("orient", "Let me look around.", *(list_directory(folder) for folder in (".", "surveys", "sheets", "plan"))),
+        structure.sheets.read_index("Besides the timetables, information sheets are asked for; I look up which ones."),
+    )
+    after_first = (_revise_sheet(1, stop, "interval ${interval} first ${first_bus}") for stop in structure.stops[:first])
+    after_second = (_revise_sheet(2, stop, "interval ${interval} zone ${zone}") for stop in structure.stops[:second])
+    bays = "".join(f"- {stop}=${{bay_{stop}}}\n" for stop in structure.bays)
+    papers = (
+        do("overview", "The papers: first the overview.", write("plan/overview.md", _OVERVIEW)),
+        do("poster", "The poster.", write("plan/poster.txt", _POSTER)),
+        do("letter", "The letter to those who live there.", write("plan/letter.md", _LETTER)),
+        do("bays", "Which bay at which stop.", write("plan/bays.md", bays)),
+    )
+    return (
+        (*begin, *_set_timetables(structure, 0, first)),
+        (*after_first, *_set_timetables(structure, first, second)),
+        (
+            *after_second,
+            *_set_timetables(structure, second, len(structure.stops)),
+            *papers,
+            *structure.sheets.write_sheets("papers"),
+        ),
+    )
+
+
+def find_change_steps(structure: Structure) -> tuple[int, int]:
     """Return two step numbers: the user changes the rules for the timetable right before each of these steps."""
-    return len(STEPS_BEFORE_FIRST_CHANGE) + 1, len(STEPS_BEFORE_FIRST_CHANGE) + len(STEPS_BEFORE_SECOND_CHANGE) + 1
+    before_first, before_second, _ = map(len, _build_sections(structure))
+    return before_first + 1, before_first + before_second + 1
 
 
-@cache
-def build_script() -> Script:
+@lru_cache(maxsize=64)
+def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    sections = (STEPS_BEFORE_FIRST_CHANGE, STEPS_BEFORE_SECOND_CHANGE, FINAL_STEPS)
-    return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *sections)
+    return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *_build_sections(structure))

@@ -2,45 +2,50 @@
 
 from collections.abc import Iterator, Mapping
 
-from harness.tasks.changing_requirements.facts import BAYS, STOPS
-from harness.tasks.kit.draws import make_rng
+from harness.tasks.changing_requirements.structure import Structure
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.prose import Section, Writer
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import fill_text
 
 NOUNS = (
     *("kerb", "shelter", "lamp post", "bench", "crossing", "driver", "passenger", "sign", "pavement", "hedge"),
     "ticket machine",
 )
-SURVEY_CHARACTERS = (3_500, 9_400, 6_000, 9_400)
-"""Minimum lengths of the generated survey files in characters: the first file has the first length, and so on, in a cycle.
-
-Each file fits into one tool output.
-"""
 
 
-def describe_line(values: Mapping[str, str]) -> dict[str, str]:
+def describe_line(values: Mapping[str, str], structure: Structure) -> dict[str, str]:
     """Return the values for the placeholders in the task's texts that name the bus stops and their bays."""
-    bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in BAYS)
-    return {"stops": " ".join(STOPS), "count": str(len(STOPS)), "bays": bays}
+    bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in structure.bays)
+    stops = structure.stops
+    return {
+        "stops": " ".join(stops),
+        "line": ", ".join(stops),
+        "count": str(len(stops)),
+        "bays": bays,
+        "bay_count": str(len(structure.bays)),
+    }
 
 
-def build_workspace(words: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(words: Mapping[str, str], structure: Structure, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    titles = {stop: f"after the timetable of {stop}" for stop in structure.stops} | {"papers": "after the papers"}
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     return (
         *((f"tools/{name}.sh", fill_text(__package__, f"tools/{name}.sh", words)) for name in ("revise", "permit", "check")),
-        ("sheets/README.md", "One sheet for each stop.\n"),
         ("plan/README.md", "The papers.\n"),
         ("log/README.md", "Fees.\n"),
-        *_generate_surveys(words, task_seed),
+        *_generate_surveys(words, structure, draws),
+        *structure.sheets.render_files(titles, sayings, words),
     )
 
 
-def _generate_surveys(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    for number, stop in enumerate(STOPS):
-        bay_facts = (f"The buses of {stop} leave from bay {values[f'bay_{stop}']} and no other.",) if stop in BAYS else ()
-        writer = Writer(make_rng("changing-requirements", task_seed, f"survey/{stop}"), NOUNS)
+def _generate_surveys(values: Mapping[str, str], structure: Structure, draws: StructureDraws) -> Iterator[tuple[str, str]]:
+    for stop, size in zip(structure.stops, structure.survey_characters, strict=True):
+        bay_facts = (f"The buses of {stop} leave from bay {values[f'bay_{stop}']} and no other.",) * (stop in structure.bays)
+        writer = Writer(draws.make_rng(f"survey/{stop}"), NOUNS)
         sections = [Section("The place"), Section("Getting on", facts=bay_facts), Section("Remarks")]
-        size = SURVEY_CHARACTERS[number % len(SURVEY_CHARACTERS)]
         yield f"surveys/{stop}.md", writer.write_page(f"Survey of {stop}", sections, size)
-    writer = Writer(make_rng("changing-requirements", task_seed, "archive"), NOUNS)
+    writer = Writer(draws.make_rng("archive"), NOUNS)
     yield "archive/notes.txt", writer.write_page("Notes on sheets", [Section("Notes")], 4_000)

@@ -1,0 +1,86 @@
+"""Structure of an instance of the task `changing-requirements`: the stops, their order, and when the user changes the rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.tasks.changing_requirements.facts import STOPS
+from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.statements import NOTES, load_sayings
+from harness.tasks.kit.structure import Levels, StructureDraws
+
+STOP_COUNTS = Levels(easy=range(15, 18), standard=range(18, 24), hard=range(23, 25))
+FIRST_CHANGE_SHARES = Levels(easy=(0.3, 0.35), standard=(0.3, 0.45), hard=(0.3, 0.35))
+SECOND_CHANGE_SHARES = Levels(easy=(0.75, 0.85), standard=(0.6, 0.85), hard=(0.6, 0.65))
+"""Shares of the stops with a timetable at the user's changes; an early last change must be remembered for long."""
+BAY_COUNTS = Levels(easy=range(2, 4), standard=range(2, 7), hard=range(6, 8))
+LOOK_COUNTS = Levels(easy=range(3, 6), standard=range(6, 13), hard=range(12, 15))
+SURVEY_CHARACTERS = (3_500, 6_000, 9_400)
+"""Minimum lengths of generated surveys in characters; each survey fits into one tool output."""
+SURVEY_WEIGHTS = Levels(easy=(3, 1, 1), standard=(1, 1, 2), hard=(0, 1, 3))
+"""How often each length is drawn, relative to the others."""
+STATED_FACTS = ("operator", "opening", "ticket", "greeting")
+"""Names of the facts of the request that never change; an information sheet can ask for them at any time."""
+FIRST_RULES = ("interval_1", "first_bus_1", "zone_1")
+"""Names of the rules that the request states and the user changes later."""
+CHANGE_LINES = 3
+"""Number of lines of a message with changes that can stand in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Message in which the user changes the rules."""
+
+    sheet_count: int
+    """Number of timetables that are written when the user changes the rules."""
+    lines: tuple[int, ...]
+    """Indexes of the lines with news, in the order in which the message has them."""
+    notes: tuple[int, ...]
+    """Number of notes after each line of the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Structure of an instance, from which its script, checks and texts are built."""
+
+    stops: tuple[str, ...]
+    """Names of the stops, in the order in which the line passes them."""
+    bays: tuple[str, ...]
+    """Stops whose bay number is read early, in a survey, and needed only at the end."""
+    changes: tuple[Change, Change]
+    """The user's changes of the rules."""
+    permit_after: int
+    """Number of timetables that are written when the permit is requested."""
+    looks: tuple[str, ...]
+    """Stops at whose timetable the agent looks again."""
+    survey_characters: tuple[int, ...]
+    """Minimum length of the survey of each stop."""
+    sheets: SheetPlan
+    """Information sheets that are asked for, and the statements of the request."""
+
+
+def draw_structure(draws: StructureDraws) -> Structure:
+    """Draw the structure of an instance."""
+    stops = draws.draw_order("stops", STOPS)[: draws.draw_count("stop count", STOP_COUNTS)]
+    first = round(draws.draw_share("first change", FIRST_CHANGE_SHARES) * len(stops))
+    second = round(draws.draw_share("second change", SECOND_CHANGE_SHARES) * len(stops))
+    sizes = draws.make_rng("survey sizes").choices(SURVEY_CHARACTERS, draws.pick(SURVEY_WEIGHTS), k=len(stops))
+    return Structure(
+        stops=stops,
+        bays=draws.draw_subset("bays", stops[: 2 * len(stops) // 3], draws.draw_count("bay count", BAY_COUNTS)),
+        changes=(_draw_change(draws, "first news", first), _draw_change(draws, "second news", second)),
+        permit_after=draws.make_rng("permit").randint(1, second),
+        looks=draws.draw_subset("looks", stops, draws.draw_count("look count", LOOK_COUNTS)),
+        survey_characters=tuple(sizes),
+        sheets=_draw_sheets(draws, stops),
+    )
+
+
+def _draw_change(draws: StructureDraws, name: str, sheet_count: int) -> Change:
+    rng = draws.make_rng(name)
+    lines = rng.sample(range(CHANGE_LINES), CHANGE_LINES)
+    return Change(sheet_count, tuple(lines), tuple(rng.randint(0, len(NOTES)) for _ in lines))
+
+
+def _draw_sheets(draws: StructureDraws, stops: Sequence[str]) -> SheetPlan:
+    sayings = load_sayings(__package__, "constraints.md")
+    return draw_sheets(draws, STATED_FACTS, (*stops, "papers"), sayings, only_stated=FIRST_RULES)
