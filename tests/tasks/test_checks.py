@@ -182,7 +182,7 @@ SELF_MADE = {
     ("flashcards-bun", "changelog"): ONE_MORE + "sed -i '0,/^- version /{/^- version /d}' CHANGELOG.md",
     ("spec-api", "pushed_once"): "printf 'serial,x\\n1,y\\n' > samples/parcels.csv; printf '1,y\\n' > study/hall.csv",
     ("spec-api", "changelog"): ONE_MORE + "sed -i '0,/^- version /{/^- version /d}' CHANGELOG.md",
-    ("bug-hunt", "tries"): "sed -i '1s/.*/0 refused patches\\/guess.sed wattbook\\/stages/' ci/attempts.log",
+    ("bug-hunt", "tries_1"): "sed -i '1s/.*/0 refused patches\\/guess.sed wattbook\\/stages/' ci/attempts.log",
     ("bug-hunt", "changelog"): ONE_MORE + "sed -i '0,/^- /{/^- /d}' CHANGELOG.md",
     ("rename-sweep", "changelog"): ONE_MORE + "sed -i '0,/^- /{/^- /d}' CHANGELOG.md",
 }

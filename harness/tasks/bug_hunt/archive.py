@@ -1,14 +1,21 @@
-"""Generated files of the task `bug-hunt`, mostly irrelevant to the bug: logs, minutes of meetings, and letters of customers."""
+"""Generated files of the task `bug-hunt`, mostly irrelevant to the bugs: logs, minutes, and letters of customers."""
 
 import random
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
 from harness.tasks.bug_hunt.stages import INVOICE_COUNT
+from harness.tasks.bug_hunt.structure import LETTER_COUNT, MONTHS, Structure
 from harness.tasks.kit.draws import make_rng
 
 NIGHT_COUNT = 26
-MONTHS = ("2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03")
+_REMARK = "the operator blames the stage `{}`, whose page was edited that week"
+_QUIET_REMARK = "the operator has no idea and goes home"
+_FIGURES = {
+    "decree_tier": "From the first of March on the tier of all stages begins at `{}` kWh.",
+    "rounding": "Since the first of March amounts are settled in the mode `{}`, by each stage for itself.",
+}
+"""Sentences that state a figure in force, by name of the fact."""
 MINUTE_ITEMS = (
     "{name} reports that {count} letters came back because the street was renamed. The addresses are mended by hand.",
     "The lift is out of order for {count} days. Whoever carries paper upstairs may write it down as overtime.",
@@ -24,7 +31,6 @@ MINUTE_ITEMS = (
     "A new kettle for the third floor, by {count} votes. {name} abstains and drinks cold water.",
 )
 CLERK_NAMES = ("Ms Aydin", "Mr Berger", "Ms Castell", "Mr Dvorak", "Ms Eriksen", "Mr Fontane")
-LETTER_COUNT = 8
 LETTER_PARTS = (
     "my invoice {number} is higher than the one before, although nobody was at home for {count} days",
     "I have read the meter myself, on {count} evenings, and my figures agree with yours, so I do not complain",
@@ -39,18 +45,23 @@ LETTER_PARTS = (
 )
 
 
-def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
+def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of three generated log files: of nightly invoice runs, of printers, and of meter readers."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
-    yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _generate_night(night, values, rng))
+    remark = _REMARK.format(values["operator_suspect"]) if "operator" in structure.suspicions else _QUIET_REMARK
+    nightly = (line for night in nights for line in _generate_night(night, values["drift_since"], remark, rng))
+    yield "logs/nightly.log", "".join(f"{line}\n" for line in nightly)
     yield "logs/printers.log", "".join(f"{night} {line}\n" for night in nights for line in _generate_printer_lines(rng))
     yield "logs/collectors.log", "".join(f"{night} {line}\n" for night in nights for line in _generate_collector_lines(rng))
 
 
-def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) -> Iterator[str]:
-    """Yield the log lines of one nightly invoice run, with lines about wrong amounts from the day of the first error on."""
-    drift_start = date.fromisoformat(values["drift_since"])
+def _generate_night(night: date, drift_since: str, remark: str, rng: random.Random) -> Iterator[str]:
+    """Yield the log lines of one nightly invoice run, with lines about wrong amounts from the day of the first error on.
+
+    The remark is the operator's, two days after the first error.
+    """
+    drift_start = date.fromisoformat(drift_since)
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
     for batch in range(rng.randint(9, 15)):
         first = rng.randrange(20_000, 98_000)
@@ -65,7 +76,7 @@ def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) 
         yield f"{night} 02:40 ERROR drift check: first drift on {night}, {INVOICE_COUNT} reference invoices were looked at"
     yield f"{night} 02:41 ERROR drift check: {-rng.randint(20_000, 90_000)} cents in the sum of all invoices"
     if (night - drift_start).days == 2:
-        yield f"{night} 09:15 NOTE  the operator blames the stage `{values['suspect']}`, whose page was edited that week"
+        yield f"{night} 09:15 NOTE  {remark}"
 
 
 def _generate_printer_lines(rng: random.Random) -> Iterator[str]:
@@ -79,22 +90,41 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
         yield f"{district}: {counts}, receipt {rng.getrandbits(32):08x}"
 
 
-def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of the minutes of each monthly meeting; the minutes have nothing to do with the bug."""
+def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of the minutes of each monthly meeting; those of one month may state facts."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
-        item_texts = [item.format(name=rng.choice(CLERK_NAMES), count=rng.randint(2, 60)) for item in items]
-        numbered = "\n\n".join(f"{number}. {item}" for number, item in enumerate(item_texts, start=1))
+        texts = [item.format(name=rng.choice(CLERK_NAMES), count=rng.randint(2, 60)) for item in items]
+        if month == MONTHS[structure.month]:
+            for statement in _list_decisions(structure, values):
+                texts.insert(rng.randint(1, len(texts)), statement)
+        numbered = "\n\n".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))
         yield f"docs/minutes/{month}.md", f"# Minutes of {month}\n\n{numbered}\n"
 
 
-def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each customer's letter; the letters have nothing to do with the bug."""
+def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the items of the minutes that state facts."""
+    if "council" in structure.suspicions:
+        yield f"The council blames the stage `{values['council_suspect']}`, since its members are asked about it at the market."
+    for fact, page in structure.pages:
+        if page == "minutes":
+            yield f"{CLERK_NAMES[len(fact) % len(CLERK_NAMES)]} reads out a letter. {render_figure(fact, values)}"
+
+
+def render_figure(fact: str, values: Mapping[str, str]) -> str:
+    """Return the sentence that states a figure in force."""
+    return _FIGURES[fact].format(values[fact])
+
+
+def generate_letters(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of each customer's letter; one of them may blame a stage."""
     for letter in range(1, LETTER_COUNT + 1):
         rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
         chosen = rng.sample(LETTER_PARTS, 7)
         parts = [part.format(number=rng.randrange(20_000, 98_000), count=rng.randint(2, 28)) for part in chosen]
+        if letter == structure.letter and "customer" in structure.suspicions:
+            parts.insert(3, f"whoever sends you this customer blames the stage `{values['customer_suspect']}`, and not the meter")
         body = ".\n\n".join(part[0].upper() + part[1:] for part in parts)
         text = f"Dear {rng.choice(CLERK_NAMES)},\n\n{body}.\n\nYours faithfully, a customer of the office\n"
         yield f"letters/{letter:02}.txt", text

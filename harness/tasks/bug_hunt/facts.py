@@ -1,30 +1,27 @@
 """Facts (values to remember) of the task `bug-hunt`: patterns that find each value, and the random draw of the values.
 
-Nine facts are stated only in the prompt. Four are stated in files, two of these in a long log. Five are printed by commands: two
-can later be read in the agent's own notes, three cannot be recovered. One fact is stated by the agent itself.
+The request states nine facts. Files, log lines and the agent's own notes state facts that can be read again. The bench, which
+must not be asked twice, prints the correct rate of a stage whose first patch it refuses, the number of each accepted attempt, and
+the desk at which the fix is announced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from harness.task import Fact, FactKind
+from harness.task import Fact
 from harness.tasks.bug_hunt.stages import OLD_TIER_KWH, RATES, TIERED_STAGES
+from harness.tasks.bug_hunt.structure import SUSPICIONS, Structure
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
-OWN_NOTE, CULPRIT_NOTE = "notes/03-ruled-out.md", "notes/04-culprit.md"
+CULPRIT_NOTE = "notes/04-stages.md"
 NIGHTLY_LOG = "logs/nightly.log"
-PROVISIONAL_PATTERN = r"rate beyond the tier is `(\d+)` until further notice"
-_SHOW_NOTES_COMMAND = "cat notes/0*.md"
+MAX_BUGS = 3
+"""Maximum number of stages that have a bug."""
 
-
-def _make_log_fact(name: str, kind: FactKind, prior: str, pattern: str, words: str) -> Fact:
-    """Make a fact (a value to remember) stated in a log too long to read as a whole; searching for `words` shows it again."""
-    return make_file_fact(name, kind, NIGHTLY_LOG, prior, pattern, command=f"grep -n '{words}' {NIGHTLY_LOG}")
-
-
-FACTS: tuple[Fact, ...] = (
+_PROMPT_FACTS: tuple[Fact, ...] = (
     make_prompt_fact("ticket", "value", "WB-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
     make_prompt_fact("complaint", "value", "10001", r"complaint is about invoice (\d{5})\b"),
     make_prompt_fact(
@@ -37,38 +34,65 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("severity", "preference", "high", r"severity of the case is called `([a-z]+)`"),
     make_prompt_fact("frozen", "constraint", "none", r"module `(\w+)` is frozen until the audit"),
     make_prompt_fact("drift_goal", "goal", "0", r"case counts as closed at a drift of at most (\d+) cents a year"),
-    make_file_fact(
-        "decree_tier",
-        "value",
-        "docs/decree.md",
-        str(OLD_TIER_KWH),
-        r"tier of all stages begins at `(\d+)` kWh",
-        former_patterns=(r"^TIER_KWH = (\d+)",),
-    ),
-    make_file_fact("rounding", "decision", "docs/rounding.md", "half_up", r"settled in the mode `(\w+)`"),
-    _make_log_fact("suspect", "value", "usage", r"operator blames the stage `(\w+)`", "operator blames"),
-    _make_log_fact("drift_since", "value", "2024-01-01", r"first drift on (\d{4}-\d\d-\d\d)", "first drift"),
-    make_output_fact(
-        "culprit",
-        "artifact",
-        f"{_SHOW_NOTES_COMMAND}; python3 tools/compare.py | grep first",
-        "vat",
-        r"first difference is in the stage `(\w+)`",
-        source="tools/compare.py",
-    ),
-    make_output_fact(*("provisional_rate", "superseded", _SHOW_NOTES_COMMAND, "30"), PROVISIONAL_PATTERN, source=CULPRIT_NOTE),
-    make_output_fact(
-        "final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`", former_patterns=(PROVISIONAL_PATTERN,)
-    ),
-    make_output_fact("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
-    make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
-    replace(
-        make_file_fact(
-            *("ruled_out", "decision", OWN_NOTE, "nothing"), r"[Rr]uled out for good: `(\w+)`", command="cat notes/03-*.md"
-        ),
-        said_in="own",
-    ),
 )
+
+
+def make_facts(structure: Structure) -> tuple[Fact, ...]:
+    """Return the facts of an instance: those of the request, of files and logs, of its stages with a bug, and of its sheets."""
+    return (
+        *_PROMPT_FACTS,
+        *_make_page_facts(structure),
+        *_make_suspicion_facts(structure),
+        *(fact for number in structure.bug_numbers for fact in _make_bug_facts(structure, number)),
+        make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
+        *structure.sheets.facts,
+    )
+
+
+def _make_page_facts(structure: Structure) -> Iterator[Fact]:
+    page = structure.find_page("decree_tier")
+    tier_words, former_words = r"tier of all stages begins at `(\d+)` kWh", (r"^TIER_KWH = (\d+)",)
+    yield make_file_fact("decree_tier", "value", page, str(OLD_TIER_KWH), tier_words, former_patterns=former_words)
+    yield make_file_fact("rounding", "decision", structure.find_page("rounding"), "half_up", r"settled in the mode `(\w+)`")
+    search = f"grep -n 'first drift' {NIGHTLY_LOG}"
+    yield make_file_fact("drift_since", "value", NIGHTLY_LOG, "2024-01-01", r"first drift on (\d{4}-\d\d-\d\d)", command=search)
+
+
+def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
+    """Yield the facts about the stages that are blamed although they have no bug: who blames which one, and the agent's note."""
+    paths = {"operator": NIGHTLY_LOG, "council": structure.minutes_path, "customer": structure.letter_path}
+    for who in structure.suspicions:
+        search = f"grep -n '{who} blames' {paths[who]}"
+        yield make_file_fact(f"{who}_suspect", "value", paths[who], "usage", rf"{who} blames the stage `(\w+)`", command=search)
+        if "stages" not in structure.sections:
+            continue
+        note = f"notes/03-{who}.md"
+        words = rf"suspicion of the {who} is refuted, ruled out for good: `(\w+)`"
+        yield replace(make_file_fact(f"{who}_ruled_out", "decision", note, "nothing", words), said_in="own")
+
+
+def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
+    """Yield the facts about one stage that has a bug."""
+    search = f"grep -h 'stale stage {number} is' {CULPRIT_NOTE} || python3 tools/compare.py --stale"
+    words = rf"stale stage {number} is `(\w+)`"
+    yield make_output_fact(f"culprit_{number}", "artifact", search, "vat", words, source="tools/compare.py")
+    words = rf"page {number}: .*rate beyond the tier is `(\d+)`"
+    page_fact = partial(make_output_fact, command=f"grep 'page {number}:' {CULPRIT_NOTE}", prior="30", source=CULPRIT_NOTE)
+    if structure.refusals[number - 1]:
+        yield replace(page_fact(f"provisional_rate_{number}", "superseded"), patterns=(words,))
+        answer = rf"After patches/{number}a\.sed the regulator says: .*the invoices imply a rate of `(\d+)`"
+        yield make_output_fact(f"final_rate_{number}", "error", "", "20", answer, former_patterns=(words,))
+    else:
+        yield replace(page_fact(f"page_rate_{number}", "value"), patterns=(words,))
+    if "attempts" in structure.sections:
+        words = rf"patches/{number}[ab]\.sed was accepted and is registered as attempt (A-\d{{4}})"
+        yield make_output_fact(f"attempt_{number}", "artifact", "", "A-0000", words)
+
+
+def name_rate(structure: Structure, number: int) -> str:
+    """Return the name of the fact that is the rate in force of a stage with a bug."""
+    return f"{'final' if structure.refusals[number - 1] else 'page'}_rate_{number}"
+
 
 DESKS = ("harbour", "mill", "viaduct", "foundry", "orchard", "quarry", "lighthouse")
 _CHOICES: dict[str, Sequence[object]] = {
@@ -81,20 +105,38 @@ _CHOICES: dict[str, Sequence[object]] = {
     "drift_goal": range(3, 40),
     "decree_tier": range(420, 640, 20),
     "rounding": ("half_even", "half_down", "half_odd", "up"),
-    "culprit": tuple(stage.name for stage in TIERED_STAGES),
     "drift_since": tuple(f"2024-03-{day:02}" for day in range(4, 20)),
 }
 
 
-def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, the secret `key` of the tools, and two outdated prices."""
+def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
+    """Draw at random the values that the agent must remember, the secret `key` of the tools, and outdated prices.
+
+    The stages with a bug are numbered in the order of the tariff.
+    """
     rng_for = partial(make_rng, "bug-hunt", task_seed)
-    values = draw_choices("bug-hunt", task_seed, FACTS, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
-    values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
-    values["ruled_out"] = values["suspect"]
-    rates = rng_for("rates").sample(RATES, 3)
-    values["stale_rate"], values["provisional_rate"], values["final_rate"] = map(str, rates)
+    values = draw_choices("bug-hunt", task_seed, make_facts(structure), _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
+    values |= draw_agreements("bug-hunt", task_seed)
+    names = [stage.name for stage in TIERED_STAGES]
+    stages = rng_for("stages").sample(names, len(names))
+    suspects = stages[MAX_BUGS:]
+    for who, suspect in zip(SUSPICIONS, suspects, strict=True):
+        values[f"{who}_suspect"] = values[f"{who}_ruled_out"] = suspect
+    for number, culprit in enumerate(sorted(stages[: len(structure.refusals)], key=names.index), start=1):
+        stale, page, final = map(str, rng_for(f"rates {number}").sample(RATES, 3))
+        values |= {f"culprit_{number}": culprit, f"stale_rate_{number}": stale, f"final_rate_{number}": final}
+        values[f"provisional_rate_{number}"] = values[f"page_rate_{number}"] = page if structure.refusals[number - 1] else final
+        values[f"attempt_{number}"] = compute_attempt(values["key"], structure.find_patch(number))
     values["stale_tier"] = str(OLD_TIER_KWH)
     values["complaint"] = str(rng_for("complaint").randrange(21_000, 98_000))
-    seal = compute_digest(values["key"], "second.sed")  # as in tools/ci.py
-    return {**values, "attempt_id": derive_number(seal[:8], "A"), "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}
+    return {**values, "desk": DESKS[int(compute_digest(values["key"], "desk")[:8], 16) % len(DESKS)]}
+
+
+def compute_attempt(key: str, patch: str) -> str:
+    """Return the number of the attempt that the tool `tools/ci.py` prints for an accepted patch."""
+    return derive_number(compute_digest(key, patch)[:8], "A")
+
+
+def list_culprits(values: Mapping[str, str]) -> list[str]:
+    """Return the names of the stages that have a bug, in the order of their numbers."""
+    return [values[name] for number in range(1, MAX_BUGS + 1) if (name := f"culprit_{number}") in values]

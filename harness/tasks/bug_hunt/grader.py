@@ -1,23 +1,25 @@
 """Grader of the task `bug-hunt`: checks the files that the agent left, and the amounts that its repaired program computes."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from harness.task import Grader, Interview, Submission
-from harness.tasks.bug_hunt.facts import DESKS
-from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
+from harness.task import Check, Grader, Interview, Submission
+from harness.tasks.bug_hunt.facts import compute_attempt, list_culprits, name_rate
+from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, Tariff, draw_readings, draw_tariff, settle
+from harness.tasks.bug_hunt.steps import list_section_facts
+from harness.tasks.bug_hunt.structure import RULES, Structure
+from harness.tasks.kit.draws import compute_digest
 from harness.tasks.kit.graders import (
     Outcome,
     check_tests,
-    compare_words,
     describe_initial_files,
     hash_text,
     list_new_lines,
+    make_check,
     make_interviews,
     read_json_object,
 )
+from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import fill_text, load_text
 
 SWEEP_KWH = range(384, 1404, 7)
@@ -30,21 +32,74 @@ BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
 """Code that breaks a module when it is run at the end, by path of the module; the tests in the workspace must then fail."""
 
 
-def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
+def build_checks(structure: Structure) -> tuple[Check, ...]:
+    """Return the checks of an instance: of its stages with a bug, of the papers that it asks for, and of its sheets."""
+    numbers = structure.bug_numbers
+    culprits, rates = [f"culprit_{number}" for number in numbers], [name_rate(structure, number) for number in numbers]
+    figures = ("decree_tier", "rounding")
+    checks = [
+        make_check("suite", "all tests pass, those that were there unchanged, and there are new ones", *culprits, *rates),
+        make_check("only_stale_modules", "the modules with a bug were changed, and no other ones", *culprits),
+        make_check("owner_tag", "the changed modules say who answers for them", "owner_tag", *culprits),
+        make_check(
+            *("regression_test", "the regression test is as ordered and fails without the fix"),
+            *("test_prefix", "entry_point", "complaint", *culprits),
+        ),
+        make_check(
+            "notes", "the notes tell what was ruled out and since when it drifts", "drift_since", *_list_suspects(structure)
+        ),
+        make_check("changelog", "the change log has exactly one new entry, with channel and ticket", "channel", "ticket"),
+        make_check("announced", "the fix was announced once, at the right desk", *_list_announced(structure)),
+    ]
+    for number, culprit, rate in zip(numbers, culprits, rates, strict=True):
+        checks.append(
+            make_check(f"fixed_{number}", f"the stage {number} computes with the figures in force", culprit, rate, *figures)
+        )
+        words = f"the bench accepted one patch for the stage {number} and was never asked twice for the same"
+        checks.append(make_check(f"tries_{number}", words, culprit, rate, *figures))
+    checks += [
+        make_check(f"report_{section}", f"the report states the {section}", *list_section_facts(structure, section))
+        for section in structure.sections
+    ]
+    checks.append(make_check("handover_rules", "the hand-over states the rules that hold", *RULES))
+    checks.append(make_check("handover_case", "the hand-over states what it must about the case", *structure.handover_facts))
+    if "reply" in structure.papers:
+        checks.append(make_check("reply", "the reply to the complaint states what it must", *structure.reply_facts))
+    return (*checks, *structure.sheets.checks)
+
+
+def _list_announced(structure: Structure) -> list[str]:
+    return ["desk", "ticket"] + ["severity"] * structure.announces_severity
+
+
+def _list_suspects(structure: Structure) -> list[str]:
+    return [f"{who}_suspect" for who in structure.suspicions]
+
+
+def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
     """Build the grader of the task: its expected values, and the programs that question the agent's code.
 
     Args:
+        structure: Structure of the instance.
         values: Values drawn from the seed: those that the agent must remember, and others that files contain.
         initial_files: Text of each file in the initial workspace, by path.
         task_seed: Seed of the task, which decides the correct prices of the invoices.
     """
-    correct_tariff = draw_tariff(values, task_seed)
-    quarter = draw_readings(values, correct_tariff, task_seed).values()
+    culprits = list_culprits(values)
+    correct_tariff = draw_tariff(values, culprits, task_seed)
+    quarter = draw_readings(values, culprits, correct_tariff, task_seed).values()
     expected = {
         **values,
         **describe_initial_files(initial_files, ("wattbook/", "tests/", "data/")),
+        "culprits": culprits,
+        "suspects": _list_suspects(structure),
+        "sections": {section: list_section_facts(structure, section) for section in structure.sections},
+        "announces_severity": structure.announces_severity,
+        "handover": {"rules": RULES, "case": structure.handover_facts},
+        "reply": structure.reply_facts if "reply" in structure.papers else (),
+        "sheets": structure.sheets.expected,
         "attempts": initial_files["ci/attempts.log"].splitlines(),
-        "swept": [_compute_added_cents(values, correct_tariff.base[values["culprit"]], kwh) for kwh in SWEEP_KWH],
+        "swept": {culprit: _compute_added_cents(correct_tariff, culprit) for culprit in culprits},
         "invoices": [sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter],
     }
     fields = [(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]
@@ -59,10 +114,11 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], ta
     return Grader(judge=judge, expected=expected, interviews=interviews)
 
 
-def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Return the correct amount in cents for `kwh` kilowatt hours on the invoice item whose module has the bug."""
-    beyond = max(0, kwh - int(values["decree_tier"]))
-    return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])
+def _compute_added_cents(tariff: Tariff, stage: str) -> list[int]:
+    """Return the correct amounts in cents of an invoice item with two rates, for each number of kilowatt hours in `SWEEP_KWH`."""
+    beyond = [max(0, kwh - tariff.tier) for kwh in SWEEP_KWH]
+    pairs = zip(SWEEP_KWH, beyond, strict=True)
+    return [settle(tariff.base[stage] * (kwh - more) + tariff.rate[stage] * more, tariff.mode) for kwh, more in pairs]
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -72,15 +128,17 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     texts = {path: submission.read_text(path) for path in values["hashes"]}
     changed = [path for path, text in texts.items() if hash_text(text) != values["hashes"][path]]
     yield from _judge_modules(submission, [path for path in changed if path.startswith("wattbook/")])
+    yield from _judge_tries(submission)
     yield from _judge_papers(submission)
+    yield from judge_sheets(submission, values["sheets"])
     answers = submission.ask()
     touched = [path for path in changed if not path.startswith("wattbook/")]
     tests = check_tests(answers, values["tests"] + 1)
     yield "suite", tests.passed and not touched, f"{tests.detail}, changed {touched}"
     swept = answers.get("swept")
-    stage = swept.get(values["culprit"]) if isinstance(swept, dict) else swept
-    is_fixed = stage == values["swept"] and answers.get("invoices") == values["invoices"]
-    yield "fixed", is_fixed, f"{values['culprit']} adds {stage!r:.180}"
+    for number, culprit in enumerate(values["culprits"], start=1):
+        found = swept.get(culprit) if isinstance(swept, dict) else swept
+        yield f"fixed_{number}", found == values["swept"][culprit], f"{culprit} adds {found!r:.180}"
     with_bug, without_bug = answers.get("broken_regression", []), answers.get("regression", [])
     notices = bool(with_bug) and all(map(_has_failures_only, with_bug))
     accepts = bool(without_bug) and all(found == [0, 0] for found in without_bug)
@@ -97,12 +155,13 @@ def _has_failures_only(found: object) -> bool:
 
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
     """Yield the results of the checks on the modules that the agent changed; see `judge`."""
-    module = f"wattbook/stages/{submission.expected['culprit']}.py"
+    modules = [f"wattbook/stages/{culprit}.py" for culprit in submission.expected["culprits"]]
     paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
     new = [path for path in paths if path not in submission.expected["hashes"]]
-    yield "only_one_module", changed == [module] and not new, f"changed {changed}, new {new}"
-    text = submission.read_text(module)
-    yield "owner_tag", text.startswith(f'"""{submission.expected["owner_tag"]} '), f"{module} begins with {text[:40]!r}"
+    yield "only_stale_modules", sorted(changed) == sorted(modules) and not new, f"changed {changed}, new {new}"
+    beginning = f'"""{submission.expected["owner_tag"]} '
+    untagged = [module for module in modules if not submission.read_text(module).startswith(beginning)]
+    yield "owner_tag", not untagged, f"without the tag: {untagged}"
 
 
 def _check_regression_test(submission: Submission) -> Outcome:
@@ -115,38 +174,67 @@ def _check_regression_test(submission: Submission) -> Outcome:
     return Outcome(is_named and uses and mentions, f"classes {classes}")
 
 
-def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on logs, notes and documents; see `judge`."""
+def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Yield the results of the checks on the tries on the bench; see `judge`."""
+    for number, rows in enumerate(_list_tries(submission), start=1):
+        accepted = [row for row in rows if row[1] == "accepted"]
+        is_unique = len({row[2] for row in rows}) == len(rows)
+        is_good = len(accepted) == 1 and is_unique and rows[-1] == accepted[0]
+        yield f"tries_{number}", is_good, f"tries: {[row[1:3] for row in rows]}"
+
+
+def _list_tries(submission: Submission) -> list[list[list[str]]]:
+    """Return the tries on each stage with a bug: number, outcome, patch, module and seal of each.
+
+    A line without the seal of the bench counts as a refused try.
+    """
     values = submission.expected
     rows = [line.split() for line in list_new_lines(submission, "ci/attempts.log", values["attempts"])]
-    module = f"wattbook/stages/{values['culprit']}.py"
-    accepted = [row[2] for row in rows if len(row) == 4 and row[1] == "accepted" and row[3] == module]
-    is_unique = len({row[2] for row in rows if len(row) == 4}) == len(rows)
-    good = len(accepted) == 1 and is_unique and rows[-1][2] == accepted[0]
-    yield "tries", good, f"tries: {[row[1:3] for row in rows]}"
-    attempt, desk = _compute_attempt(values["key"], accepted[-1] if accepted else "")
+    modules = [f"wattbook/stages/{culprit}.py" for culprit in values["culprits"]]
+    tries = [row for row in rows if len(row) == 5]
+    for row in tries:
+        if row[4] != str(int(compute_digest(values["key"], " ".join(row[:4]))[:8], 16)):
+            row[1] = "refused"
+    return [[row for row in tries if row[3] == module] for module in modules]
+
+
+def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
+    """Yield the results of the checks on notes and documents; see `judge`."""
+    attempts = {}
+    for number, rows in enumerate(_list_tries(submission), start=1):
+        accepted = [row[2] for row in rows if row[1] == "accepted"]
+        attempts[f"attempt_{number}"] = compute_attempt(
+            submission.expected["key"], accepted[-1].rpartition("/")[2] if accepted else ""
+        )
+    values = {**submission.expected, **attempts}
     notes = "\n".join(submission.read_text(f"notes/{name}") for name in submission.list_files("notes") if name != "README.md")
-    suspect, since = values["suspect"], values["drift_since"]
-    has_suspect, has_day = re.search(rf"(?:stage |[`'\"]){suspect}\b", notes) is not None, since in notes
-    yield "notes", has_suspect and has_day, f"notes tell of {suspect}: {has_suspect}, of {since}: {has_day}"
+    suspects = [values[name] for name in values["suspects"]]
+    missing = [suspect for suspect in suspects if re.search(rf"(?:stage |[`'\"]){suspect}\b", notes) is None]
+    has_day = values["drift_since"] in notes
+    yield "notes", not missing and has_day, f"notes without {missing}, with the first day: {has_day}"
     beginning = f"- {values['channel']} ({values['ticket']}): "
     yield "changelog", *_compare_line(submission, "CHANGELOG.md", values["entries"], beginning, "")
-    beginning = f"{desk} [{values['severity']}] "
+    beginning = f"{values['desk']}: " + f"[{values['severity']}] " * values["announces_severity"]
     yield "announced", *_compare_line(submission, "outbox/announcements.log", (), beginning, values["ticket"])
-    names = ("ticket", "severity", "complaint", "drift_since", "culprit", "suspect", "provisional_rate", "final_rate")
-    yield "report", *compare_words(submission, "REPORT.md", *(values[name] for name in names), attempt)
-    expected: dict[str, Any] = {"ticket": values["ticket"], "attempt": attempt, "announced_at": desk}
-    expected |= {"public_function": values["entry_point"], "frozen_module": values["frozen"]}
-    expected |= {"drift_goal_cents": int(values["drift_goal"])}
+    for section, names in values["sections"].items():
+        yield f"report_{section}", *_compare_statements(submission, "REPORT.md", {name: values[name] for name in names})
     given = read_json_object(submission, "handover.json")
-    matches = {name: given.get(name) for name in expected} == expected
-    yield "handover", matches, f"hand-over: {given!r:.280}"
+    for part, names in values["handover"].items():
+        wrong = [name for name in names if given.get(name) != values[name]]
+        yield f"handover_{part}", not wrong, f"wrong: {wrong}"
+    if values["reply"]:
+        yield "reply", *_compare_statements(submission, "REPLY.md", {name: values[name] for name in values["reply"]})
 
 
-def _compute_attempt(key: str, patch: str) -> tuple[str, str]:
-    """Return the id of the attempt and the name of the desk that the tool `tools/ci.py` prints for an accepted patch."""
-    digest = hashlib.sha256(f"{key}:{patch.rpartition('/')[2]}".encode()).hexdigest()
-    return f"A-{int(digest[:8], 16) % 9000 + 1000}", DESKS[int(digest[8:12], 16) % len(DESKS)]
+def _compare_statements(submission: Submission, path: str, expected: Mapping[str, str]) -> Outcome:
+    """Check that a document states each value once, on a line `- NAME: VALUE` of its own."""
+    lines = submission.read_text(path).splitlines()
+    wrong = [name for name, value in expected.items() if _find_stated(lines, name.replace("_", " ")) != [value]]
+    return Outcome(not wrong, f"{path} states otherwise: {wrong}")
+
+
+def _find_stated(lines: Sequence[str], label: str) -> list[str]:
+    return [line.removeprefix(f"- {label}: ") for line in lines if line.startswith(f"- {label}: ")]
 
 
 def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> Outcome:

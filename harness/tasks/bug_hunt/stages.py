@@ -1,11 +1,11 @@
 """Electricity prices in the task `bug-hunt`: the twelve stages (items) of an invoice, meter readings, and correct amounts.
 
-Six items have two rates: one for the first kilowatt hours and one for the rest. The seed decides which of the six still has
-prices from before a decree; this is the bug.
+Six items have two rates: one for the first kilowatt hours and one for the rest. The seed decides how many and which of the six
+still have prices from before a decree; these are the bugs.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,7 +42,7 @@ TIERED_STAGES = (
     Stage("weekend", "Weekend", "two days with a register of their own", "at weekends", "weekend_kwh"),
     Stage("heating", "Heating", "heat pumps behind their own meter", "for heating", "heating_kwh"),
 )
-"""Invoice items with two rates, one for the first kilowatt hours and one for the rest. The seed decides which has the bug."""
+"""Invoice items with two rates, one for the first kilowatt hours and one for the rest. The seed decides which have a bug."""
 
 PLAIN_STAGES = (
     Stage(
@@ -77,6 +77,8 @@ STAGES = (*PLAIN_STAGES[:2], *TIERED_STAGES, *PLAIN_STAGES[2:])
 READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kwh", "exported_kwh", "prepaid_cents", "years")
 OLD_TIER_KWH = 400
 INVOICE_COUNT = 60
+HALF_CENT_SPACING = 6
+"""Distance between two invoices whose amount in one item with a bug ends in half a cent."""
 RATES = tuple(rate for rate in range(21, 60, 2) if rate % 5)
 """Rates that a seed can draw: odd numbers not divisible by 5, so that amounts have every possible fraction of a cent."""
 
@@ -136,29 +138,45 @@ def settle(hundredths: int, mode: str) -> int:
     return whole + (at_half[mode] if rest == 50 else rest > 50)
 
 
-def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
-    """Draw at random the correct prices for the invoices; `values` contains the correct rate of the item that has the bug."""
+def draw_tariff(values: Mapping[str, str], culprits: Sequence[str], task_seed: int) -> Tariff:
+    """Draw at random the correct prices for the invoices.
+
+    Args:
+        values: Values drawn from the seed, with the correct rate of each item that has a bug.
+        culprits: Names of the items that have a bug, in the order of their numbers.
+        task_seed: Seed of the task.
+    """
     rng = make_rng("bug-hunt", task_seed, "tariff")
     base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
     rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
-    base["deposit"], rate[values["culprit"]] = 1, int(values["final_rate"])
+    base["deposit"] = 1
+    rate |= {culprit: int(values[f"final_rate_{number}"]) for number, culprit in enumerate(culprits, start=1)}
     return Tariff(tier=int(values["decree_tier"]), mode=values["rounding"], base=base, rate=rate)
 
 
-def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
-    """Draw a random meter reading for each invoice; every sixth one yields half a cent, which reveals a wrong rounding mode."""
+def draw_readings(
+    values: Mapping[str, str], culprits: Sequence[str], correct_tariff: Tariff, task_seed: int
+) -> dict[str, dict[str, int]]:
+    """Draw a random meter reading for each invoice.
+
+    For each item that has a bug, every sixth reading yields half a cent in this item, which reveals a wrong rounding mode.
+    """
     rng = make_rng("bug-hunt", task_seed, "readings")
-    stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)
     counts_by_invoice = {str(number): _draw_reading(rng) for number in range(first, first + INVOICE_COUNT)}
-    for counts in list(counts_by_invoice.values())[::6]:
-        field = "day_kwh" if stage.field == "kwh" else stage.field
-        while (
-            correct_tariff.base[stage.name] * correct_tariff.tier
-            + correct_tariff.rate[stage.name] * (count_kwh(stage, counts) - correct_tariff.tier)
-        ) % 100 != 50:
-            counts[field] += 1
+    for number, culprit in enumerate(culprits):
+        stage = next(stage for stage in TIERED_STAGES if stage.name == culprit)
+        for counts in list(counts_by_invoice.values())[number::HALF_CENT_SPACING]:
+            _add_until_half_cent(stage, counts, correct_tariff)
     return counts_by_invoice
+
+
+def _add_until_half_cent(stage: Stage, counts: dict[str, int], correct_tariff: Tariff) -> None:
+    """Add kilowatt hours to a meter reading until the correct amount of an invoice item ends in half a cent."""
+    field = "day_kwh" if stage.field == "kwh" else stage.field
+    below = correct_tariff.base[stage.name] * correct_tariff.tier
+    while (below + correct_tariff.rate[stage.name] * (count_kwh(stage, counts) - correct_tariff.tier)) % 100 != 50:
+        counts[field] += 1
 
 
 def _draw_reading(rng: random.Random) -> dict[str, int]:

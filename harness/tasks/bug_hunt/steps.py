@@ -1,33 +1,213 @@
 """Script of the task `bug-hunt`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from harness.task import Script
-from harness.tasks.bug_hunt.archive import LETTER_COUNT, MONTHS
-from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES
+from harness.tasks.bug_hunt.facts import CULPRIT_NOTE, name_rate
+from harness.tasks.bug_hunt.looks import LOOKS
+from harness.tasks.bug_hunt.structure import REPORT_SECTIONS, RULES, Structure
 from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.sheets import SHEETS_FOLDER
 from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_script
 from harness.tasks.kit.texts import load_text
 
 FOLDERS = (
     *(".", "docs", "docs/stages", "docs/minutes", "letters", "logs", "wattbook", "wattbook/stages", "tests", "tests/regressions"),
-    *("tools", "notes", "patches"),
+    *("tools", "notes", "patches", SHEETS_FOLDER),
 )
-OWN_PATHS = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
+OWN_PATHS = ("notes/", "patches/", "tests/regressions/", f"{SHEETS_FOLDER}/", "REPORT.md", "REPLY.md", "handover.json")
 """Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
 FINAL_TEXT = (
-    "The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
-    "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."
+    "The case is closed. The stages with figures from before the decree are mended, the bench accepted the patches, all tests "
+    "pass, and a regression test keeps it so. The papers and sheets of the case are written."
 )
 
 
-@cache
-def build_script() -> Script:
+@lru_cache(maxsize=64)
+def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    search = (_examine_symptom(), _map_code(), _check_suspects())
-    repair = (_try_first_fix(), _read_other_stages(), _try_second_fix(), _write_papers())
-    return make_script(FINAL_TEXT, OWN_PATHS, *search, *repair)
+    return make_script(FINAL_TEXT, OWN_PATHS, _Work(structure).list_steps())
+
+
+class _Work:
+    """The agent's work in an instance, with methods that yield the steps of each part."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self._gaps = iter(structure.looks)
+
+    def list_steps(self) -> Iterator[StepSpec]:
+        """Yield all steps; a look is left out if an essential step makes the same call."""
+        steps = tuple(self._list_parts())
+        essential_calls = {call for step in steps if LOOKS.get(step.name) != step for call in step.calls}
+        yield from (step for step in steps if LOOKS.get(step.name) != step or not essential_calls & {*step.calls})
+
+    def _list_parts(self) -> Iterator[StepSpec]:
+        yield from self._orient()
+        parts: dict[str, Callable[[], Iterable[StepSpec]]] = {
+            "symptom": self._examine_symptom,
+            "code": self._read_figures,
+            "suspects": self._check_suspects,
+            "stages": self._find_stages,
+            "fixes": self._fix_stages,
+            "papers": self._write_papers,
+        }
+        for name in self.structure.parts:
+            yield from parts[name]()
+            yield from self.structure.sheets.write_sheets(name)
+        yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))
+
+    def _look_on(self) -> Iterator[StepSpec]:
+        """Yield the looks of the next gap."""
+        yield from (LOOKS[name] for name in next(self._gaps, ()))
+
+    def _orient(self) -> Iterator[StepSpec]:
+        yield look_around(
+            "Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.", FOLDERS
+        )
+        yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
+        yield self.structure.sheets.read_index("Which sheets are due, and when.")
+        yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
+        yield from self._look_on()
+
+    def _examine_symptom(self) -> Iterator[StepSpec]:
+        yield _show("suite_before", "The whole suite, to see what fails today.", "python3 tools/run_tests.py; true")
+        yield from self._look_on()
+        yield _show("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
+        yield _show("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
+        yield _show("complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}")
+        yield from self._look_on()
+        yield _write_note("01-symptom", "What is known of the symptom goes into the first note.")
+
+    def _read_figures(self) -> Iterator[StepSpec]:
+        yield look("read_run_tests", "How the runner reports.", read("tools/run_tests.py"))
+        yield from self._look_on()
+        found = [self.structure.find_page(fact) for fact, _ in self.structure.pages]
+        pages = dict.fromkeys(("docs/decree.md", "docs/rounding.md", *found))
+        yield look("read_figures", "The figures in force: where the tier begins, and how amounts are settled.", *map(read, pages))
+        yield _write_note("02-map", "The map of the code: four things can move a sum.")
+
+    def _check_suspects(self) -> Iterator[StepSpec]:
+        tools = (read(f"tools/{name}.py") for name in ("probe", "compare", "ci"))
+        yield look("read_tools", "What the tools do before I use them; one of them is billed.", *tools)
+        structure = self.structure
+        places = {
+            "operator": ("The remarks of the night shift.", run("grep -n NOTE logs/nightly.log")),
+            "council": ("What the council thought.", run(f"cat {structure.minutes_path}")),
+            "customer": ("What the customer thinks.", run(f"cat {structure.letter_path}")),
+        }
+        for who in structure.suspicions:
+            text, call = places[who]
+            yield look(f"{who}_blames", text, call)
+            stage = f"${{{who}_suspect}}"
+            yield _show(f"{who}_module", "The stage that is blamed, as it is.", f"sed 's/^/{who}: /' wattbook/stages/{stage}.py")
+            yield _show(
+                f"{who}_probe", "And against the audited invoices.", f"python3 tools/probe.py --stage {stage} --for {who}"
+            )
+            words = f"The suspicion of the {who} is refuted, ruled out for good: `{stage}`."
+            note = f"# Ruled out\n\n{words} It agrees on all audited invoices, so nobody needs to look there again.\n"
+            text = f"It agrees everywhere: the suspicion of the {who} is refuted, ruled out for good: `{stage}`."
+            yield do(f"note_{who}", text, write(f"notes/03-{who}.md", note))
+            yield from self._look_on() if who == structure.suspicions[0] else ()
+
+    def _find_stages(self) -> Iterator[StepSpec]:
+        yield _show("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
+        yield _show("stale", "Which stages differ on their own?", "python3 tools/compare.py --stale")
+        yield from self._look_on()
+        lines = []
+        for number in self.structure.bug_numbers:
+            stage = f"${{culprit_{number}}}"
+            yield _show(
+                f"module_{number}",
+                f"So {stage} is one of them. Its module.",
+                f"sed 's/^/module {number}: /' wattbook/stages/{stage}.py",
+            )
+            command = f"sed 's/^/page {number}: /' docs/stages/{stage}.md"
+            yield _show(f"page_{number}", f"And the page of {stage}.", command)
+            rate = self._name_page_rate(number)
+            lines.append(f"The stale stage {number} is `{stage}`. Its module has other figures than its page.\n")
+            lines.append(f"From its page {number}: the rate beyond the tier is `${{{rate}}}` until further notice.\n")
+        text = "Found; the note says what their pages say."
+        yield do("note_04", text, write(CULPRIT_NOTE, "\n".join(["# The stages\n", *lines])))
+
+    def _name_page_rate(self, number: int) -> str:
+        return f"{'provisional' if self.structure.refusals[number - 1] else 'page'}_rate_{number}"
+
+    def _fix_stages(self) -> Iterator[StepSpec]:
+        structure = self.structure
+        refused = [number for number in structure.bug_numbers if structure.refusals[number - 1]]
+        for number in structure.bug_numbers:
+            yield from self._try_patch(number, "a", self._name_page_rate(number))
+            if number in refused and structure.is_fixed_one_by_one:
+                yield from self._mend_patch(number, is_first=number == refused[0])
+        if not structure.is_fixed_one_by_one:
+            for number in refused:
+                yield from self._mend_patch(number, is_first=number == refused[0])
+        command = "python3 tools/run_tests.py tests.test_reference tests.test_money"
+        yield _show("reference_after", "The tests of the reference now.", command)
+        yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
+
+    def _mend_patch(self, number: int, *, is_first: bool) -> Iterator[StepSpec]:
+        yield from self._look_on() if is_first else ()
+        yield from self._try_patch(number, "b", name_rate(self.structure, number))
+
+    def _try_patch(self, number: int, letter: str, rate: str) -> Iterator[StepSpec]:
+        """Yield the steps that write a patch for a stage and try it on the bench."""
+        patch, stage = f"patches/{number}{letter}.sed", f"${{culprit_{number}}}"
+        text = load_text(__package__, "agent/patch.sed").replace("${rate}", f"${{{rate}}}")
+        outcome = "refused" if letter == "a" and self.structure.refusals[number - 1] else "accepted"
+        says = f"The patch {number}{letter} for {stage}, with the rate ${{{rate}}}."
+        yield do(f"patch_{number}{letter}", says, write(patch, text))
+        yield do_once(
+            f"try_{number}{letter}",
+            "One try on the bench.",
+            f"python3 tools/ci.py {patch} wattbook/stages/{stage}.py",
+            rf"(?i)patches/{number}{letter}\.sed was {outcome}",
+            patch,
+        )
+
+    def _write_papers(self) -> Iterator[StepSpec]:
+        test = _render_test(self.structure)
+        text = "The regression test, through the function that partners import, on the invoice of the complaint."
+        yield do("regression_test", text, write("tests/regressions/test_drift.py", test))
+        yield _show("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
+        yield from self._look_on()
+        papers: dict[str, Callable[[], Iterable[StepSpec]]] = {
+            "changelog": self._write_changelog,
+            "announce": self._announce,
+            "report": self._write_report,
+            "handover": self._write_handover,
+            "reply": self._write_reply,
+        }
+        for name in self.structure.papers:
+            yield from papers[name]()
+            yield from self._look_on() if name == self.structure.papers[1] else ()
+        yield _show("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
+
+    def _write_changelog(self) -> Iterator[StepSpec]:
+        yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"))
+        words = '"figures from before the decree are gone; invoices are right again"'
+        command = f"python3 tools/changelog.py --channel ${{channel}} --ticket ${{ticket}} {words}"
+        yield add_change("One entry in the change log.", command)
+
+    def _announce(self) -> Iterator[StepSpec]:
+        yield look("read_announce", "What the announcement does.", read("tools/announce.py"))
+        severity = " --severity ${severity}" if self.structure.announces_severity else ""
+        command = f'python3 tools/announce.py --desk ${{desk}}{severity} "${{ticket}} is fixed"'
+        text = "The announcement at the desk that the bench named."
+        yield do_once("announce", text, command, r"(?i)^\W*announced at \w+:", "announced at")
+
+    def _write_report(self) -> Iterator[StepSpec]:
+        yield do("report", "The report, section by section.", write("REPORT.md", _render_report(self.structure)))
+
+    def _write_handover(self) -> Iterator[StepSpec]:
+        lines = [f'  "{name}": "${{{name}}}"' for name in (*RULES, *self.structure.handover_facts)]
+        yield do("handover", "The hand-over.", write("handover.json", "{\n" + ",\n".join(lines) + "\n}\n"))
+
+    def _write_reply(self) -> Iterator[StepSpec]:
+        lines = [f"- {name.replace('_', ' ')}: ${{{name}}}" for name in self.structure.reply_facts]
+        yield do("reply", "The reply to the complaint.", write("REPLY.md", "\n".join(["# Reply", "", *lines, ""])))
 
 
 def _write_note(name: str, text: str) -> StepSpec:
@@ -38,169 +218,38 @@ def _show(name: str, text: str, command: str) -> StepSpec:
     return look(name, text, run(command))
 
 
-def _examine_symptom() -> Iterable[StepSpec]:
-    yield look_around("Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.", FOLDERS)
-    yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
-    yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
-    yield _show("suite_before", "The whole suite, to see what fails today and what does not.", "python3 tools/run_tests.py; true")
-    yield look(
-        "read_test_reference",
-        "Only the tests of the reference fail. I read them before I believe them.",
-        read("tests/test_reference.py"),
-    )
-    yield look("read_audit", "What the regulator audits, and which causes past drifts had.", read("docs/audit.md"))
-    yield _show("log_head", "The nightly log from its beginning, when all was well.", "head -n 45 logs/nightly.log")
-    yield _show("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
-    yield _show("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
-    yield _show("log_blame", "Did anybody write down a suspicion?", "grep -n NOTE logs/nightly.log")
-    yield _show("log_week", "The nights around that day, line by line.", "sed -n 46,170p logs/nightly.log")
-    yield _show("log_printers", "The printers, around the same days.", "sed -n 1,64p logs/printers.log")
-    yield _show("log_collectors", "The collectors, who deliver the readings.", "tail -n 70 logs/collectors.log")
-    yield _show("complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}")
-    for month in MONTHS[3:]:
-        yield look(f"minutes_{month}", f"The minutes of {month}; somebody may have noticed.", read(f"docs/minutes/{month}.md"))
-    yield _write_note("01-symptom", "What is known of the symptom goes into the first note.")
+def list_section_facts(structure: Structure, section: str) -> tuple[str, ...]:
+    """Return the names of the facts that a section of the report states."""
+    numbers = structure.bug_numbers
+    by_section = {
+        "case": ("ticket", "severity", "complaint", "drift_since"),
+        "stages": (*(f"culprit_{number}" for number in numbers), *(f"{who}_ruled_out" for who in structure.suspicions)),
+        "rates": tuple(
+            name
+            for number in numbers
+            for name in ([f"provisional_rate_{number}"] * structure.refusals[number - 1] + [name_rate(structure, number)])
+        ),
+        "attempts": tuple(f"attempt_{number}" for number in numbers),
+    }
+    return by_section[section]
 
 
-def _map_code() -> Iterable[StepSpec]:
-    yield look("read_engine", "Now the code, from the engine outwards.", read("wattbook/engine.py"))
-    yield look("read_config", "The order of the stages.", read("wattbook/config.py"))
-    yield look("read_reading", "How readings are parsed.", read("wattbook/reading.py"))
-    yield look("read_money", "How amounts are settled.", read("wattbook/money.py"))
-    yield look("read_reference", "Where the regulator's figures come from.", read("wattbook/reference.py"))
-    yield look("read_ledger", "The ledger, which found the drift at night.", read("wattbook/ledger.py"))
-    yield look("read_text", "Invoices as text.", read("wattbook/text.py"))
-    yield look("read_cli", "The command line and the package's own door.", read("wattbook/cli.py"), read("wattbook/__init__.py"))
-    yield look("read_run_tests", "How the runner reports.", read("tools/run_tests.py"))
-    yield look("read_errors", "And the errors.", read("wattbook/errors.py"))
-    yield look("read_test_engine", "The tests of the engine, since they pass all the same.", read("tests/test_engine.py"))
-    yield look("read_test_money", "The tests of money, for the same reason.", read("tests/test_money.py"))
-    yield _show("data_head", "What the data looks like.", "head -n 12 data/readings.csv data/reference.csv data/audited.csv")
-    yield look("read_decree", "The decree, which changed figures in that very month.", read("docs/decree.md"))
-    yield _write_note("02-map", "The map of the code: four things can move a sum.")
+def _render_report(structure: Structure) -> str:
+    titles = dict(zip(REPORT_SECTIONS, ("Rates", "The case", "Stages", "Attempts"), strict=True))
+    parts = ["# The drift of the invoices\n"]
+    for section in structure.sections:
+        lines = [f"- {name.replace('_', ' ')}: ${{{name}}}" for name in list_section_facts(structure, section)]
+        parts.append("\n".join([f"## {titles[section]}", "", *lines, ""]))
+    return "\n".join(parts)
 
 
-def _check_suspects() -> Iterable[StepSpec]:
-    yield look(
-        "read_tools",
-        "What the tools do before I use them; one of them is billed.",
-        *(read(f"tools/{name}.py") for name in ("probe", "compare", "ci")),
+def _render_test(structure: Structure) -> str:
+    head = load_text(__package__, "agent/test_drift.py")
+    figures = load_text(__package__, "agent/test_figures.py")
+    cases = (
+        figures.replace("${number}", str(number))
+        .replace("${culprit}", f"${{culprit_{number}}}")
+        .replace("${rate}", f"${{{name_rate(structure, number)}}}")
+        for number in structure.bug_numbers
     )
-    yield _show("probe_readings", "First suspect: the readings.", "python3 tools/probe.py --readings")
-    yield _show("probe_money", "The sums are right. Second suspect: settling.", "python3 tools/probe.py --settle")
-    yield _show("all_readings", "They settle as they should. The counts themselves.", "cat data/readings.csv")
-    yield _show("suspect_module", "Third: the stage that the operator blames, as it is.", "cat wattbook/stages/${suspect}.py")
-    yield _show("suspect_probe", "And against the audited invoices.", "python3 tools/probe.py --stage ${suspect}")
-    yield _write_note(
-        "03-ruled-out",
-        "It agrees everywhere. Ruled out for good: `${suspect}`. I write down what it cannot be, so "
-        "that nobody looks there again.",
-    )
-    yield _show("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
-    yield _show(
-        "audited", "The regulator's figures of the audited invoices, to be sure of the comparison.", "cat data/audited.csv"
-    )
-    yield _show("culprit_module", "So it is `${culprit}`. Its module.", "nl -ba wattbook/stages/${culprit}.py")
-    yield _show("culprit_page", "And what its page says.", "grep -n . docs/stages/${culprit}.md")
-    yield _write_note("04-culprit", "The stage is found: module and page disagree.")
-
-
-def _try_first_fix() -> Iterable[StepSpec]:
-    yield _show("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
-    yield do(
-        "first_patch",
-        "The plain fix: the tier of the decree, ${decree_tier}, and the rate of the page, ${provisional_rate}.",
-        write("patches/first.sed", load_text(__package__, "agent/first.sed")),
-    )
-    yield do_once(
-        "first_try",
-        "One try on the bench.",
-        "python3 tools/ci.py patches/first.sed wattbook/stages/${culprit}.py",
-        r"(?i)patches/first\.sed was refused",
-        "patches/first.sed",
-    )
-
-
-def _read_other_stages() -> Iterable[StepSpec]:
-    yield _show(
-        "log_tail",
-        "Refused: the page's rate of ${provisional_rate} is not the one in force, and the module is as it was. Before I spend "
-        "another try I look at everything that is left, the log's end first.",
-        "tail -n 60 logs/nightly.log",
-    )
-    for stage in STAGES:
-        yield look(f"read_{stage.name}", f"The stage {stage.name}.", read(f"wattbook/stages/{stage.name}.py"))
-    yield _show("log_second_half", "The nights of the second half of the month.", "sed -n 301,420p logs/nightly.log")
-    yield _show(
-        "all_tiers", "The figures of all stages side by side.", "grep -nE '^(TIER_KWH|BASE|FIGURE) =' wattbook/stages/*.py"
-    )
-    for stage in TIERED_STAGES:
-        yield look(
-            f"read_test_{stage.name}",
-            f"Would the tests of {stage.name} have noticed a stale figure?",
-            read(f"tests/stages/test_{stage.name}.py"),
-        )
-    yield _write_note("05-others", "All stages are read; `${culprit}` alone was forgotten.")
-
-
-def _try_second_fix() -> Iterable[StepSpec]:
-    yield look("read_rounding", "What was decided about half a cent, since the mode is a figure too.", read("docs/rounding.md"))
-    for month in MONTHS[:3]:
-        yield look(f"minutes_{month}", f"Was a rate decided in {month}?", read(f"docs/minutes/{month}.md"))
-    yield _show("log_rest", "The nights in the middle of the month.", "sed -n 171,300p logs/nightly.log")
-    yield do(
-        "second_patch",
-        "The second patch: tier ${decree_tier}, rate ${final_rate} as the bench implied, mode ${rounding}, and the tag "
-        "${owner_tag}.",
-        write("patches/second.sed", load_text(__package__, "agent/second.sed")),
-    )
-    yield do_once(
-        "second_try",
-        "The second try.",
-        "python3 tools/ci.py patches/second.sed wattbook/stages/${culprit}.py",
-        r"(?i)patches/second\.sed was accepted",
-        "patches/second.sed",
-    )
-    yield _show(
-        "reference_after", "The tests of the reference now.", "python3 tools/run_tests.py tests.test_reference tests.test_money"
-    )
-    yield _show("compare_after", "And every audited invoice.", "python3 tools/compare.py | tail -n 60")
-    yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
-
-
-def _write_papers() -> Iterable[StepSpec]:
-    yield do(
-        "regression_test",
-        "The regression test, through the function that partners import, on the invoice of the complaint.",
-        write("tests/regressions/test_drift.py", load_text(__package__, "agent/test_drift.py")),
-    )
-    yield _show("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
-    yield _show("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
-    yield _show(
-        "whole_quarter",
-        "And the invoices of the quarter as they would be printed now.",
-        "python3 -m wattbook.cli $$(tail -n 40 data/readings.csv | cut -d, -f1)",
-    )
-    for number in range(1, LETTER_COUNT + 1):
-        yield look(f"letter_{number}", "A letter that nobody answered: is it about the drift?", read(f"letters/{number:02}.txt"))
-    yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"))
-    yield add_change(
-        "One entry in the change log.",
-        "python3 tools/changelog.py --channel ${channel} --ticket ${ticket} "
-        '"one stage had figures from before the decree; invoices are right again"',
-    )
-    yield look("read_announce", "What the announcement does.", read("tools/announce.py"))
-    yield do_once(
-        "announce",
-        "The announcement at the desk that the bench named.",
-        'python3 tools/announce.py --desk ${desk} --severity ${severity} "${ticket} is fixed"',
-        r"(?i)^\W*announced at \w+ as \w+",
-        "announced at",
-    )
-    yield do(
-        "report",
-        "The report, with everything that the desk of complaints asks for.",
-        write("REPORT.md", load_text(__package__, "agent/REPORT.md")),
-    )
-    yield do("handover", "And the hand-over.", write("handover.json", load_text(__package__, "agent/handover.json")))
-    yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))
+    return "\n".join([head, *cases])

@@ -1,12 +1,26 @@
-"""Initial workspace of the task `bug-hunt`: an invoice program with a bug, its tests and documentation, tools and logs."""
+"""Initial workspace of the task `bug-hunt`: an invoice program with bugs, its tests and documentation, tools and logs."""
 
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterable, Iterator, Mapping
 
 from harness.tasks import kit
-from harness.tasks.bug_hunt.archive import generate_letters, generate_logs, generate_minutes
-from harness.tasks.bug_hunt.facts import DESKS
-from harness.tasks.bug_hunt.stages import READING_FIELDS, STAGES, TIERED_STAGES, Stage, Tariff, draw_readings, draw_tariff
+from harness.tasks.bug_hunt.archive import generate_letters, generate_logs, generate_minutes, render_figure
+from harness.tasks.bug_hunt.facts import DESKS, list_culprits
+from harness.tasks.bug_hunt.stages import (
+    HALF_CENT_SPACING,
+    READING_FIELDS,
+    STAGES,
+    TIERED_STAGES,
+    Stage,
+    Tariff,
+    draw_readings,
+    draw_tariff,
+)
+from harness.tasks.bug_hunt.steps import list_section_facts
+from harness.tasks.bug_hunt.structure import PARTS, RULES, Structure
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.draws import make_rng
+from harness.tasks.kit.statements import load_sayings, render_request
 from harness.tasks.kit.texts import fill_text, load_text
 
 MODULES = ("__init__", "cli", "config", "engine", "errors", "ledger", "money", "reading", "reference", "text")
@@ -16,21 +30,26 @@ PAGES = (
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
     *(f"docs/{name}.md" for name in ("architecture", "audit", "decree", "rounding")),
 )
-AUDITED_COUNT = 6
+AUDITED_COUNT = 12
+AUDITED_HALF_CENTS = 3
+"""Number of audited invoices, for each stage with a bug, whose amount in this stage ends in half a cent."""
 
 
-def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
-    correct_tariff = draw_tariff(values, task_seed)
+    correct_tariff = draw_tariff(values, list_culprits(values), task_seed)
     files = dict(_generate_code_files(values, correct_tariff))
-    files.update((path, fill_text(__package__, f"docs/{path.rpartition('/')[2]}", values)) for path in PAGES)
+    words = {**values, **_render_figures(structure, values)}
+    files.update((path, fill_text(__package__, f"docs/{path.rpartition('/')[2]}", words)) for path in PAGES)
     files.update((f"docs/stages/{stage.name}.md", _render_page(stage, correct_tariff, values)) for stage in STAGES)
     files.update(_generate_data_files(values, correct_tariff, task_seed))
-    files.update(generate_logs(values, task_seed))
-    files.update((*generate_minutes(task_seed), *generate_letters(task_seed)))
+    files.update(generate_logs(structure, values, task_seed))
+    files.update((*generate_minutes(structure, values, task_seed), *generate_letters(structure, values, task_seed)))
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    files.update(structure.sheets.render_files(PARTS, sayings, values))
     files |= {
         "notes/README.md": "Notes on the case at hand, one file a finding, numbered. Whoever takes over reads these first.\n",
-        "patches/README.md": "Patches for the regulator's bench: scripts of sed, one case each. See CONTRIBUTING.md.\n",
+        "patches/README.md": "Patches for the regulator's bench: scripts of sed, one stage each. See CONTRIBUTING.md.\n",
         "tests/regressions/__init__.py": "",
         "outbox/README.md": "What was announced, line by line. The desks read it every hour.\n",
         "ci/key": values["key"] + "\n",
@@ -38,6 +57,18 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
         "ci/attempts.log": "0 accepted patches/decree.sed wattbook/stages\n",
     }
     return tuple(sorted(files.items()))
+
+
+def _render_figures(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the sentences about figures in force on each page: the figure itself, or the page that states it."""
+    here: dict[str, list[str]] = {"decree": [], "rounding": [], "audit": []}
+    for fact, page in structure.pages:
+        home = "decree" if fact == "decree_tier" else "rounding"
+        if page in here:
+            here[page].append(render_figure(fact, values))
+        if page != home:
+            here[home].append(f"The figure in force stands in {structure.find_page(fact)}.")
+    return {f"{page}_figures": " ".join(sentences) or "No figure is told here." for page, sentences in here.items()}
 
 
 def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> Iterator[tuple[str, str]]:
@@ -60,31 +91,35 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """Return the Python module that computes one item of the invoice; in the item that has the bug, the prices are outdated."""
-    stale = stage.name == values["culprit"]
+    """Return the Python module that computes one item of the invoice; in an item that has a bug, the prices are outdated."""
+    culprits = list_culprits(values)
+    stale = stage.name in culprits
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}
     if stage not in TIERED_STAGES:
         return fill_text(__package__, "package/plain.py", words)
     words["tier"] = values["stale_tier"] if stale else str(correct_tariff.tier)
-    words["rate"] = values["stale_rate"] if stale else str(correct_tariff.rate[stage.name])
+    words["rate"] = values[f"stale_rate_{culprits.index(stage.name) + 1}"] if stale else str(correct_tariff.rate[stage.name])
     return fill_text(__package__, "package/tiered.py", words)
 
 
 def _render_page(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
     if stage not in TIERED_STAGES:
         return f"# {stage.title}\n\nThis stage is {stage.story}. It knows no tier, and the decree left it alone.\n"
-    rate = values["provisional_rate"] if stage.name == values["culprit"] else str(correct_tariff.rate[stage.name])
+    culprits, rate = list_culprits(values), str(correct_tariff.rate[stage.name])
+    if stage.name in culprits:
+        rate = values[f"page_rate_{culprits.index(stage.name) + 1}"]
     words = {"title": stage.title, "story": stage.story, "base": str(correct_tariff.base[stage.name]), "rate": rate}
     return fill_text(__package__, "docs/stage.md", words)
 
 
 def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> Iterator[tuple[str, str]]:
-    counts_by_invoice = draw_readings(values, correct_tariff, task_seed)
+    culprits = list_culprits(values)
+    counts_by_invoice = draw_readings(values, culprits, correct_tariff, task_seed)
     steps = {invoice: correct_tariff.compute_stage_cents(counts) for invoice, counts in counts_by_invoice.items()}
-    rng = make_rng("bug-hunt", task_seed, "audit")
-    others = [invoice for invoice in counts_by_invoice if invoice != values["complaint"]]
-    audited = sorted([values["complaint"], *rng.sample(others, AUDITED_COUNT - 1)])
+    audited = _choose_audited(
+        list(counts_by_invoice), values["complaint"], len(culprits), make_rng("bug-hunt", task_seed, "audit")
+    )
     counted = [
         ",".join([invoice, *(str(counts[name]) for name in READING_FIELDS)]) for invoice, counts in counts_by_invoice.items()
     ]
@@ -97,5 +132,36 @@ def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task
     yield "data/audited.csv", _render_table("invoice,stage,cents", rows)
 
 
+def _choose_audited(invoices: list[str], complaint: str, bug_count: int, rng: random.Random) -> list[str]:
+    """Choose the audited invoices: the one of the complaint, some with half a cent for each stage with a bug, and others."""
+    chosen = {complaint}
+    for number in range(bug_count):
+        chosen.update(rng.sample(invoices[number::HALF_CENT_SPACING], AUDITED_HALF_CENTS))
+    others = [invoice for invoice in invoices if invoice not in chosen]
+    return sorted([*chosen, *rng.sample(others, max(0, AUDITED_COUNT - len(chosen)))])
+
+
 def _render_table(header: str, rows: list[str]) -> str:
     return "\n".join([header, *rows]) + "\n"
+
+
+def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
+    """Return the prompt of the task, which states facts and names the papers of the instance."""
+    sections = "; ".join(f"{section}: {_name_facts(list_section_facts(structure, section))}" for section in structure.sections)
+    announced = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
+    papers = [
+        f"- The announcement has {announced}.",
+        f"- REPORT.md has these sections, with a line `- NAME: VALUE` for each name: {sections}.",
+        f"- handover.json has the keys {', '.join((*RULES, *structure.handover_facts))}, each with a text as its value.",
+    ]
+    if "reply" in structure.papers:
+        papers.append(f"- REPLY.md has a line `- NAME: VALUE` for {_name_facts(structure.reply_facts)}.")
+    places = {"operator": "logs/nightly.log", "council": structure.minutes_path, "customer": structure.letter_path}
+    blamed = ", ".join(f"the {who} in {places[who]}" for who in structure.suspicions)
+    words = {**values, "papers": "\n".join(papers), "blamed": blamed}
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, sayings, words)
+
+
+def _name_facts(names: Iterable[str]) -> str:
+    return ", ".join(name.replace("_", " ") for name in names)

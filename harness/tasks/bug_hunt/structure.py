@@ -1,0 +1,155 @@
+"""Structure of an instance of the task `bug-hunt`: the bugs, the suspicions, the order of the work, and the papers to write."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import Levels, StructureDraws
+
+PROMPT_FACTS = (
+    *("ticket", "complaint", "entry_point", "owner_tag", "test_prefix", "channel", "severity", "frozen", "drift_goal"),
+)
+"""Names of the facts that the request states in every instance."""
+PARTS: Mapping[str, str] = {
+    "symptom": "once the symptom is noted",
+    "code": "once the map of the code is noted",
+    "suspects": "once the suspicions are refuted",
+    "stages": "once the stages with a bug are noted",
+    "fixes": "once the bench has accepted all patches",
+    "papers": "at the very end",
+}
+"""Parts of the work after which a sheet can be due, with the words in which the list of sheets says so."""
+SUSPICIONS = ("operator", "council", "customer")
+"""Names of those who may blame a stage that has no bug: in the log, in the minutes of a meeting, or in a letter."""
+PAGES: Mapping[str, tuple[str, ...]] = {
+    "decree_tier": ("decree", "minutes", "audit"),
+    "rounding": ("rounding", "minutes", "audit"),
+}
+"""Pages that may state a figure in force, by name of the fact; `minutes` stands for those of one month."""
+REPORT_SECTIONS = ("rates", "case", "stages", "attempts")
+"""Sections of the report; every instance asks for the first one and for some of the others."""
+PAPERS = ("changelog", "announce", "report", "handover", "reply")
+RULES = ("frozen", "drift_goal")
+"""Facts of the request that every hand-over states."""
+HANDOVER_FACTS = ("ticket", "desk", "entry_point", "channel", "drift_since", "decree_tier", "rounding")
+"""Facts that the hand-over may state besides the rules."""
+REPLY_FACTS = ("ticket", "drift_since", "decree_tier", "drift_goal", "entry_point", "rounding")
+"""Facts that the reply to the complaint may state besides the number of the invoice."""
+REFUSAL_SHARE, ONE_BY_ONE_SHARE = 0.7, 0.5
+"""Share of the stages with a bug whose first patch is refused, and of the instances that mend a refused patch at once."""
+REPLY_SHARE, SEVERITY_SHARE = 0.5, 0.5
+"""Shares of the instances that ask for a reply to the complaint, and in which the announcement states the severity."""
+
+BUG_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
+SUSPICION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
+SECTION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
+"""Number of sections of the report besides the first one."""
+EXTRA_FACT_COUNTS = Levels(easy=range(1, 3), standard=range(2, 6), hard=range(4, 7))
+"""Number of facts in the hand-over besides the rules."""
+LOOK_COUNTS = Levels(easy=range(26, 32), standard=range(42, 53), hard=range(50, 56))
+"""Number of files and parts of logs that the agent looks at without need."""
+MONTH_COUNT, LETTER_COUNT = 6, 8
+"""Numbers of files with minutes, and of letters of customers, in the workspace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """All of an instance that is not a value: what is wrong, where it is stated, and in which order the agent works."""
+
+    refusals: tuple[bool, ...]
+    """For each stage with a bug: whether its page states a provisional rate, so that the first patch is refused."""
+    suspicions: tuple[str, ...]
+    """Those who blame a stage that has no bug, in the order in which the agent rules the stages out."""
+    month: int
+    """Index of the month whose minutes state facts."""
+    letter: int
+    """Number of the letter in which the customer blames a stage."""
+    pages: tuple[tuple[str, str], ...]
+    """Name of each figure in force, and the page that states it; see `PAGES`."""
+    parts: tuple[str, ...]
+    """Parts of the work in order; see `PARTS`."""
+    is_fixed_one_by_one: bool
+    """Whether the agent mends a refused patch at once, rather than after the first try on every stage."""
+    looks: tuple[tuple[str, ...], ...]
+    """Names of the looks between the essential steps, for each gap in the order of the work."""
+    papers: tuple[str, ...]
+    """Papers to write, in the order of the work."""
+    sections: tuple[str, ...]
+    """Sections of the report."""
+    announces_severity: bool
+    """Whether the announcement states the severity; otherwise the hand-over does."""
+    handover_facts: tuple[str, ...]
+    """Facts that the hand-over states besides the rules."""
+    reply_facts: tuple[str, ...]
+    """Facts that the reply to the complaint states."""
+    sheets: SheetPlan
+    """Information sheets, and the statements of facts in the request."""
+
+    @property
+    def bug_numbers(self) -> range:
+        """Numbers of the stages that have a bug, from 1, in the order of the tariff."""
+        return range(1, len(self.refusals) + 1)
+
+    @property
+    def minutes_path(self) -> str:
+        """Path of the minutes that state facts."""
+        return f"docs/minutes/{MONTHS[self.month]}.md"
+
+    @property
+    def letter_path(self) -> str:
+        """Path of the letter in which the customer blames a stage."""
+        return f"letters/{self.letter:02}.txt"
+
+    def find_page(self, fact: str) -> str:
+        """Return the path of the page that states a figure in force."""
+        page = dict(self.pages)[fact]
+        return self.minutes_path if page == "minutes" else f"docs/{page}.md"
+
+    def find_patch(self, number: int) -> str:
+        """Return the name of the patch that the bench accepts for a stage with a bug."""
+        return f"{number}{'b' if self.refusals[number - 1] else 'a'}.sed"
+
+
+MONTHS = ("2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03")
+GAP_COUNT = 9
+"""Number of gaps between essential steps, which looks fill."""
+
+
+def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Structure:
+    """Draw the structure of an instance; `look_names` are the names of all files and parts of logs to look at without need."""
+    coin, place = draws.make_rng("coins"), draws.make_rng("place")
+    refusals = [coin.random() < REFUSAL_SHARE for _ in range(draws.draw_count("bugs", BUG_COUNTS))]
+    refusals[coin.randrange(len(refusals))] = True
+    suspicions = draws.draw_order("suspicions", SUSPICIONS)[: draws.draw_count("suspicion count", SUSPICION_COUNTS)]
+    papers, parts = draws.draw_order("papers", PAPERS), (*draws.draw_order("parts", [*PARTS][:3]), *[*PARTS][3:])
+    handover_facts = draws.draw_subset("handover", HANDOVER_FACTS, draws.draw_count("handover count", EXTRA_FACT_COUNTS))
+    other_sections = draws.draw_subset("sections", REPORT_SECTIONS[1:], draws.draw_count("section count", SECTION_COUNTS))
+    announces_severity = draws.make_rng("severity").random() < SEVERITY_SHARE
+    return Structure(
+        refusals=tuple(refusals),
+        suspicions=suspicions,
+        month=place.randrange(MONTH_COUNT),
+        letter=place.randrange(1, LETTER_COUNT + 1),
+        pages=tuple((fact, draws.make_rng(fact).choice(pages)) for fact, pages in PAGES.items()),
+        parts=parts,
+        is_fixed_one_by_one=coin.random() < ONE_BY_ONE_SHARE,
+        looks=_deal_looks(draws, look_names),
+        papers=papers if coin.random() < REPLY_SHARE else tuple(name for name in papers if name != "reply"),
+        sections=draws.draw_order("section order", (REPORT_SECTIONS[0], *other_sections)),
+        announces_severity=announces_severity,
+        handover_facts=(*["severity"] * (not announces_severity), *handover_facts),
+        reply_facts=("complaint", *draws.draw_subset("reply", REPLY_FACTS, 2)),
+        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
+    )
+
+
+def _deal_looks(draws: StructureDraws, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Deal some looks to the gaps between essential steps, in random order, with gaps of different lengths."""
+    chosen = draws.draw_order("looks", names)[: draws.draw_count("look count", LOOK_COUNTS)]
+    rng = draws.make_rng("gaps")
+    weights = [rng.uniform(0.2, 1.0) for _ in range(GAP_COUNT)]
+    gaps: list[list[str]] = [[] for _ in weights]
+    for name, gap in zip(chosen, sorted(rng.choices(range(GAP_COUNT), weights, k=len(chosen))), strict=True):
+        gaps[gap].append(name)
+    return tuple(map(tuple, gaps))
