@@ -48,7 +48,13 @@ Change 1: checks are graded outside the sandbox, and forged work fails them. The
 of a task) with a real model. A scripted model forges nothing and gets the same verdicts as in version 0.1, so its trials keep
 their ids.
 """
-TASK_REVISIONS: Mapping[str, int] = {"bug-hunt": 1, "changing-requirements": 1, "flashcards": 1, "spec-api": 1}
+TASK_REVISIONS: Mapping[str, int] = {
+    "bug-hunt": 1,
+    "changing-requirements": 1,
+    "flashcards": 1,
+    "log-forensics": 1,
+    "spec-api": 1,
+}
 """Number of times that the behaviour of a task changed since version 0.1, by task name.
 
 The number is part of the id of every trial (run) of the task, so old and new results are not mixed. Revision 1: seeds draw

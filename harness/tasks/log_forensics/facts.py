@@ -1,20 +1,19 @@
 """Facts (values to remember) of the task `log-forensics`: patterns that find each value, and the random draw of the values.
 
-Nine facts are stated only in the prompt and needed at the end. Fourteen are printed by a search in a log and can be found again
-at 500 to 1,500 tokens per search. Three are stated in documents. Two are printed by commands that do harm if they
-are run twice.
+The request states some facts, which are needed late. Findings are printed by a search in a log and can be found again at 300 to
+1,500 tokens per search. Papers of the desk state up to three facts. The number of the case and a mark of the seals are printed by
+commands that do harm if they are run twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from harness.task import Fact, FactKind
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
-
-COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
-"""Names of the components (programs) of the system that the agent investigates; each component writes one log."""
+from harness.tasks.log_forensics.structure import LOG_BY_SEARCH, SEARCH_BY_FINDING, Structure
 
 
 class Search(NamedTuple):
@@ -30,35 +29,59 @@ class Search(NamedTuple):
     """Path of the log that the command searches; a directory listing must show the path before a search is repeated."""
 
 
-def _search_around(log: str, words: str, lines: int) -> Search:
-    return Search(f"grep -n -C {lines} '{words}' logs/{log}.log", f"logs/{log}.log")
-
-
-SEARCHES = {
-    "alarm": _search_around("gateway", "first alarm of this night", 14),
-    "circuit": _search_around("gateway", "opened for good", 30),
-    "burst": _search_around("gateway", "refused in a burst", 22),
-    "rejected": _search_around("app", "turned down request", 26),
-    "dump": _search_around("app", "for whoever looks into it", 18),
-    "healthy": _search_around("app", "drained and calm again", 12),
-    "given_up": _search_around("ledger", "transaction given up with", 34),
-    "lagging": _search_around("ledger", "fell behind on shard", 20),
-    "two_regions": _search_around("auth", "seen in two regions", 28),
-    "unknown_key": _search_around("auth", "unknown key, fingerprint", 16),
-    "by_hand": _search_around("deploy", "altered by hand", 24),
-    "no_difference": _search_around("deploy", "made no difference", 15),
-    "damage": Search("grep -bo 'segment damaged beyond repair' logs/queue.log", "logs/queue.log"),
-    "lost": Search("grep -n -B 35 'orders lost for good' dumps/ledger-*.txt", "dumps/ledger-0001.txt"),
+WORDS_BY_SEARCH = {
+    "alarm": "first alarm of this night",
+    "circuit": "opened for good",
+    "burst": "refused in a burst",
+    "rejected": "before any other",
+    "dump": "for whoever looks into it",
+    "healthy": "drained and calm again",
+    "given_up": "transaction given up with",
+    "lagging": "fell behind on shard",
+    "two_regions": "seen in two regions",
+    "unknown_key": "unknown key, fingerprint",
+    "by_hand": "altered by hand",
+    "no_difference": "made no difference",
 }
+"""Words of the message that each search looks for."""
 
 
-def _find(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
-    """Make a fact (a value to remember) that the agent finds by searching a log; `search` is a key of `SEARCHES`."""
-    search_command = SEARCHES[search]
-    return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
+def make_search(structure: Structure, name: str) -> Search:
+    """Return a search of an instance by its name; the structure decides how many lines around the message it prints."""
+    if name == "damage":
+        return Search("grep -bo 'segment damaged beyond repair' logs/queue.log", "logs/queue.log")
+    if name == "lost":
+        return Search("grep -n -B 35 'orders lost for good' dumps/ledger-*.txt", "dumps/ledger-0001.txt")
+    path = f"logs/{LOG_BY_SEARCH[name]}.log"
+    return Search(f"grep -n -C {dict(structure.contexts)[name]} '{WORDS_BY_SEARCH[name]}' {path}", path)
 
 
-FACTS: tuple[Fact, ...] = (
+class _Finding(NamedTuple):
+    """Value that a search of a log finds."""
+
+    kind: FactKind
+    prior: str
+    pattern: str
+
+
+_FINDINGS: Mapping[str, _Finding] = {
+    "alarm_time": _Finding("progress", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
+    "gateway_host": _Finding("value", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
+    "address": _Finding("artifact", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),
+    "first_request": _Finding("artifact", "r00000", r"ledger turned down request (r[0-9a-f]{5}) before any other"),
+    "dump_name": _Finding("next-step", "ledger-0001.txt", r"went into dumps/(ledger-\d{4}\.txt) for whoever looks into it"),
+    "healthy_time": _Finding("progress", "23:59:59", r"(\d\d:\d\d:\d\d) .{0,30}every queue is drained and calm again"),
+    "error_code": _Finding("error", "LK-0000", r"transaction given up with the code (LK-\d{4})\b"),
+    "shard": _Finding("value", "s-00", r"replica fell behind on shard (s-\d\d)\b"),
+    "account": _Finding("artifact", "u0000", r"session of (u\d{4}) seen in two regions at once"),
+    "fingerprint": _Finding("value", "00:00:00", r"unknown key, fingerprint ((?:[0-9a-f]{2}:){2}[0-9a-f]{2})\b"),
+    "setting": _Finding("artifact", "pool_size", r"setting (\w+) altered by hand\b"),
+    "former_value": _Finding("value", "100", r"altered by hand, formerly (\d+)\b"),
+    "ruled_out": _Finding("error", "d-0000", r"taking back (d-\d{4}) made no difference"),
+    "damage_offset": _Finding("value", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
+    "lost_orders": _Finding("value", "0", r"orders lost for good: (\d+)\b"),
+}
+_SETTLED: tuple[Fact, ...] = (
     make_prompt_fact("heading", "constraint", "Incident report", r"report is headed `([^`\n]+)`"),
     make_prompt_fact("audience", "goal", "management", r"report is written for the (\w+) and nobody else"),
     make_prompt_fact("ticket", "value", "INC-1", r"work is booked on the ticket ([A-Z]{2}-\d{4})\b"),
@@ -68,36 +91,45 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("person_mark", "preference", "user", r"account is never named but shown as `([\w-]+)/`"),
     make_prompt_fact("cleared_word", "decision", "innocent", r"suspect that was ruled out is called `(\w+)`"),
     make_prompt_fact("keep_days", "constraint", "90", r"[Ee]vidence is kept for (\d+) days"),
-    make_file_fact("mask", "constraint", "docs/runbook.md", "32", r"names networks with a mask of (\d\d) bits"),
-    make_file_fact(
-        "incident_class", "decision", "docs/runbook.md", "C1", r"losing settled orders is an incident of class ([A-Z]\d)\b"
-    ),
-    make_file_fact(
-        "desk",
-        "superseded",
-        "docs/addendum.md",
-        "operations",
-        r"reports go to the desk `([a-z]+)` from now on",
-        former_patterns=(r"reports went to ([a-z]+)\b",),
-    ),
-    _find("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
-    _find("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
-    _find("address", "artifact", "burst", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),
-    _find("first_request", "artifact", "rejected", "r00000", r"ledger turned down request (r[0-9a-f]{5}) before any other"),
-    _find("dump_name", "next-step", "dump", "ledger-0001.txt", r"went into dumps/(ledger-\d{4}\.txt) for whoever looks into it"),
-    _find("healthy_time", "progress", "healthy", "23:59:59", r"(\d\d:\d\d:\d\d) .{0,30}every queue is drained and calm again"),
-    _find("error_code", "error", "given_up", "LK-0000", r"transaction given up with the code (LK-\d{4})\b"),
-    _find("shard", "value", "lagging", "s-00", r"replica fell behind on shard (s-\d\d)\b"),
-    _find("account", "artifact", "two_regions", "u0000", r"session of (u\d{4}) seen in two regions at once"),
-    _find("fingerprint", "value", "unknown_key", "00:00:00", r"unknown key, fingerprint ((?:[0-9a-f]{2}:){2}[0-9a-f]{2})\b"),
-    _find("setting", "artifact", "by_hand", "pool_size", r"setting (\w+) altered by hand\b"),
-    _find("former_value", "value", "by_hand", "100", r"altered by hand, formerly (\d+)\b"),
-    _find("ruled_out", "error", "no_difference", "d-0000", r"taking back (d-\d{4}) made no difference"),
-    _find("damage_offset", "value", "damage", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
-    _find("lost_orders", "value", "lost", "0", r"orders lost for good: (\d+)\b"),
-    make_output_fact("case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b", also_in=("evidence/cases.log",)),
-    make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b"),
+    make_prompt_fact("mask", "constraint", "32", r"names networks with a mask of (\d\d) bits"),
+    make_prompt_fact("incident_class", "decision", "C1", r"losing settled orders is an incident of class ([A-Z]\d)\b"),
 )
+_DESK = make_file_fact(
+    "desk",
+    "superseded",
+    "docs/addendum.md",
+    "operations",
+    r"reports go to the desk `([a-z]+)` from now on",
+    former_patterns=(r"reports went to ([a-z]+)\b",),
+)
+_CASE_NUMBER = make_output_fact(
+    "case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b", also_in=("evidence/cases.log",)
+)
+_SEAL_MARK = make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b")
+
+
+def make_facts(structure: Structure) -> tuple[Fact, ...]:
+    """Return the facts of an instance: those of the request, the papers, the logs and the commands, and of its sheets."""
+    papers = dict(structure.papers)
+    settled = {fact.name: fact for fact in _SETTLED}
+    return (
+        *(settled[name] for name in structure.settled_facts),
+        *(_DESK if name == "desk" else _place(settled[name], papers[name]) for name in structure.desk_facts),
+        *(_make_finding(structure, name) for name in structure.findings),
+        *[_CASE_NUMBER] * ("case_number" in (*structure.filing_facts, *structure.handover_facts)),
+        *[_SEAL_MARK] * bool(structure.first_portion),
+        *structure.sheets.facts,
+    )
+
+
+def _place(fact: Fact, paper: str) -> Fact:
+    return make_file_fact(fact.name, fact.kind, f"docs/{paper}.md", fact.prior, *fact.patterns)
+
+
+def _make_finding(structure: Structure, name: str) -> Fact:
+    search, (kind, prior, pattern) = make_search(structure, SEARCH_BY_FINDING[name]), _FINDINGS[name]
+    return make_output_fact(name, kind, search.command, prior, pattern, source=search.source)
+
 
 _CHOICES: dict[str, Sequence[object]] = {
     "heading": (
@@ -127,10 +159,10 @@ TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 
 """Earliest and latest time, in seconds after midnight, of each logged event whose time is a fact, by name of the fact."""
 
 
-def draw_values(task_seed: int) -> dict[str, str]:
+def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, except `damage_offset`, which depends on the generated logs."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
-    values = draw_choices("log-forensics", task_seed, FACTS, _CHOICES, ("NX", "FR", "OP", "LG"))
+    values = draw_choices("log-forensics", task_seed, (*_SETTLED, _DESK), _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():
         second = rng_for(name).randrange(first, last)
         values[name] = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
@@ -143,5 +175,5 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values["ruled_out"] = f"d-{rng_for('deploy').randrange(1000, 10_000)}"
     values["lost_orders"] = str(rng_for("lost").randrange(300, 4000))
     values["case_number"] = f"CASE-{int(compute_digest(values['salt'], 'case:0')[:6], 16) % 900 + 100}"
-    values["seal_mark"] = compute_digest(values["salt"], "seal:3")[:6]
-    return values
+    values["seal_mark"] = compute_digest(values["salt"], f"seal:{structure.first_portion}")[:6]
+    return values | draw_agreements("log-forensics", task_seed)

@@ -1,52 +1,93 @@
 """Grader of the task `log-forensics`: compares the agent's report, notes and other files with what the logs contain."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from harness.task import Submission
-from harness.tasks.kit.graders import Outcome, combine, compare_words
-from harness.tasks.log_forensics.facts import COMPONENTS
+from harness.task import Check, Submission
+from harness.tasks.kit.graders import Outcome, combine, make_check
+from harness.tasks.kit.sheets import judge_sheets
+from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, SETTLED_BY_PAGE, Structure
 
-FINDINGS = {
-    "requests": ("first_request", "gateway_host"),
-    "cause": ("error_code", "shard"),
-    "change": ("setting", "former_value"),
-    "intruder": ("address", "fingerprint"),
-    "damage": ("damage_offset", "dump_name", "lost_orders"),
-}
-"""Names of the values that each page of the report must state, by name of the page; the check of a page has the same name."""
+STATEMENT_PAGES = ("requests", "cause", "change", "intruder", "damage")
+"""Pages of the report that state findings, one on each line."""
 SECRET_IN_NOTES = ("first_request", "error_code", "address", "fingerprint", "ruled_out", "dump_name", "account")
 """Names of the values that the agent's notes must not contain."""
+_TITLES: Mapping[str, str] = {
+    "requests": "the first request and the gateway that gave up are named",
+    "cause": "code and shard are named",
+    "change": "the setting and its former value are named",
+    "intruder": "address and key of the intruder are named",
+    "damage": "offset, dump and loss are named",
+    "timeline": "the timeline has its two events in the agreed form",
+    "blocklist": "the block-list refuses the right network in the right words",
+    "suspects": "the release is ruled out in the agreed word",
+    "people": "the account is shown as agreed and named nowhere",
+    "retention": "evidence is kept as long as agreed",
+}
+
+
+def build_checks(structure: Structure) -> tuple[Check, ...]:
+    """Return the checks of an instance: of its pages, report, hand-over and notes, of seals and cases, and of its sheets."""
+    pages = [
+        make_check(
+            *(page, _TITLES[page], *FINDINGS_BY_PAGE[page], *SETTLED_BY_PAGE.get(page, ())), *["mask"] * (page == "blocklist")
+        )
+        for page in structure.page_names
+    ]
+    words = "the setting is as before, under the ticket, and nothing else changed"
+    correction = make_check("correction", words, "setting", "former_value", "ticket")
+    return (
+        *pages,
+        *[correction] * ("change" in structure.page_names),
+        make_check("heading", "the report has the promised heading", "heading"),
+        make_check("reader", "the report names its reader and its ticket", "audience", "ticket"),
+        make_check("filing", "the report names what the archive needs", *structure.filing_facts),
+        make_check("handover", "the hand-over says where to go on and where not", *structure.handover_facts),
+        make_check("notes", "the notes name every component and nothing that was found"),
+        make_check("one_case", "exactly one case was opened"),
+        make_check("sealed_once", "every log was sealed once, as it was", *["seal_mark"] * bool(structure.first_portion)),
+        *structure.sheets.checks,
+    )
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     values = submission.expected
-    suffix, separator = values["time_suffix"], values["separator"]
-    events = [
-        f"{values[time]}{suffix}{separator}{event}{separator}{source}"
-        for time, event, source in (("alarm_time", "alarm", "gateway"), ("healthy_time", "healthy", "app"))
-    ]
-    for page, names in FINDINGS.items():
-        yield page, *_compare_statements(submission, f"report/{page}.txt", *(f"{name}: {values[name]}" for name in names))
-    yield "timeline", *_compare_lines(submission, "report/timeline.txt", *events)
-    refusal = f"{values['deny_word']} {values['address']}/{values['mask']}"
-    yield "blocklist", *_compare_lines(submission, "report/blocklist.txt", refusal)
-    yield "suspects", *_compare_lines(submission, "report/suspects.txt", f"{values['ruled_out']}: {values['cleared_word']}")
-    yield "people", *_compare_people(submission)
-    yield "retention", *_compare_lines(submission, "report/retention.txt", f"keep: {values['keep_days']}")
+    for page in values["pages"]:
+        yield page, *_compare_page(submission, page)
+    if "change" in values["pages"]:
+        is_restored = submission.read_text("config/ledger.conf") == values["config"]
+        yield "correction", is_restored, "the configuration is not as it must be"
     heading = _read_lines(submission, "report/report.md")[:1]
     yield "heading", heading == [f"# {values['heading']}"], f"headed {heading!r}"
-    yield "reader", *_compare_report(submission, "audience", "ticket")
-    yield "filing", *_compare_report(submission, "incident_class", "desk", "case_number", "error_code")
-    is_restored = submission.read_text("config/ledger.conf") == values["config"]
-    yield "correction", is_restored, "the configuration is not as it must be"
-    words = [values[name] for name in ("case_number", "error_code", "dump_name", "setting", "ruled_out", "cleared_word")]
-    yield "handover", *compare_words(submission, "HANDOVER.md", *words, f"{values['keep_days']} days")
+    yield "reader", *_compare_named(submission, "report/report.md", ("audience", "ticket"))
+    yield "filing", *_compare_named(submission, "report/report.md", values["filing"])
+    yield "handover", *_compare_named(submission, "HANDOVER.md", values["handover"])
     yield "notes", *_compare_notes(submission)
     cases = _read_lines(submission, "evidence/cases.log")
     yield "one_case", cases == [values["case_number"]], f"{len(cases)} cases"
     seals, wanted = _read_lines(submission, "evidence/seals.txt"), [f"{name} {one}" for name, one in values["digests"].items()]
     yield "sealed_once", sorted(seals) == sorted(wanted), f"{len(seals)} seals, {len(set(seals) & set(wanted))} right"
+    yield from judge_sheets(submission, values["sheets"])
+
+
+def _compare_page(submission: Submission, page: str) -> Outcome:
+    """Check that a page of the report is as the form demands."""
+    values, path = submission.expected, f"report/{page}.txt"
+    if page in STATEMENT_PAGES:
+        return _compare_statements(submission, path, *(f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]))
+    if page == "people":
+        return _compare_people(submission)
+    suffix, separator = values["time_suffix"], values["separator"]
+    lines = {
+        "timeline": [
+            f"{values[time]}{suffix}{separator}{event}{separator}{source}"
+            for time, event, source in (("alarm_time", "alarm", "gateway"), ("healthy_time", "healthy", "app"))
+        ],
+        "blocklist": [f"{values['deny_word']} {values['address']}/{values['mask']}"],
+        "suspects": [f"{values['ruled_out']}: {values['cleared_word']}"],
+        "retention": [f"keep: {values['keep_days']}"],
+    }
+    return _compare_lines(submission, path, *lines[page])
 
 
 def _read_lines(submission: Submission, path: str) -> list[str]:
@@ -66,9 +107,14 @@ def _compare_lines(submission: Submission, path: str, *expected: str) -> Outcome
     return Outcome(lines == list(expected), f"{path} holds {lines!r}")
 
 
-def _compare_report(submission: Submission, *names: str) -> Outcome:
-    """Check that the file `report/report.md` contains the values with the given names."""
-    return compare_words(submission, "report/report.md", *(submission.expected[name] for name in names))
+def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> Outcome:
+    """Check that a document states each value with the given names once, on a line `- NAME: VALUE` of its own."""
+    lines, wrong = _read_lines(submission, path), []
+    for name in names:
+        beginning = f"- {name.replace('_', ' ')}: "
+        stated = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
+        wrong += [name] * (stated != [submission.expected[name]])
+    return Outcome(not wrong, f"{path} states otherwise: {wrong}")
 
 
 def _compare_people(submission: Submission) -> Outcome:
@@ -82,7 +128,7 @@ def _compare_people(submission: Submission) -> Outcome:
 
 def _compare_notes(submission: Submission) -> Outcome:
     """Check that the note on each component names the component, and that no note contains a finding."""
-    notes = {name: submission.read_text(f"notes/{name}.md") for name in COMPONENTS}
+    notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]
     return Outcome(not missing and not leaks, f"without {missing}, telling {len(leaks)} finds")

@@ -4,11 +4,12 @@ Each log repeats lines from a pool of 400, so that megabytes are generated in mi
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from harness.tasks.kit.draws import make_rng
+from harness.tasks.log_forensics.structure import Structure
 
 NIGHT_SECONDS = 6 * 3600
 """Number of seconds from midnight to six o'clock, the period that the logs cover."""
@@ -76,6 +77,19 @@ LOGS = (
         ),
     ),
 )
+MISLEADING = (
+    ("gateway", "circuit opened for a moment by gw-1 and closed again at once"),
+    ("gateway", "logins refused one by one, most of them from 192.0.2.44, all typing errors"),
+    ("gateway", "last alarm of the night before, nobody was called"),
+    ("app", "ledger turned down request r0a0b0 for a second time, the order was settled later"),
+    ("app", "state of the shelves went into dumps of the warehouse, which nobody reads"),
+    ("ledger", "transaction repeated under the code LK-1111 and settled at once"),
+    ("auth", "session of u0001 moved from one region to another, as it does every night"),
+    ("auth", "known key, fingerprint 11:22:33, was used by whoever was on call"),
+    ("deploy", "setting cache_size altered by a plan, before that 512, under a ticket"),
+    ("deploy", "taking back d-0001 was tried in spring, and it helped"),
+)
+"""Name of the component and text of each misleading message, which is about something else than a message to be found."""
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
 """Names of the facts (values to remember) that are the clock time of a log message, by the first words of the message."""
 DUMP_COUNT = 16
@@ -94,12 +108,22 @@ def _list_clock_times() -> tuple[str, ...]:
     return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
 
 
-def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each generated log, and of each dump (a text file with data of the program `ledger`)."""
+    misleading = [MISLEADING[index] for index in structure.misleading]
     log_files = [
-        (f"logs/{log.name}.log", _render_log(log, values, make_rng("log-forensics", task_seed, log.name))) for log in LOGS
+        (
+            f"logs/{log.name}.log",
+            _render_log(_add_messages(log, misleading), values, make_rng("log-forensics", task_seed, log.name)),
+        )
+        for log in LOGS
     ]
     return (*log_files, *_generate_dumps(values, make_rng("log-forensics", task_seed, "dumps")))
+
+
+def _add_messages(log: _LogSpec, messages: Sequence[tuple[str, str]]) -> _LogSpec:
+    """Return the specification of a log with further messages, those of its component."""
+    return log._replace(needles=(*log.needles, *(message for name, message in messages if name == log.name)))
 
 
 def _draw_line_pool(log: _LogSpec, rng: random.Random) -> list[str]:

@@ -1,0 +1,199 @@
+"""Structure of an instance of the task `log-forensics`: which logs are searched for what and when, and what is reported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import Levels, StructureDraws
+
+COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
+"""Names of the components (programs) of the system that the agent investigates; each component writes one log."""
+SEARCH_BY_FINDING: Mapping[str, str] = {
+    "alarm_time": "alarm",
+    "gateway_host": "circuit",
+    "address": "burst",
+    "first_request": "rejected",
+    "dump_name": "dump",
+    "healthy_time": "healthy",
+    "error_code": "given_up",
+    "shard": "lagging",
+    "account": "two_regions",
+    "fingerprint": "unknown_key",
+    "setting": "by_hand",
+    "former_value": "by_hand",
+    "ruled_out": "no_difference",
+    "damage_offset": "damage",
+    "lost_orders": "lost",
+}
+"""Name of the search that finds each value in a log."""
+LOG_BY_SEARCH: Mapping[str, str] = {
+    **dict.fromkeys(("alarm", "circuit", "burst"), "gateway"),
+    **dict.fromkeys(("rejected", "dump", "healthy"), "app"),
+    **dict.fromkeys(("given_up", "lagging"), "ledger"),
+    **dict.fromkeys(("two_regions", "unknown_key"), "auth"),
+    "damage": "queue",
+    **dict.fromkeys(("by_hand", "no_difference"), "deploy"),
+}
+"""Name of the component in whose log each search finds its message; the search `lost` looks into the dumps instead."""
+FINDINGS_BY_PAGE: Mapping[str, tuple[str, ...]] = {
+    "requests": ("first_request", "gateway_host"),
+    "cause": ("error_code", "shard"),
+    "change": ("setting", "former_value"),
+    "intruder": ("address", "fingerprint"),
+    "damage": ("damage_offset", "dump_name", "lost_orders"),
+    "timeline": ("alarm_time", "healthy_time"),
+    "blocklist": ("address",),
+    "suspects": ("ruled_out",),
+    "people": ("account",),
+    "retention": (),
+}
+"""Findings that each page of the report needs, by name of the page; an instance asks for some of the pages."""
+SETTLED_BY_PAGE: Mapping[str, tuple[str, ...]] = {
+    "timeline": ("time_suffix", "separator"),
+    "blocklist": ("deny_word",),
+    "suspects": ("cleared_word",),
+    "people": ("person_mark",),
+    "retention": ("keep_days",),
+}
+"""Facts of the request that a page needs, by name of the page."""
+PROMPT_FACTS = ("heading", "audience", "ticket")
+"""Facts of the request that every instance needs."""
+LOOKS = ("count", "errors", "middle", "open", "warnings")
+"""Looks at a log before it is searched; an instance takes some of them for each log."""
+PAPERS = ("runbook", "addendum", "form")
+"""Papers that may state a fact of the desk."""
+OPTIONAL_FILING_FACTS = ("incident_class", "desk", "case_number")
+HANDOVER_FACTS = (
+    "case_number",
+    "error_code",
+    "dump_name",
+    "setting",
+    "ruled_out",
+    "cleared_word",
+    "keep_days",
+    "shard",
+)
+"""Facts that the hand-over may state, as far as the instance has them."""
+MISLEADING_COUNT = 10
+"""Number of misleading messages that can stand in the logs; see `logs.MISLEADING`."""
+
+PAGE_COUNTS = Levels(easy=range(5, 7), standard=range(6, 10), hard=range(9, 11))
+LOOK_SHARES = Levels(easy=(0.4, 0.6), standard=(0.65, 0.95), hard=(0.9, 1.0))
+CONTEXT_LINES = Levels(easy=range(4, 14), standard=range(8, 36), hard=range(24, 38))
+"""Number of lines around a message that a search prints."""
+LATE_SHARES = Levels(easy=(0.0, 0.3), standard=(0.1, 1.0), hard=(0.8, 1.0))
+"""Share of the pages that are due only after all logs, rather than as soon as their findings are known."""
+HANDOVER_COUNTS = Levels(easy=range(2, 4), standard=range(2, 6), hard=range(5, 8))
+MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 8), hard=range(6, 11))
+SEAL_AT_ONCE_SHARE, OPEN_LATE_SHARE = 0.5, 0.75
+"""Shares of the instances that seal all logs at once, and that open the case only after some of the logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """All of an instance that is not a value: what is asked, where it is stated, and in which order the agent works."""
+
+    logs: tuple[str, ...]
+    """Components whose logs are searched, in order."""
+    pages: tuple[tuple[str, int], ...]
+    """Name of each page of the report, and the number of logs after which it is due, in the order of the work."""
+    looks: tuple[tuple[str, tuple[str, ...]], ...]
+    """Looks that the agent takes at each log before it searches the log."""
+    contexts: tuple[tuple[str, int], ...]
+    """Number of lines around the message that each search prints, by name of the search."""
+    first_portion: int
+    """Number of logs that are sealed in the first of two portions; 0 if all logs are sealed at once."""
+    open_after: int
+    """Number of logs after which the case is opened."""
+    papers: tuple[tuple[str, str], ...]
+    """Name of each fact of the desk, and the paper that states it."""
+    filing_facts: tuple[str, ...]
+    """Facts that the report names for the archive, besides its heading, its reader and its ticket."""
+    handover_facts: tuple[str, ...]
+    """Facts that the hand-over states."""
+    misleading: tuple[int, ...]
+    """Indexes of the misleading messages in the logs."""
+    sheets: SheetPlan
+    """Information sheets, and the statements of facts in the request."""
+
+    @property
+    def page_names(self) -> tuple[str, ...]:
+        """Names of the pages of the report, in the order of the work."""
+        return tuple(name for name, _ in self.pages)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """Names of the findings that the pages need."""
+        return list_findings(self.page_names)
+
+    @property
+    def settled_facts(self) -> tuple[str, ...]:
+        """Names of the facts of the request."""
+        return (*PROMPT_FACTS, *(fact for page in sorted(self.page_names) for fact in SETTLED_BY_PAGE.get(page, ())))
+
+    @property
+    def desk_facts(self) -> tuple[str, ...]:
+        """Names of the facts that papers of the desk state."""
+        return (
+            *["mask"] * ("blocklist" in self.page_names),
+            *(name for name in ("incident_class", "desk") if name in self.filing_facts),
+        )
+
+    def list_searches(self, log: str) -> tuple[str, ...]:
+        """Return the names of the searches of a log, each once."""
+        searches = dict.fromkeys(SEARCH_BY_FINDING[finding] for finding in self.findings)
+        return tuple(search for search in searches if LOG_BY_SEARCH.get(search) == log)
+
+
+def list_findings(pages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the findings that some pages need, each once, in the order of `SEARCH_BY_FINDING`."""
+    needed = {finding for page in pages for finding in FINDINGS_BY_PAGE[page]}
+    return tuple(finding for finding in SEARCH_BY_FINDING if finding in needed)
+
+
+def draw_structure(draws: StructureDraws) -> Structure:
+    """Draw the structure of an instance."""
+    others = tuple(page for page in FINDINGS_BY_PAGE if page != "cause")
+    names = ("cause", *draws.draw_subset("pages", others, draws.draw_count("page count", PAGE_COUNTS) - 1))
+    logs = _order_logs(draws, list_findings(names))
+    looks, place = draws.make_rng("looks"), draws.make_rng("papers")
+    look_share = draws.draw_share("look share", LOOK_SHARES)
+    filing = ("error_code", *draws.draw_subset("filing", OPTIONAL_FILING_FACTS, draws.make_rng("filing count").randint(1, 3)))
+    settled = (*PROMPT_FACTS, *(fact for page in sorted(names) for fact in SETTLED_BY_PAGE.get(page, ())))
+    times = draws.make_rng("times")
+    is_case_filed = "case_number" in filing
+    known = {*list_findings(names), *settled, *["case_number"] * is_case_filed}
+    handover = tuple(fact for fact in HANDOVER_FACTS if fact in known)
+    return Structure(
+        logs=logs,
+        pages=_schedule_pages(draws, names, logs),
+        looks=tuple((log, tuple(look for look in LOOKS if looks.random() < look_share)) for log in logs),
+        contexts=tuple(
+            (search, draws.make_rng(f"context {search}").choice(draws.pick(CONTEXT_LINES))) for search in LOG_BY_SEARCH
+        ),
+        first_portion=0 if times.random() < SEAL_AT_ONCE_SHARE else times.randrange(1, len(logs)),
+        open_after=times.randint(1, len(logs)) if times.random() < OPEN_LATE_SHARE else 0,
+        papers=tuple((fact, place.choice(PAPERS)) for fact in ("mask", "incident_class")),
+        filing_facts=filing,
+        handover_facts=draws.draw_subset("handover", handover, draws.draw_count("handover count", HANDOVER_COUNTS)),
+        misleading=draws.draw_subset("misleading messages", range(MISLEADING_COUNT), draws.draw_count("m", MISLEADING_COUNTS)),
+        sheets=draw_sheets(draws, settled, (*logs, "answers", "report"), load_sayings(__package__, "constraints.md")),
+    )
+
+
+def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the components in whose logs the findings stand, in random order."""
+    needed = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in findings}
+    return draws.draw_order("logs", (log for log in COMPONENTS if log in needed))
+
+
+def _schedule_pages(draws: StructureDraws, names: tuple[str, ...], logs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Draw when each page is due: once its findings are known, or only after all logs; return the pages in this order."""
+    rng, late_share = draws.make_rng("due pages"), draws.draw_share("late share", LATE_SHARES)
+    due = []
+    for name in draws.draw_order("page order", names):
+        searched = [LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in FINDINGS_BY_PAGE[name]]
+        earliest = max((logs.index(log) + 1 for log in searched if log), default=len(logs))
+        due.append((name, len(logs) if rng.random() < late_share else earliest))
+    return tuple(sorted(due, key=lambda page: page[1]))
