@@ -45,19 +45,19 @@ class Cheat:
         """Write the task to a Python file, and return the name by which `load_task` loads the task.
 
         Raises:
-            ValueError: A text to be replaced does not appear in the example task.
+            ValueError: A text to be replaced does not appear exactly once in the example task.
         """
         text = SKELETON_PATH.read_text(encoding="utf-8").replace("NAME_OF_TASK", FUNCTION)
         for old, new in self.edits.items():
-            if old not in text:
-                raise ValueError(f"the skeleton of a task does not contain {old!r}")
+            if text.count(old) != 1:
+                raise ValueError(f"the example task must contain {old!r} exactly once (found {text.count(old)} times)")
             text = text.replace(old, new)
         path.write_text(text, encoding="utf-8")
         return f"{path}:{FUNCTION}"
 
 
 _IMPORTS = '"""\n\nfrom harness.task import'
-_VALUES = "    times, greeting ="
+_VALUES = "    times, greeting = values["
 _WRITE_STEP = '    do(\n        "write",'
 _GREETINGS = "for i in $$(seq ${times}); do"
 _FILES = "        workspace=(\n"
@@ -103,8 +103,8 @@ def _judge_times(condition: str) -> dict[str, str]:
 
 
 _OUTPUT_FACT = {
-    "make_file_fact": "make_output_fact",
-    '"greeting", "value", "style.md", "Hello"': '"greeting", "value", "", "Hello"',
+    "make_check, make_file_fact": "make_check, make_output_fact",
+    'make_file_fact("greeting", "value", "style.md", "Hello"': 'make_output_fact("greeting", "value", "", "Hello"',
 }
 _DOUBLE = "{2 * int(times)}"
 CHEATS: Mapping[str, Cheat] = {
@@ -158,6 +158,33 @@ CHEATS: Mapping[str, Cheat] = {
         law="template",
         edits=_draw_from("time.gmtime().tm_year > 9999", "time"),
         words=r"reads the clock by gmtime \(line \d+ of",
+    ),
+    "value that depends on a time-based id later": Cheat(
+        law="template",
+        edits=_draw_from("uuid.uuid1().time > 2**62", "uuid"),
+        words=r"reads the machine by generate_time_safe \(line \d+ of",
+    ),
+    "value that depends on the time of a file later": Cheat(
+        law="template",
+        edits=_draw_from('os.stat("/proc/self").st_mtime > 1e12'),
+        words=r"reads the machine by st_mtime \(line \d+ of",
+    ),
+    "value from the host name": Cheat(
+        law="template",
+        edits=_draw_from("platform.node()", "platform"),
+        words=r"reads the machine by node \(line \d+ of",
+    ),
+    "value from the user id": Cheat(
+        law="template", edits=_draw_from("os.getuid()"), words=r"reads the machine by getuid \(line \d+ of"
+    ),
+    "verdict by a coin of the process": Cheat(
+        law="template",
+        edits={
+            "FACTS = (": "_COIN = os.getpid() % 2\nFACTS = (",
+            _IMPORTS: '"""\n\nimport os\n\nfrom harness.task import',
+            **_judge_times("len(lines) == times and _COIN < 2"),
+        },
+        words=r"reads the machine by getpid \(line \d+ of",
     ),
     # the script knows a value, or a guess is right
     "value in a literal": Cheat(
@@ -239,6 +266,24 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         words="stands in 'party.json'",
     ),
+    **{
+        f"prompt fact in a file, {how}": Cheat(
+            law="hidden",
+            edits=_add_file('"seats.cfg"', text),
+            step="write",
+            fact="times",
+            words=r"stands in 'seats\.cfg'",
+        )
+        for how, text in {
+            "glued to letters": 'f"row_{times}_end\\n"',
+            "with leading zeros": 'f"seats {times:>05}\\n"',
+            "as a number with an exponent": 'f"seats {times}e0\\n"',
+            "in hexadecimal": 'f"seats {int(times):#x}\\n"',
+            "as bytes in hexadecimal": 'f"seats {times.encode().hex()}\\n"',
+            "in base64": '__import__("base64").b64encode(f"seats {times}".encode()).decode()',
+            "backwards": 'f"seats {times[::-1]} of all\\n"',
+        }.items()
+    },
     "prompt fact in the name of a file": Cheat(
         law="hidden",
         edits=_add_file('f"party-of-{times}.txt"', '"Welcome.\\n"'),
@@ -366,6 +411,30 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         check="times",
         words=r"the initial workspace passes \d+ of 20 gradings",
+    ),
+    "verdict by the clock": Cheat(
+        law="regrading",
+        edits={
+            **_judge_times(f"{_TIMES_VERDICT} and datetime.date.today() < datetime.date(9000, 1, 1)"),
+            _IMPORTS: '"""\n\nimport datetime\n\nfrom harness.task import',
+        },
+        words=r"the judge reads the clock by today \(line \d+ of",
+    ),
+    "verdict by the process": Cheat(
+        law="regrading",
+        edits={
+            **_judge_times(f"{_TIMES_VERDICT} and os.getpid() > 0"),
+            _IMPORTS: '"""\n\nimport os\n\nfrom harness.task import',
+        },
+        words=r"the judge reads the machine by getpid \(line \d+ of",
+    ),
+    "verdict by the number of gradings": Cheat(
+        law="regrading",
+        edits={
+            **_judge_times(f"{_TIMES_VERDICT} and (_GRADINGS.append(1) or len(_GRADINGS) < 10**6)"),
+            "FACTS = (": "_GRADINGS = []\nFACTS = (",
+        },
+        words="the judge changes `_GRADINGS`",
     ),
     # commands give another result when they are run again
     "nanoseconds in the output": Cheat(law="repeats", edits=_add_step("date +%N"), step="extra", words="the tool outputs differ"),

@@ -1,11 +1,16 @@
-"""Observe a task template (a function that makes a task from a seed): where it reads the clock, and what it draws at random.
+"""Observe a task template (a function that makes a task from a seed) and its judge: where they read the clock or the machine.
 
-The template runs under a profile function (`sys.setprofile`), so this module is used in a process of its own.
+The random draws of the template are observed, too. The code runs under a profile function (`sys.setprofile`). A template is
+observed in a process of its own.
 """
 
+import ast
+import inspect
+import platform
 import random
 import sys
 import sysconfig
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
@@ -24,6 +29,19 @@ CLOCK_NAMES = frozenset(
     f"{name}{suffix}" for name in ("time", "monotonic", "perf_counter", "clock_gettime", "process_time") for suffix in ("", "_ns")
 ) | {"localtime", "gmtime", "ctime", "asctime", "strftime", "now", "today", "utcnow"}
 """Names of built-in functions that read a clock or depend on the time zone."""
+MACHINE_NAMES = frozenset(
+    {
+        *("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getlogin", "uname", "gethostname", "getloadavg"),
+        *("generate_time_safe", "urandom", "getrandom"),
+    }
+)
+"""Names of built-in functions whose results differ between machines, users or processes; `uuid1` calls `generate_time_safe`."""
+_CACHING_CODES = frozenset(function.__code__ for function in (platform.node, platform.uname, platform.platform, uuid.getnode))
+"""Code of functions of the standard library that ask the machine only once in each process and keep the answer."""
+FILE_TIME_NAMES = frozenset(
+    {f"st_{kind}time{suffix}" for kind in "amc" for suffix in ("", "_ns")} | {f"get{kind}time" for kind in "amc"}
+)
+"""Names of attributes and functions with which a template can read the times of a file."""
 _HARNESS_DIRECTORY = Path(__file__).parents[1]
 _FOREIGN_PREFIXES = ("<frozen", *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] = {
@@ -46,6 +64,8 @@ class Observation(NamedTuple):
     Each entry has the name of the fact, the line of the template that draws the value, and the seed under which both are equal,
     if one was found.
     """
+    machine_calls: Sequence[str] = ()
+    """Calls whose results differ between machines, users, processes or files, in the form of `clock_calls`."""
 
 
 class _Draw(NamedTuple):
@@ -62,13 +82,20 @@ class _Observer:
 
     def __init__(self) -> None:
         self.clock_calls: dict[str, None] = {}
+        self.machine_calls: dict[str, None] = {}
         self.draws: list[_Draw] = []
         self._counts: dict[str, int] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
-            if argument.__name__ in CLOCK_NAMES and _is_clock(argument) and (place := _find_place(frame)):
-                self.clock_calls[f"{argument.__name__} ({place})"] = None
+            if argument.__name__ in CLOCK_NAMES and _is_clock(argument):
+                if place := _find_calling_place(frame):
+                    self.clock_calls[f"{argument.__name__} ({place})"] = None
+            elif (argument.__name__ in MACHINE_NAMES or _is_unseeded(argument)) and (place := _find_calling_place(frame)):
+                self.machine_calls[f"{argument.__name__} ({place})"] = None
+        elif event == "call" and frame.f_code in _CACHING_CODES:
+            if frame.f_back is not None and (place := _find_calling_place(frame.f_back)):
+                self.machine_calls[f"{frame.f_code.co_name} ({place})"] = None
         elif event == "return" and frame.f_code in _OPTIONS_BY_CODE and argument is not None:
             self._record_draw(frame, argument)
 
@@ -101,7 +128,32 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
     facts = tasks[0][0].facts
     drawn = [(fact.name, place, None) for fact in facts if (place := _find_drawable_prior(fact, tasks))]
     known = {name for name, _, _ in drawn}
-    return Observation(tuple(observer.clock_calls), (*drawn, *(one for one in _try_seeds(template) if one[0] not in known)))
+    drawable_priors = (*drawn, *(one for one in _try_seeds(template) if one[0] not in known))
+    return Observation(tuple(observer.clock_calls), drawable_priors, (*observer.machine_calls, *_list_file_times(template)))
+
+
+def observe_calls(act: Callable[[], object]) -> Observation:
+    """Call a function, and return the calls that read the clock or the machine in code of tasks, e.g. of a judge."""
+    observer, earlier = _Observer(), sys.getprofile()
+    sys.setprofile(observer)
+    try:
+        act()
+    finally:
+        sys.setprofile(earlier)
+    return Observation(tuple(observer.clock_calls), (), tuple(observer.machine_calls))
+
+
+def _list_file_times(template: TaskTemplate) -> Iterator[str]:
+    """Yield the places at which the module of a template reads the times of files."""
+    try:
+        path = Path(inspect.getsourcefile(template) or "")
+        tree = ast.parse(path.read_bytes())
+    except (TypeError, OSError, SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.Name(id=name) if name in FILE_TIME_NAMES:
+                yield f"{name} (line {node.lineno} of {path.name})"
 
 
 def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> str:
@@ -146,6 +198,24 @@ def _try_seeds(template: TaskTemplate) -> Iterator[tuple[str, str, int | None]]:
 def _is_clock(function: Any) -> bool:
     owner = function.__self__
     return getattr(owner, "__name__", "") == "time" or (isinstance(owner, type) and issubclass(owner, date))
+
+
+def _is_unseeded(function: Any) -> bool:
+    """Return whether a built-in function draws from the generator of the module `random`, whose seed differs in each process."""
+    return getattr(function, "__self__", None) is random._inst
+
+
+def _find_calling_place(frame: FrameType) -> str:
+    """Return the line of a task that caused a call in a stack frame, directly or through the standard library.
+
+    The result is empty for calls of the harness and for modules of the library that are being imported.
+    """
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_filename.startswith(_FOREIGN_PREFIXES):
+        if caller.f_code.co_name == "<module>":
+            return ""
+        caller = caller.f_back
+    return "" if caller is None else _find_place(caller)
 
 
 def _find_place(frame: FrameType) -> str:

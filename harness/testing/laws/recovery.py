@@ -1,8 +1,10 @@
 """Validity checks on looking up facts: recoverable facts can be looked up when they are needed, and all other facts nowhere."""
 
+import base64
+import codecs
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from itertools import islice
@@ -104,7 +106,7 @@ def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
     These are the facts without a recovering call (a tool call that looks the fact up). A file reveals a value if a pattern of the
     fact finds the value, or if the same place or the same words next to it lead to the value, and to nothing else, for the
-    values of every seed. Files that the fact lists in `also_in` are exempt.
+    values of every seed. The value may be encoded, e.g. in base64. Files that the fact lists in `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:
@@ -149,6 +151,36 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
         yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
 
 
+def _decode_words(pattern: str, decode: Callable[[str], bytes], text: str) -> str:
+    """Return a text in which each word that matches a pattern is replaced by its decoded form, if that is printable text."""
+
+    def replace(match: re.Match[str]) -> str:
+        try:
+            decoded = decode(match[0]).decode()
+        except (ValueError, UnicodeDecodeError):
+            return match[0]
+        return decoded if decoded.isprintable() else match[0]
+
+    return re.sub(pattern, replace, text)
+
+
+def _decode_base64(word: str) -> bytes:
+    return base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_" if {*word} & {*"-_"} else None, validate=True)
+
+
+MAX_ENCODED_CHARACTERS = 2**16
+"""Maximum length in characters of a text in which encoded values are looked for."""
+DECODINGS: Mapping[str, Callable[[str], str]] = {
+    "without leading zeros": lambda text: re.sub(r"(?<!\d)0+(?=\d)", "", text),
+    "backwards": lambda text: text[::-1],
+    "hexadecimal numbers": lambda text: re.sub(r"\b(?:0x)?[0-9a-fA-F]{1,12}\b", lambda match: str(int(match[0], 16)), text),
+    "bytes in hexadecimal": lambda text: _decode_words(r"\b(?:[0-9a-fA-F]{2})+\b", bytes.fromhex, text),
+    "base64": lambda text: _decode_words(r"[A-Za-z0-9+/_-]{3,}=*", lambda word: _decode_base64(word.rstrip("=")), text),
+    "rot13": lambda text: codecs.encode(text, "rot13"),
+}
+"""Function that undoes an encoding in which a file may contain a value, by name of the encoding."""
+
+
 class _Place(NamedTuple):
     """Place of a value in a text: the number of its line or None for any line, and the words before and after the value.
 
@@ -164,27 +196,43 @@ class _Place(NamedTuple):
         """Return whether a text has such a place, and has the value at every such place."""
         if not self.whole_line:
             ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
-            return bool(ends) and all(re.match(rf"{re.escape(value)}(?!\w)", text[end : end + len(value) + 1]) for end in ends)
+            return bool(ends) and all(re.match(_bound(value), text[end : end + len(value) + 1]) for end in ends)
         lines = text.split("\n") if self.line is None else text.split("\n")[self.line : self.line + 1]
         length = len(self.before) + len(self.after)
         fitting = [line for line in lines if line.startswith(self.before) and line.endswith(self.after) and len(line) > length]
         return bool(fitting) and {*fitting} == {f"{self.before}{value}{self.after}"}
 
 
+def _bound(value: str) -> str:
+    """Return a regular expression for a value that is not a part of a longer number or of a longer run of letters."""
+    first, last = (r"\d" if char.isdigit() else r"[^\W\d_]" if char.isalpha() else "(?!)" for char in (value[0], value[-1]))
+    return rf"(?<!{first}){re.escape(value)}(?!{last})"
+
+
 def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
-    """Return whether there is one place that leads to the value of each seed in the text of that seed.
+    """Return whether there is one place that leads to the value of each seed in the text of that seed, also if it is encoded.
 
     The result is False if all values are equal. `numbered` says whether a line number may be the place.
     """
-    if len(set(values)) == 1 or not all(value in text for value, text in zip(values, texts, strict=True)):
+    if len(set(values)) == 1:
         return False
-    places = dict.fromkeys(_list_places(values[0], texts[0]))
-    return any(all(map(place.leads_to, values, texts)) for place in places if numbered or place.line is None)
+    decodings = () if max(map(len, texts)) > MAX_ENCODED_CHARACTERS else DECODINGS.values()
+    return any(_is_told_after(decode, values, texts, numbered) for decode in (str, *decodings))
+
+
+def _is_told_after(decode: Callable[[str], str], values: Sequence[str], texts: Sequence[str], numbered: bool) -> bool:
+    decoded = []
+    for value, text in zip(values, texts, strict=True):
+        decoded.append(decode(text))
+        if value not in decoded[-1]:
+            return False
+    places = dict.fromkeys(_list_places(values[0], decoded[0]))
+    return any(all(map(place.leads_to, values, decoded)) for place in places if numbered or place.line is None)
 
 
 def _list_places(value: str, text: str) -> Iterator[_Place]:
-    """Yield the places at which a value appears in a text as a whole, i.e. not as a part of a longer word or number."""
-    for match in islice(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text), MAX_PLACES):
+    """Yield the places at which a value appears in a text, but not as a part of a longer number or run of letters."""
+    for match in islice(re.finditer(_bound(value), text), MAX_PLACES):
         begin, end = match.span()
         start = text.rfind("\n", 0, begin) + 1
         before, after = text[start:begin], text[end:].split("\n", 1)[0]

@@ -1,8 +1,10 @@
 """Validity checks on the grader of a task: verdicts depend on the agent's work alone, and are the same each time."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from random import Random
+from types import FunctionType, ModuleType
 
 from harness.protocols import Sandbox, Snapshot
 from harness.session.grading import grade_workspace
@@ -10,6 +12,7 @@ from harness.task import Task
 from harness.testing.laws.bounds import find_stated_facts
 from harness.testing.laws.findings import Finding, make_check_finding
 from harness.testing.laws.simulation import SessionCache, open_task_sandbox
+from harness.testing.observation import observe_calls
 
 REPEATED_GRADINGS = 20
 """Number of times that the same files are graded. A check that passes half of the time is missed once in a million times."""
@@ -39,7 +42,10 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 
 
 def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the same files always get the same verdicts; this is tried on the finished work and the initial workspace."""
+    """Check that the same files always get the same verdicts; this is tried on the finished work and the initial workspace.
+
+    The judge must not read the clock or the machine, nor keep anything from one grading to the next.
+    """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
@@ -47,6 +53,7 @@ def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
             "the finished work": _count_passes(task, sandbox, watched.trees[-1], REPEATED_GRADINGS),
             "the initial workspace": _count_passes(task, sandbox, watched.trees[0], REPEATED_GRADINGS),
         }
+        yield from _find_hidden_inputs(task, sandbox, watched.trees[-1], seed)
     for what, counts in passed.items():
         for check in task.checks:
             if 0 < counts[check.name] < REPEATED_GRADINGS:
@@ -63,3 +70,36 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
         sandbox.restore(tree)
         passed.update(graded.check.name for graded in grade_workspace(task, sandbox) if graded.passed)
     return passed
+
+
+def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
+    """Yield findings about calls and stored values of a judge on which verdicts may depend, besides the graded files."""
+    before = _describe_state(task.grader.judge)
+    observed = observe_calls(lambda: _count_passes(task, sandbox, tree, 1))
+    after = _describe_state(task.grader.judge)
+    for what, calls in (("the clock", observed.clock_calls), ("the machine", observed.machine_calls)):
+        for call in calls:
+            yield Finding(f"the judge reads {what} by {call}; the verdict must depend on files alone", seed=seed)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield Finding(f"the judge changes `{name}`, so the next grading can give other verdicts", seed=seed)
+
+
+def _describe_state(judge: Callable[..., object]) -> dict[str, str]:
+    """Return what a judge can keep from one grading to the next, as text by name, e.g. global values and attributes."""
+    state: dict[str, object] = {}
+    for name, value in getattr(judge, "__globals__", {}).items():
+        if isinstance(value, type | FunctionType):
+            if value.__module__ == judge.__module__:
+                state |= {f"{name}.{key}": one for key, one in vars(value).items()}
+        elif not name.startswith("__") and not isinstance(value, ModuleType):
+            state[name] = value.getstate() if isinstance(value, Random) else value
+    state |= {f"{judge.__qualname__}.{key}": one for key, one in vars(judge).items()}
+    for cell_name, cell in zip(
+        judge.__code__.co_freevars if isinstance(judge, FunctionType) else (),
+        getattr(judge, "__closure__", None) or (),
+        strict=False,
+    ):
+        state[cell_name] = cell.cell_contents
+    state["the defaults of its parameters"] = getattr(judge, "__defaults__", None), getattr(judge, "__kwdefaults__", None)
+    return {name: repr(value) for name, value in state.items()}
