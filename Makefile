@@ -64,7 +64,7 @@ sizes: setup    ## print the sizes of modules, functions and signatures
 names: setup    ## print the share of functions whose name begins with a participle
 	@$(BIN)/python -m tests.house.names
 
-bench: setup    ## measure speed and size against the limits, into bench.json; takes half an hour, one benchmark needs docker
+bench: setup    ## measure speed, size and false claims against the limits, into bench.json; takes an hour, one benchmark needs docker
 	$(BIN)/python -m tests.bench
 
 kills: setup    ## kill KILLS processes of a real grid, resume it, and compare its tables; takes a quarter of an hour

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from harness import codec
+from harness.analysis.estimation import Estimand, choose_estimand, compute_rate_bounds
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
@@ -189,43 +190,31 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
     return ArmSummary(arm=arm, trials=valid, counts=counts | {"excluded": len(trials) - len(valid)})
 
 
-def estimate_success(trials: pd.DataFrame) -> Rate:
-    """Return the share of an arm's trials in which every check of the task passed, with its 95 % interval."""
-    return estimate_rate(int(trials["success"].astype(bool).sum()), len(trials))
+def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> Rate:
+    """Return the success rate of an arm, the mean over its tasks of the share of successful trials, with its 95 % interval.
+
+    Success means that every check of the task passed.
+
+    Args:
+        trials: Trials of one arm, with the columns `task` and `success`.
+        estimand: What the interval speaks about; None chooses tasks like these from six tasks on, and else these tasks.
+    """
+    outcomes = [group.to_numpy(dtype=float) for _, group in trials.groupby("task", sort=True)["success"]]
+    if not outcomes:
+        return estimate_rate(0, 0)
+    bounds = compute_rate_bounds(outcomes, choose_estimand(len(outcomes), estimand))
+    return Rate(
+        successes=int(trials["success"].astype(bool).sum()),
+        trials=len(trials),
+        share=float(np.mean([one.mean() for one in outcomes])),
+        low=float(bounds.low),
+        high=float(bounds.high),
+    )
 
 
 def estimate_exposure(trials: pd.DataFrame) -> Rate:
     """Return the share of an arm's trials in which a compaction was applied at least once, with its 95 % interval."""
     return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
-
-
-def summarize_axes(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return success and effort for each value of each setting that the plan varies (axis), pooled over all other settings.
-
-    The table has one row per axis and value. Columns: `axis`, `value`, `trials` (count), `success` (Rate), `rounds` and
-    `prompt_tokens` (Spread).
-
-    Trials of one task and seed resemble each other and appear in many arms of a grid, so the intervals are too narrow.
-    """
-    valid = select_valid(trials).query("replicate == 0")
-    long = tabulate_axes(valid).merge(valid, on="trial_id")
-    rows = [
-        {
-            "axis": axis,
-            "value": group["value"].iloc[0],
-            "trials": len(group),
-            "success": estimate_success(group),
-            "rounds": Spread.from_values(group["compactions"]),
-            "prompt_tokens": Spread.from_values(group["prompt_tokens"]),
-        }
-        for axis, values in long.groupby("axis", sort=True)
-        if values["value"].map(str).nunique() > 1
-        for group in sorted(
-            (group for _, group in values.groupby(values["value"].map(str))),
-            key=lambda group: build_sort_key(group["value"].iloc[0]),
-        )
-    ]
-    return pd.DataFrame(rows, columns=["axis", "value", "trials", "success", "rounds", "prompt_tokens"])
 
 
 def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:

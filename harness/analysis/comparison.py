@@ -6,28 +6,23 @@ from typing import Any
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, find_arm, select_arm, select_valid
-from harness.analysis.formatting import describe_level, format_interval, format_points, format_short_number
-from harness.analysis.paired_estimates import PairedDifference, PairedRatio, compute_paired_difference, compute_paired_ratio
-from harness.analysis.statistics import (
-    Interval,
-    PairedCounts,
-    Rate,
-    compute_mcnemar_p,
-    compute_newcombe_interval,
-    describe_detectable_effect,
-    describe_evidence,
-    estimate_rate,
-)
+from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_valid
+from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
+from harness.analysis.estimation import Estimand
+from harness.analysis.formatting import describe_level, format_interval, format_p, format_points, format_short_number
+from harness.analysis.intervals import Interval
+from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
+from harness.analysis.statistics import PairedCounts, Rate
 from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.trajectories import add_trajectories, count_distinct
 from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
-from harness.errors import format_count
+from harness.errors import UnknownName, format_count
 
-METRICS = ("prompt_tokens", "steps", "total_cost_usd")
-"""Columns of the trials table compared in addition to success and score; `total_cost_usd` includes summarizer and sub-agents."""
+RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
+"""Columns of the trials table whose ratio is compared; `total_cost_usd` includes summarizer and sub-agents."""
 INERT_ACTIVITIES = ("never fired", "no effect")
 """Values of the column `activity` for trials whose policy had no effect, so that they ran as if without compaction."""
-_OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity")
+_OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity", "trajectory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +34,12 @@ class Comparison:
         b: Name of the second arm. Required.
         level: Fidelity level (how much of a run is real) of all trials. Required.
         counts: Number of pairs of trials in which both arms, one arm or neither arm succeeded. Required.
-        success_a: Success rate of arm a over the pairs, with a 95 % Wilson interval. Required.
-        success_b: Success rate of arm b over the pairs, with a 95 % Wilson interval. Required.
-        interval: 95 % interval for the difference of the success rates, a minus b (Newcombe, method 10). Required.
-        p_value: Two-sided p of the exact McNemar test, not adjusted for other comparisons. Required.
-        score_difference: Mean difference of the score (share of checks passed), a minus b, with its interval. Required.
-        ratios: Ratios of prompt tokens, steps and total cost, arm a divided by arm b, with intervals. Required.
+        success_a: Success rate of arm a over the pairs, with its 95 % interval. Required.
+        success_b: Success rate of arm b over the pairs, with its 95 % interval. Required.
+        effects: Effects of arm a against arm b on success, score, prompt tokens, steps and total cost, each with its estimand,
+            interval and p-value, or the reason why there is none. Required.
+        ratios: Ratios of totals and medians of prompt tokens, steps and total cost, arm a divided by arm b. Required.
+        distinct_trajectories: Number of distinct pairs of trajectories (tools, shapes of their arguments, and checks). Required.
         placebo_check: Validity check that both arms sent identical requests until the first compaction. Required.
         inert_pairs_a: Number of pairs in which the policy of arm a was never triggered or changed nothing. Required.
         inert_pairs_b: Number of pairs in which the policy of arm b was never triggered or changed nothing. Required.
@@ -65,10 +60,9 @@ class Comparison:
     counts: PairedCounts
     success_a: Rate
     success_b: Rate
-    interval: Interval
-    p_value: float
-    score_difference: PairedDifference
+    effects: tuple[Effect, ...]
     ratios: tuple[PairedRatio, ...]
+    distinct_trajectories: int | None
     placebo_check: PlaceboCheck
     inert_pairs_a: int
     inert_pairs_b: int
@@ -77,8 +71,29 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Success rate of arm a minus success rate of arm b over the pairs, −1 to 1."""
-        return self.counts.difference
+        """Effect on success: mean over tasks of the success rate of arm a minus that of arm b, −1 to 1; NaN without pairs."""
+        return self.find_effect("success").value
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval for the effect on success."""
+        return self.find_effect("success").interval
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of the effect on success, not adjusted for other comparisons."""
+        return self.find_effect("success").p_value
+
+    def find_effect(self, metric: str) -> Effect:
+        """Return the effect on a metric: `success`, `score`, `prompt_tokens`, `steps` or `total_cost_usd`.
+
+        Raises:
+            UnknownName: The metric is not compared.
+        """
+        for effect in self.effects:
+            if effect.metric == metric:
+                return effect
+        raise UnknownName("metric", metric, [effect.metric for effect in self.effects])
 
     def table(self) -> pd.DataFrame:
         """Return the numbers of pairs as a 2 × 2 table, with the outcomes of arm a in rows and those of arm b in columns."""
@@ -93,21 +108,26 @@ class Comparison:
         printer.text(str(self))
 
     def __str__(self) -> str:
-        counts = self.counts
+        counts, success = self.counts, self.find_effect("success")
+        distinct = "" if self.distinct_trajectories is None else f" ({self.distinct_trajectories} distinct)"
+        lines = [
+            f"a = {self.a}",
+            f"b = {self.b}",
+            f"{format_count(counts.pairs, 'pair')} of the same task and seed{distinct}, {describe_level(self.level)}",
+            f"success: a {self.success_a}, b {self.success_b}",
+            f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
+        ]
+        if success.task_count:
+            lines.append(f"estimand: {describe_estimand(success.estimand, success.task_count)}")
         return "\n".join(
             [
-                f"a = {self.a}",
-                f"b = {self.b}",
-                f"{format_count(counts.pairs, 'pair')} of the same task and seed, {describe_level(self.level)}",
-                f"success: a {self.success_a}, b {self.success_b} (95 % Wilson)",
-                f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
-                f"difference a − b: {100 * self.difference:+.0f} points {format_points(self.interval)} (95 % Newcombe, paired)",
-                f"exact McNemar p = {self.p_value:.3g}, for this comparison alone",
-                _describe_score_difference(self.score_difference),
+                *lines,
+                *map(describe_effect, self.effects),
                 *map(describe_ratio, self.ratios),
                 str(self.placebo_check),
                 *self._list_caveats(),
-                f"{describe_detectable_effect(counts.pairs)} {describe_evidence(counts)}",
+                describe_evidence(success),
+                EXPLORATORY_NOTE,
             ]
         )
 
@@ -122,27 +142,43 @@ class Comparison:
             yield f"{format_count(self.unpaired_trials, 'trial')} excluded for lack of a partner"
 
 
-def _describe_score_difference(difference: PairedDifference) -> str:
-    units = format_count(difference.unit_count, difference.unit)
-    estimate = f"{difference.mean:+.3f}{format_interval(difference.interval, signed=True)}"
-    line = f"score (share of checks passed) a − b: {estimate} (95 % Student's t, over {units})"
-    return f"{line} ({difference.warning})" if difference.warning else line
+EXPLORATORY_NOTE = (
+    "Exploratory: the p-values are for these comparisons alone. Only contrasts that the plan declared in advance can be claimed."
+)
+METRIC_LABELS = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost in USD (with summaries)"}
+
+
+def describe_effect(effect: Effect) -> str:
+    """Return a line of text about the effect on a metric, with its estimand, interval, p-value and method."""
+    name, sign = METRIC_LABELS.get(effect.metric, effect.metric), "÷" if effect.scale == "ratio" else "−"
+    if not effect.pair_count:
+        return f"{name} a {sign} b: no pair has both values"
+    estimate = format_effect(effect)
+    if effect.refusal:
+        return f"{name} a {sign} b, {effect.estimand}: {estimate}, no interval ({effect.refusal})"
+    return f"{name} a {sign} b, {effect.estimand}: {estimate}, p = {format_p(effect.p_value)} ({effect.method})"
+
+
+def format_effect(effect: Effect) -> str:
+    """Return an effect with its interval: success in percentage points, scores as numbers, amounts as ratios."""
+    if effect.metric == "success":
+        points = f"{100 * effect.value:+.0f} points"
+        return points if effect.refusal else f"{points} {format_points(effect.interval)}"
+    if effect.scale == "difference":
+        return f"{effect.value:+.3f}{format_interval(effect.interval, signed=True)}"
+    return f"{effect.value:.2f}{format_interval(effect.interval)}"
 
 
 def describe_ratio(ratio: PairedRatio) -> str:
-    """Return a line of text about the ratio of a metric between two arms, with intervals and medians."""
-    name = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost in USD (with summaries)"}.get(
-        ratio.metric, ratio.metric
-    )
+    """Return a line of text about the ratio of totals and the medians of a metric of two arms."""
+    name = METRIC_LABELS.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
-        return f"{name}: {ratio.warning}"
-    totals, typical = format_interval(ratio.ratio_of_totals_interval), format_interval(ratio.geometric_mean_interval)
+        return f"{name}: no pair has both values"
     medians = f"medians {format_short_number(ratio.median_a)} and {format_short_number(ratio.median_b)}"
-    line = (
-        f"{name} a ÷ b: totals {ratio.ratio_of_totals:.2f}{totals}, typical pair {ratio.geometric_mean:.2f}{typical}, "
-        f"lower in {100 * ratio.lower_share:.0f} % of {format_count(ratio.pairs, 'pair')}; {medians}"
+    return (
+        f"{name} of these trials: totals a ÷ b {ratio.ratio_of_totals:.2f}{format_interval(ratio.ratio_of_totals_interval)}, "
+        f"{medians}, lower in {100 * ratio.lower_share:.0f} % of {format_count(ratio.pairs, 'pair')}"
     )
-    return f"{line} ({ratio.warning})" if ratio.warning else line
 
 
 class ArmComparer:
@@ -154,27 +190,27 @@ class ArmComparer:
         Args:
             results: Tables of results of one experiment.
         """
-        self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *METRICS]]
+        self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
         self._requests = RequestDigests.from_results(results)
 
-    def compare(self, a: str, b: str) -> Comparison:
+    def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
         sides = select_arm(self._trials, a), select_arm(self._trials, b)
         level = require_single_level(pd.concat(sides))
         valid = select_valid(sides[0]), select_valid(sides[1])
-        pairs = pair_trials(*valid, ("score", "activity", *METRICS))
+        pairs = add_trajectories(pair_trials(*valid, ("score", "activity", "trajectory", *RATIO_METRICS)))
         counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
+        metrics = ("success", "score", *RATIO_METRICS)
         return Comparison(
             a=a,
             b=b,
             level=level,
             counts=counts,
-            success_a=estimate_rate(counts.both + counts.only_a, counts.pairs),
-            success_b=estimate_rate(counts.both + counts.only_b, counts.pairs),
-            interval=compute_newcombe_interval(counts),
-            p_value=compute_mcnemar_p(counts),
-            score_difference=compute_paired_difference(pairs, "score"),
-            ratios=tuple(compute_paired_ratio(pairs, metric) for metric in METRICS),
+            success_a=estimate_success(pairs.assign(success=pairs["success_a"])),
+            success_b=estimate_success(pairs.assign(success=pairs["success_b"])),
+            effects=tuple(estimate_effect(pairs, metric, estimand=estimand) for metric in metrics),
+            ratios=tuple(compute_paired_ratio(pairs, metric) for metric in RATIO_METRICS),
+            distinct_trajectories=count_distinct(pairs),
             placebo_check=self._requests.check_placebo(pairs),
             inert_pairs_a=int(pairs["activity_a"].isin(INERT_ACTIVITIES).sum()),
             inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
@@ -183,7 +219,9 @@ class ArmComparer:
         )
 
 
-def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str, object]) -> Comparison:
+def compare(
+    results: Tables, a: str | Mapping[str, object], b: str | Mapping[str, object], *, estimand: Estimand | None = None
+) -> Comparison:
     """Compare two arms (configurations under study) on the tasks and seeds that both ran.
 
     Args:
@@ -191,6 +229,8 @@ def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str
         a: Name of an arm as in the column `arm`, or settings that only one arm has, e.g. `{"threshold": 0.5}`. A setting is named
             by its dotted path in a trial's configuration, or by the last part of the path if it is unambiguous. Required.
         b: Arm to compare with, selected like `a`. Required.
+        estimand: What the numbers speak about: `tasks like these`, which needs six tasks, or `these tasks`. None chooses tasks
+            like these from six tasks on. Default: `None`.
 
     Example::
 
@@ -198,7 +238,7 @@ def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str
 
     Raises:
         UnknownName: An arm or a path does not exist; the message suggests similar names.
-        UsageError: The values select no arm or several arms, the arms have different fidelity levels, or an arm has two trials of
-            the same task, seed and replicate.
+        UsageError: The values select no arm or several arms, the arms have different fidelity levels, there are too few tasks for
+            the estimand, or an arm has two trials of the same task, seed and replicate.
     """
-    return ArmComparer(results).compare(find_arm(results.trials, a), find_arm(results.trials, b))
+    return ArmComparer(results).compare(find_arm(results.trials, a), find_arm(results.trials, b), estimand)

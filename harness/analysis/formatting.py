@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from harness.analysis.statistics import Interval
+from harness.analysis.intervals import Interval
 from harness.text import escape_control_characters
 
 
@@ -60,6 +60,11 @@ def format_interval(interval: Interval, *, signed: bool = False) -> str:
 def format_points(interval: Interval) -> str:
     """Format an interval for the difference of two rates in percentage points, such as `[-5, +20]`."""
     return f"[{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
+
+
+def format_p(p_value: float) -> str:
+    """Format a p-value with three significant digits, and tiny ones as a bound."""
+    return "–" if isnan(p_value) else "<0.0001" if p_value < 1e-4 else f"{p_value:.3g}"
 
 
 def format_label(text: object, max_characters: int = 60) -> str:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.analysis.arms import add_total_cost, order_arms, select_valid
-from harness.analysis.paired_estimates import PairedDifference, compute_paired_difference
-from harness.analysis.statistics import Interval, PairedCounts, compute_newcombe_interval
+from harness.analysis.effects import Effect, estimate_effect
+from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import pair_trials
 
@@ -39,18 +39,16 @@ class Regret:
     """Whether in every pair of trials the arm and the oracle had the same context window and the same compaction threshold."""
     counts: PairedCounts
     """Number of pairs of trials in which both, only one or neither succeeded; `a` is the arm and `b` the oracle."""
-    failure_difference: float
-    """Failure rate of the arm minus failure rate of the oracle, from -1 to 1; above 0 if the oracle failed less often."""
-    failure_difference_interval: Interval
-    """95 % interval for the failure rate of the arm minus that of the oracle (Newcombe, method 10)."""
-    cost_difference_usd: PairedDifference
-    """Mean cost of a trial of the arm minus mean cost of a trial of the oracle, in US dollars; covers agent and summarizer."""
-    step_difference: PairedDifference
+    success: Effect
+    """Effect on success: success rate of the arm minus that of the oracle; below 0 if the oracle failed less often."""
+    cost_usd: Effect
+    """Mean cost of a trial of the arm minus that of the oracle, in US dollars; covers agent and summarizer."""
+    steps: Effect
 
     @property
     def is_negative(self) -> bool:
         """Whether the arm is better than the oracle in any way, i.e. failed less often, made fewer steps or cost less."""
-        return self.failure_difference < 0 or self.step_difference.mean < 0 or self.cost_difference_usd.mean < 0
+        return self.success.value > 0 or self.steps.value < 0 or self.cost_usd.value < 0
 
 
 def compute_regrets(results: Tables) -> list[Regret]:
@@ -96,16 +94,12 @@ def _has_same_budget(pairs: pd.DataFrame) -> bool:
 
 
 def _compute_regret(arm: str, oracle_arm: str, pairs: pd.DataFrame) -> Regret:
-    counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
-    low, high = compute_newcombe_interval(counts)
-    known = pairs.dropna(subset=["total_cost_usd_a", "total_cost_usd_b"])
     return Regret(
         arm=arm,
         oracle_arm=oracle_arm,
         has_same_budget=_has_same_budget(pairs),
-        counts=counts,
-        failure_difference=0.0 - counts.difference,
-        failure_difference_interval=Interval(-high, -low),
-        cost_difference_usd=compute_paired_difference(known, "total_cost_usd"),
-        step_difference=compute_paired_difference(pairs, "steps"),
+        counts=PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"])),
+        success=estimate_effect(pairs, "success"),
+        cost_usd=estimate_effect(pairs, "total_cost_usd", scale="difference"),
+        steps=estimate_effect(pairs, "steps", scale="difference"),
     )

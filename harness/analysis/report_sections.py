@@ -20,20 +20,17 @@ from harness.analysis.arms import (
     select_excluded,
     select_valid,
     summarize_arms,
-    summarize_axes,
 )
-from harness.analysis.comparison import ArmComparer, Comparison
-from harness.analysis.formatting import Section, describe_level, format_interval, format_points, format_usd, make_arm_section
-from harness.analysis.paired_estimates import PairedRatio
+from harness.analysis.axes import contrast_axes
+from harness.analysis.comparison import ArmComparer, Comparison, format_effect
+from harness.analysis.effects import Effect, describe_estimand, describe_too_few
+from harness.analysis.estimation import choose_estimand
+from harness.analysis.formatting import Section, describe_level, format_p, format_usd, make_arm_section
+from harness.analysis.intervals import ALPHA
+from harness.analysis.planning import compute_smallest_p
 from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
-from harness.analysis.statistics import (
-    Rate,
-    adjust_holm,
-    compute_minimum_detectable_effect,
-    compute_smallest_p,
-    describe_detectable_effect,
-)
+from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
 from harness.analysis.validity import compare_repeats, pair_repeats, pool_placebo_checks
 from harness.errors import format_count
@@ -82,10 +79,11 @@ def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
         )
     return make_arm_section(
         f"How the trials ended ({level})",
-        ("n", "success, 95 % Wilson", "score, mean and range", "exposed", *shown),
+        ("n", "success, 95 %", "score, mean and range", "exposed", *shown),
         rows,
         (
             "Success: every check passed. Score: share of checks passed. Exposed: at least one compaction was applied.",
+            f"Intervals of success speak about {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
             *([f"Zero in every arm: {', '.join(absent)}."] if absent else []),
         ),
@@ -125,18 +123,47 @@ def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
     )
 
 
+def _describe_tasks(parts: Sequence[pd.DataFrame]) -> str:
+    count = len({task for trials in parts for task in trials["task"]})
+    return describe_estimand(choose_estimand(count), count) if count else "nothing, since no trial is valid"
+
+
 def _build_axis_sections(results: Tables) -> Iterator[Section]:
-    rows = summarize_axes(results.trials)
-    if rows.empty:
+    contrasts = contrast_axes(results.trials)
+    if not contrasts:
         return
-    blocks = len(results.trials[["task", "seed"]].drop_duplicates())
-    note = "Many of these trials share a task and seed and resemble each other, so the intervals are too narrow."
-    columns = ["axis", "value", "success", "rounds", "prompt_tokens"]
+    marks = _mark_effects([effect for one in contrasts for effect in one.effects])
+    rows = []
+    for one in contrasts:
+        cells = (f"{format_effect(effect)}{next(marks)}" for effect in one.effects)
+        rows.append((one.axis, f"{one.value} against {one.baseline}", str(one.arm_pairs), *cells))
+    first = contrasts[0].effects[0]
     yield Section(
-        heading="By axis, pooled over all other axes",
-        columns=("axis", "value", "success, 95 % Wilson", "rounds", "prompt tokens"),
-        rows=tuple(tuple(map(str, row)) for row in rows[columns].itertuples(index=False)),
-        notes=(note,) if int(rows["trials"].max()) > blocks else (),
+        heading="By axis: effect of a value, averaged over the arms of the grid",
+        columns=("axis", "value", "arm pairs", "success", "score", "tokens", "cost"),
+        rows=tuple(rows),
+        notes=(
+            "Pairs of arms that differ in one axis only, on the same task and seed.",
+            f"{_ESTIMAND_NOTE}{describe_estimand(first.estimand, first.task_count)}.",
+            _describe_marks(len(contrasts) * len(contrasts[0].effects)),
+        ),
+    )
+
+
+_ESTIMAND_NOTE = "Success in points, score in checks passed, tokens and cost as typical ratios; 95 % intervals about "
+
+
+def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
+    """Return an iterator over a mark for each effect: `*` if its p-value, adjusted for all of them, is at most 0.05."""
+    known = [effect.p_value for effect in effects if not isnan(effect.p_value)]
+    adjusted = iter(adjust_benjamini_hochberg(known))
+    return iter(["" if isnan(effect.p_value) or next(adjusted) > ALPHA else "*" for effect in effects])
+
+
+def _describe_marks(count: int) -> str:
+    return (
+        f"*: p ≤ 0.05 after the adjustment of Benjamini and Hochberg for the {count} numbers of this table. Exploratory: nothing "
+        "here is a claim."
     )
 
 
@@ -152,47 +179,46 @@ def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: st
     return [one for one in comparisons if one.counts.pairs]
 
 
+_SHOWN_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
+
+
 def _build_comparison_section(baseline: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:
-    adjusted = adjust_holm([one.p_value for one in comparisons])
     overflow_trials = sum(one.counts["overflow"] for one in arms if one.arm == baseline)
     overflow_note = (
         f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to that arm "
         "show the value of any compaction at this window, not the value of a particular policy."
     )
+    shown = [[one.find_effect(metric) for metric in _SHOWN_METRICS] for one in comparisons]
+    marks = _mark_effects([effect for effects in shown for effect in effects])
+    rows = {}
+    for one, effects in zip(comparisons, shown, strict=True):
+        cells = [f"{format_effect(effect)}{next(marks)}" for effect in effects]
+        rows[one.a] = (_format_pairs(one), _format_split(one), cells[0], format_p(one.p_value), *cells[1:])
+    success = max((effects[0] for effects in shown), key=lambda effect: effect.task_count)
     return make_arm_section(
         f"Paired comparison on the same task and seed, against: {baseline}",
-        ("pairs", "split", "points, 95 % Newcombe", "p", "Holm", "score", "tokens", "cost"),
-        {one.a: _format_comparison(one, p) for one, p in zip(comparisons, adjusted, strict=True)},
+        ("pairs", "split", "success", "p", "score", "tokens", "cost"),
+        rows,
         (
             f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
-            "Points: difference of the success rates in percentage points.",
-            f"p: exact McNemar test. Holm: p adjusted for {format_count(len(comparisons), 'comparison')} in this table.",
-            "Score: mean difference, 95 % Student's t interval over tasks (over seeds if there is one task).",
-            "Tokens, cost: ratio of totals with a bootstrap interval over tasks. *: too few tasks for a reliable interval.",
-            *([_NO_WIDTH_NOTE] if any(one.score_difference.warning for one in comparisons) else []),
+            "Pairs in brackets: distinct trajectories, the effective n.",
+            f"{_ESTIMAND_NOTE}{describe_estimand(success.estimand, success.task_count)}. p: of success, not adjusted.",
+            f"Interval and test of success: {success.method}.",
+            _describe_marks(len(shown) * len(_SHOWN_METRICS)),
             *([overflow_note] if overflow_trials else []),
         ),
     )
 
 
-def _format_comparison(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
-    counts, ratios = comparison.counts, {ratio.metric: ratio for ratio in comparison.ratios}
-    return (
-        str(counts.pairs),
-        f"{counts.both}·{counts.only_a}·{counts.only_b}·{counts.neither}",
-        f"{100 * comparison.difference:+.0f} {format_points(comparison.interval)}",
-        f"{comparison.p_value:.3g}",
-        f"{adjusted:.3g}",
-        f"{comparison.score_difference.mean:+.2f}{format_interval(comparison.score_difference.interval)}",
-        _format_ratio(ratios["prompt_tokens"]),
-        _format_ratio(ratios["total_cost_usd"]),
-    )
+def _format_pairs(comparison: Comparison) -> str:
+    distinct = comparison.distinct_trajectories
+    return str(comparison.counts.pairs) if distinct is None else f"{comparison.counts.pairs} ({distinct})"
 
 
-_NO_WIDTH_NOTE = (
-    "A score interval whose bounds are equal: the difference is the same for every task (or seed), and the interval says nothing "
-    "about other tasks."
-)
+def _format_split(comparison: Comparison) -> str:
+    counts = comparison.counts
+    return f"{counts.both}·{counts.only_a}·{counts.only_b}·{counts.neither}"
+
 
 PATHOLOGY_LABELS = {
     "retrieval_calls": "look-ups",
@@ -217,10 +243,7 @@ _PATHOLOGY_NOTE = (
     "Columns that equal the arm without compaction are left out. Fetched again: information that a compaction had removed. "
     "Thrash, loops: number of trials. The documentation of the trials table defines every column."
 )
-_REGRET_NOTE = (
-    "Mean per pair of the same task and seed. Failures: 95 % Newcombe interval. Other columns: 95 % Student's t interval over "
-    "tasks (over seeds if there is one task)."
-)
+_REGRET_NOTE = "Mean difference from the oracle on the same task and seed, with 95 % intervals about "
 _NEGATIVE_REGRET_NOTE = (
     "Below 0: the arm did better than the oracle, or cost less because it failed. The oracle keeps or removes whole messages: it "
     "writes no summary, fetches removed content again, and reads in circles if one step needs more than it may keep."
@@ -301,19 +324,19 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
         return
     yield make_arm_section(
         "Oracle regret: difference from the oracle policy at the same budget",
-        ("oracle", "pairs", "failures, points", "steps", "USD"),
+        ("oracle", "pairs", "success", "steps", "USD"),
         {
             one.arm: (
                 f"{one.oracle_arm}{'' if one.has_same_budget else ' *'}",
                 str(one.counts.pairs),
-                f"{100 * one.failure_difference:+.0f} {format_points(one.failure_difference_interval)}",
-                f"{one.step_difference.mean:+.1f}{format_interval(one.step_difference.interval, signed=True)}",
-                f"{one.cost_difference_usd.mean:+.3f}{format_interval(one.cost_difference_usd.interval, signed=True)}",
+                format_effect(one.success),
+                format_effect(one.steps),
+                format_effect(one.cost_usd),
             )
             for one in arm_regrets
         },
         (
-            _REGRET_NOTE,
+            f"{_REGRET_NOTE}{describe_estimand(arm_regrets[0].success.estimand, arm_regrets[0].success.task_count)}.",
             *([] if all(one.has_same_budget for one in arm_regrets) else ["*: the oracle had another window or threshold."]),
             *([_NEGATIVE_REGRET_NOTE] if any(one.is_negative for one in arm_regrets) else []),
         ),
@@ -340,18 +363,16 @@ def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
 
 
 def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    if not comparisons:
+    effects = [effect for one in comparisons if (effect := one.find_effect("success")).pair_count]
+    if not effects:
         return
-    pairs = max(one.counts.pairs for one in comparisons)
-    smallest_p = f"With {format_count(pairs, 'pair')} the smallest possible p is {compute_smallest_p(pairs):.2g}."
-    yield f"{smallest_p} {describe_detectable_effect(pairs)}"
-    effects = [
-        f"{100 * effect:.0f} points if {100 * share:.0f} % of pairs differ"
-        for share in (0.16, 0.26, 0.5)
-        if (effect := compute_minimum_detectable_effect(pairs, share))
-    ]
-    if effects:
-        yield f"Smallest true difference detected with 80 % power at the 5 % level: {'; '.join(effects)}."
+    largest = max(effects, key=lambda effect: (effect.task_count, effect.unit_count))
+    smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand)
+    if smallest > ALPHA:
+        yield describe_too_few(smallest)
+    widths = [100 * effect.half_width for effect in effects if not effect.refusal]
+    if widths:
+        yield f"Half-width of the intervals for success: {min(widths):.0f} to {max(widths):.0f} points."
     yield "An interval that contains 0 is not evidence of equality."
 
 
@@ -378,9 +399,3 @@ def _format_mean(spread: Spread) -> str:
     if isnan(spread.mean):
         return "–"
     return f"{spread.mean:.2f} [{spread.low:.2f}–{spread.high:.2f}]"
-
-
-def _format_ratio(ratio: PairedRatio) -> str:
-    if not ratio.pairs:
-        return "–"
-    return f"{ratio.ratio_of_totals:.2f}{format_interval(ratio.ratio_of_totals_interval)}{'*' if ratio.warning else ''}"

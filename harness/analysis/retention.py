@@ -11,7 +11,8 @@ from scipy.stats import norm
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from harness.analysis.arms import order_arms, select_valid
-from harness.analysis.statistics import ALPHA, Rate, estimate_rate
+from harness.analysis.intervals import ALPHA
+from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables
 
 FACT_KINDS = (

@@ -191,15 +191,12 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
 
 
 def describe_comparability(experiment: Experiment) -> str:
-    """Return a text on the smallest difference in success between two arms (configurations) that the planned trials can show."""
-    from harness.analysis.statistics import compute_best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
+    """Return a text on what the planned trials can show about the difference of two arms (configurations)."""
+    from harness.analysis.planning import PowerAssumptions, describe_power  # noqa: PLC0415  (loads scipy)
 
-    pairs = len({(cell.trial.problem, cell.trial.seed) for cell in experiment.grid})
-    best = compute_best_case_detectable_effect(pairs)
-    shows = "too few for any difference in success to be significant at the 5 % level"
-    if best is not None:
-        shows = f"which can hardly show a difference in success below {100 * best:.0f} percentage points"
-    return f"pairs for a comparison of two arms: {pairs}, {shows}"
+    units = {(cell.trial.problem, cell.trial.seed) for cell in experiment.grid}
+    tasks = Counter(problem for problem, _ in units)
+    return f"comparison of two arms: {describe_power(len(tasks), min(tasks.values(), default=0), PowerAssumptions())}"
 
 
 def describe_cost(trials: list[Trial]) -> str:

@@ -45,6 +45,8 @@ class AnsweredCall:
 
     step: int
     signature: Signature
+    shape: str
+    """Name of the tool, and the name, type and number of words of each argument, as JSON."""
     observation: str
     """Digest of the status and output of the call, without addresses, times and durations that differ between runs."""
     failure_digest: str
@@ -100,6 +102,7 @@ def _build_answered_call(
     return AnsweredCall(
         step=step,
         signature=call_signature,
+        shape=describe_shape(call),
         observation=compute_observation(result),
         failure_digest="" if succeeded else _compute_digest(_NUMBER_PATTERN.sub("~", _normalize_result(result))),
         succeeded=succeeded,
@@ -124,6 +127,13 @@ def compute_signature(call: ToolCall) -> Signature:
 def compute_template_signature(call: CallTemplate) -> Signature:
     """Return the signature (a digest that identifies equal calls) of a tool call template from the task's script."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
+
+
+def describe_shape(call: ToolCall) -> str:
+    """Return the shape of a tool call: the tool, and the name, type and number of words of each argument, as JSON."""
+    arguments = transcript.parse_arguments(call)
+    words = {name: len(value.split()) if isinstance(value, str) else 0 for name, value in arguments.items()}
+    return json.dumps([call.name, *([name, type(arguments[name]).__name__, words[name]] for name in sorted(arguments))])
 
 
 def _normalize_argument(name: str, value: object) -> object:

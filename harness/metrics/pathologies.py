@@ -13,6 +13,7 @@ target after a compaction has removed it from view.
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
@@ -234,6 +235,7 @@ class PathologyDetector:
         self._counter, self._retrievals = counter, retrievals
         self._pending: dict[str, tuple[ToolCall, ItemId]] = {}
         self._call_number = 0
+        self._trajectory = blake2b(digest_size=12)
         self._newest: dict[Signature, tuple[int, str]] = {}
         self._tallies: dict[int, dict[str, int]] = {}
         self._write_history, self._reacquisitions = WriteHistory(), ReacquisitionTracker()
@@ -260,6 +262,7 @@ class PathologyDetector:
         """Return the metrics of the session, such as repeated calls and loops, for all log entries added so far."""
         loop = self._doom_loops.first_loop
         return SessionMetrics(
+            trajectory=self._trajectory.hexdigest(),
             evicted_tokens=self._evicted_tokens,
             close_compactions=self._close_compactions,
             full_compactions=self._full_compactions,
@@ -283,6 +286,7 @@ class PathologyDetector:
 
     def _add_call(self, call: AnsweredCall, tokens: int, rounds: int) -> None:
         self._call_number += 1
+        self._trajectory.update(f"{call.shape}\n".encode(errors="replace"))
         earlier, answer = self._newest.get(call.signature, (None, ""))
         is_untouched = earlier is not None and self._write_history.find_last_touch(call) <= earlier
         reacquisition = self._reacquisitions.add_call(self._call_number, call, self._write_history, tokens)

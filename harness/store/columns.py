@@ -212,6 +212,13 @@ TRIALS: tuple[Column, ...] = (
         "reacquired_tokens / evicted_tokens; missing if nothing was evicted",
     ),
     _make_metric("repeated_dead_ends", "calls", "k.repeated_dead_ends", "Calls that retried what had failed before a compaction"),
+    Column(
+        "trajectory",
+        "str",
+        "",
+        "Digest of the sequence of tool calls with the shapes of their arguments; empty if unknown",
+        "coalesce(k.trajectory, '')",
+    ),
     Column("doom_loop", "str", "", f"Rule that detected the first loop; empty if none; {_MISSING_METRICS}", "k.loop_rule"),
     Column("doom_loop_step", "Int64", "", "Step in which the first loop began; missing if there is none", "k.loop_onset_step"),
     Column(

@@ -173,6 +173,8 @@ class StepMetrics:
 class SessionMetrics:
     """Metrics of a session: what compactions removed and the agent fetched again, loops, and the use of the task's facts."""
 
+    trajectory: str = ""
+    """Digest of the sequence of tool calls with the shapes of their arguments; empty if unknown."""
     evicted_tokens: int = 0
     """Number of tokens that compactions removed from what the model sees, estimated by the policy's token counter."""
     close_compactions: int = 0

@@ -191,6 +191,7 @@ _STATEMENTS: dict[int, Migration] = {
         "ALTER TABLE draft ADD COLUMN tree_id TEXT",  # state of the workspace after the newest result
     ),
     14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
+    16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
 }
 """SQL statements of each migration, by the form (schema version) of the journal after it. Released statements never change. A
 column of results that is stored under the same name needs no statement here, because its declaration in

@@ -71,7 +71,7 @@ function view({ model, el }) {
   const heat = make("div", { class: "g-heats" });
   const shades = Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` }));
   const legend = make("div", { class: "g-legend h-faint" }, make("span", { class: "g-scale" }, "0 %", ...shades, "100 % succeeded"),
-    make("span", { text: "Each cell: succeeded / finished trials, share, 95 % Wilson interval. Dashed: trials still to run." }));
+    make("span", { text: "Each cell: succeeded / finished trials, share, 95 % interval. Dashed: trials still to run." }));
   const chosen = make("section", { class: "g-chosen", "aria-label": "Trials of the selected cell", hidden: true });
   const transcript = make("div", { class: "g-transcript" });
   const saved = make("style"); // hides the static form below a live view

@@ -30,11 +30,11 @@ class ArmProgress:
 
     @property
     def success_rate(self) -> Rate:
-        """Success rate of the finished trials of this arm (configuration), with its 95 % Wilson interval."""
+        """Success rate of the finished trials of this arm (configuration), with its 95 % interval."""
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
     def to_plain(self, number: int) -> JsonObject:
-        """Return the arm's number of trials, success rate with its 95 % Wilson interval, and mean score as plain JSON.
+        """Return the arm's number of trials, success rate with its 95 % interval, and mean score as plain JSON.
 
         Args:
             number: Number of the arm, by which pages identify it.

@@ -17,7 +17,6 @@ from harness.analysis.arms import (
     select_excluded,
     select_valid,
     summarize_arms,
-    summarize_axes,
 )
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Grid
@@ -96,19 +95,6 @@ def test_arms_come_as_controls_then_by_number_then_repeats():
 def test_arms_of_an_earlier_plan_come_last():
     found = results([{"arm": "none (earlier plan 0a1b2c)", "policy": "none"}, {"arm": "z"}, {"arm": "none", "policy": "none"}])
     assert order_arms(found.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]
-
-
-def test_an_axis_is_shown_over_everything_else_and_without_repeats():
-    rows = summarize_axes(grid().trials)
-    assert set(rows["axis"]) == {"policy.keep_last", "policy.summarizer", "policy.threshold"}
-    assert set(rows["trials"]) == {18}
-    assert list(rows[rows["axis"] == "policy.keep_last"]["value"]) == [4, 10, 20]
-
-
-def test_an_axis_of_one_value_is_no_axis():
-    assert summarize_axes(
-        results([{"axes_json": json.dumps({"policy.threshold": 0.5, "seed": s}), "seed": s} for s in (0, 1)]).trials
-    ).empty
 
 
 def test_a_field_that_a_policy_does_not_have_is_none():

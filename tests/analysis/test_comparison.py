@@ -28,21 +28,48 @@ def test_a_comparison_says_everything_that_it_takes_to_believe_it():
     text = str(compare(arms([True] * 8, [True] * 5 + [False] * 3), "a", "b"))
     for said in (
         "8 pairs of the same task and seed, L0 simulated",
-        "a 8/8, 100 % [68, 100], b 5/8, 62 % [31, 86]",
+        "a 8/8, 100 % [63, 100], b 5/8, 62 % [31, 86]",
         "both 5, only a 3, only b 0, neither 0",
-        "+38 points [-3, +69]",
+        "estimand: these tasks: this one task only",
+        "success a − b, these tasks: +38 points [-3, +69]",
         "p = 0.25",
         "placebo check",
+        "Half-width of the interval for success: 36 points",
         "does not show that success is equal",
+        "Exploratory",
     ):
         assert said in text
 
 
-def test_a_score_interval_of_no_width_is_explained_beside_it():
+def test_a_score_that_differs_equally_for_every_seed_has_an_interval_with_a_width():
     rows = [{"arm": arm, "seed": seed, "score": score} for arm, score in (("a", 0.25), ("b", 1.0)) for seed in range(3)]
     text = str(compare(results(rows), "a", "b"))
-    assert "-0.750 [-0.750, -0.750] (95 % Student's t, over 3 seeds) (the difference is the same for every seed;" in text
-    assert text.endswith("No difference in success is shown; see score above.")
+    assert "score a − b, these tasks: -0.750 [-0.9" in text
+    assert "steps a ÷ b, these tasks: 1.00, no interval (no spread" in text
+
+
+def test_six_tasks_speak_for_tasks_like_these_and_five_do_not():
+    rows = [
+        {"arm": arm, "task": f"t{task}", "seed": seed, "success": arm == "a"}
+        for arm in "ab"
+        for task in range(6)
+        for seed in range(2)
+    ]
+    found = compare(results(rows), "a", "b")
+    assert (found.find_effect("success").estimand, found.p_value) == ("tasks like these", 2**-5)
+    assert found.interval.low < found.difference == 1.0
+    assert compare(results(rows), "a", "b", estimand="these tasks").find_effect("success").estimand == "these tasks"
+    with pytest.raises(UsageError, match="at least 6 tasks"):
+        compare(results([row for row in rows if row["task"] != "t5"]), "a", "b", estimand="tasks like these")
+
+
+def test_the_number_of_distinct_trajectories_is_shown_beside_n():
+    rows = [{"arm": arm, "seed": seed, "trajectory": f"{arm}{seed // 2}"} for arm in "ab" for seed in range(4)]
+    found = compare(results(rows), "a", "b")
+    assert (found.counts.pairs, found.distinct_trajectories) == (4, 2)
+    assert "4 pairs of the same task and seed (2 distinct)" in str(found)
+    with pytest.raises(UnknownName, match="unknown metric 'cost'"):
+        found.find_effect("cost")
 
 
 def test_swapping_the_arms_turns_the_difference_around():

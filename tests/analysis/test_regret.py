@@ -25,10 +25,10 @@ def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
     ]
     (found,) = compute_regrets(results(trials))
     assert (found.arm, found.oracle_arm, found.has_same_budget, found.counts.pairs) == ("a", "best", True, 4)
-    assert found.failure_difference == 0.5
-    assert found.failure_difference_interval.low < 0.5 < found.failure_difference_interval.high
-    assert found.step_difference.mean == 10
-    assert found.cost_difference_usd.mean == pytest.approx(1.5)
+    assert found.success.value == -0.5
+    assert found.success.interval.low < -0.5 < found.success.interval.high
+    assert (found.steps.value, found.steps.scale) == (10, "difference")
+    assert found.cost_usd.value == pytest.approx(1.5)
 
 
 def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
@@ -46,7 +46,7 @@ def test_trials_without_a_partner_or_lost_by_the_machinery_are_left_out():
     trials = [*arm("a", "keep-last", [True, False, True]), *arm("best", "oracle", [True, True])]
     trials[1]["reason"] = "sandbox_error"
     (found,) = compute_regrets(results(trials))
-    assert (found.counts.pairs, found.failure_difference) == (1, 0.0)
+    assert (found.counts.pairs, found.success.value) == (1, 0.0)
 
 
 def test_levels_are_never_pooled():

@@ -1,24 +1,19 @@
-"""Intervals, tests and power, checked against published numbers, exact enumeration and general properties."""
+"""Rates, paired counts and families of tests, checked against published numbers, exact enumeration and general properties."""
 
 from itertools import combinations, product
-from math import comb, isnan, sqrt
+from math import comb, isnan
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
 from harness.analysis.statistics import (
-    REQUIRED_DISCORDANT_PAIRS,
     PairedCounts,
+    adjust_benjamini_hochberg,
     adjust_holm,
-    compute_best_case_detectable_effect,
     compute_mcnemar_p,
-    compute_minimum_detectable_effect,
     compute_newcombe_interval,
-    compute_smallest_p,
-    describe_detectable_effect,
-    describe_evidence,
     estimate_pass_at_k,
     estimate_pass_hat_k,
     estimate_rate,
@@ -59,6 +54,12 @@ def test_no_trial_leaves_everything_possible():
 def test_impossible_counts_are_refused(successes, trials):
     with pytest.raises(UsageError, match="0 <= successes <= trials"):
         estimate_rate(successes, trials)
+
+
+@pytest.mark.parametrize(("successes", "trials", "bounds"), [(0, 8, (0.0, 0.3694)), (8, 8, (0.6306, 1.0)), (1, 1, (0.025, 1.0))])
+def test_equal_outcomes_get_the_exact_interval(successes, trials, bounds):
+    rate = estimate_rate(successes, trials)
+    assert (round(rate.low, 4), round(rate.high, 4)) == bounds
 
 
 def test_a_rate_is_written_with_its_n_and_interval():
@@ -158,85 +159,15 @@ def test_holm_gives_the_textbook_values_in_the_order_given():
     assert adjust_holm([]) == []
 
 
+def test_benjamini_and_hochberg_give_the_textbook_values_in_the_order_given():
+    assert adjust_benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert adjust_benjamini_hochberg([]) == []
+
+
 @settings(max_examples=15)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_never_lowers_a_p_value(values):
     assert all(adjusted >= p for p, adjusted in zip(values, adjust_holm(values), strict=True))
-
-
-# --- power --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("discordance", "difference", "pairs"),
-    [(0.10, 0.05, 312), (0.16, 0.02, 3138), (0.16, 0.05, 500), (0.20, 0.08, 243), (0.26, 0.15, 89)],
-)
-def test_the_smallest_effect_follows_the_known_formula_for_the_number_of_pairs(discordance, difference, pairs):
-    assert compute_minimum_detectable_effect(pairs, discordance) == pytest.approx(difference, rel=0.01)
-
-
-@given(st.integers(4, 5000), st.floats(0.05, 1))
-def test_the_smallest_effect_needs_exactly_these_pairs(pairs, discordance):
-    effect = compute_minimum_detectable_effect(pairs, discordance)
-    largest = required_pairs(discordance, discordance)
-    if effect is None:
-        assert largest > pairs * (1 - 1e-9)
-    else:
-        assert required_pairs(discordance, effect) == pytest.approx(pairs, rel=1e-6)
-        assert largest <= pairs * (1 + 1e-9)
-
-
-def required_pairs(discordance, difference):
-    """Return the number of pairs that detect a difference, by the usual formula."""
-    z_alpha, z_power = norm.ppf(0.975), norm.ppf(0.8)
-    return ((z_alpha * sqrt(discordance) + z_power * sqrt(discordance - difference**2)) / difference) ** 2
-
-
-@pytest.mark.parametrize(("pairs", "points"), [(50, 15.5), (100, 11.1), (500, 5.0)])
-def test_the_smallest_effect_at_usual_discordance(pairs, points):
-    found = compute_minimum_detectable_effect(pairs)
-    assert found is not None
-    assert 100 * found == pytest.approx(points, abs=0.15)
-
-
-def test_too_few_pairs_detect_nothing():
-    assert compute_minimum_detectable_effect(8) is None
-    assert compute_minimum_detectable_effect(0) is None
-    assert compute_minimum_detectable_effect(100, discordance=0) is None
-
-
-@given(st.integers(6, 200))
-def test_the_best_case_has_the_power_that_it_promises(pairs):
-    effect = compute_best_case_detectable_effect(pairs)
-    assert effect is not None
-    chance = sum(comb(pairs, k) * effect**k * (1 - effect) ** (pairs - k) for k in range(REQUIRED_DISCORDANT_PAIRS, pairs + 1))
-    assert chance == pytest.approx(0.8, abs=1e-6)
-
-
-def test_six_pairs_in_one_direction_are_the_least_that_the_exact_test_accepts():
-    assert REQUIRED_DISCORDANT_PAIRS == 6
-    assert compute_mcnemar_p(PairedCounts(only_a=6)) <= 0.05 < compute_mcnemar_p(PairedCounts(only_a=5))
-    assert compute_best_case_detectable_effect(5) is None
-    assert compute_smallest_p(8) == compute_mcnemar_p(PairedCounts(only_a=8))
-
-
-def test_few_pairs_are_called_examples_whatever_their_interval_says():
-    pairs = PairedCounts(only_a=2)
-    assert compute_newcombe_interval(pairs).low > 0
-    assert "examples, not as evidence" in describe_detectable_effect(2)
-    assert describe_evidence(pairs) == "No difference in success is shown; see score above."
-
-
-@pytest.mark.parametrize(
-    ("pairs", "said"),
-    [
-        (PairedCounts(both=5, only_b=3), "does not show that success is equal"),
-        (PairedCounts(only_a=5, neither=3), "a hint"),
-        (PairedCounts(only_a=8), "Both the interval and the exact test exclude 0"),
-    ],
-)
-def test_words_follow_the_interval_and_the_test(pairs, said):
-    assert said in describe_evidence(pairs)
 
 
 def test_pass_at_k_and_pass_hat_k_are_means_over_all_choices_of_k_replicates():

@@ -18,6 +18,7 @@ from tests.bench import (
     round_trips,
     starting,
     stopping,
+    studies,
     suite,
     warm,
     widgets,
@@ -49,6 +50,7 @@ def main() -> int:
         panel.paging(),
         lab.streaming(),
         lab.exploring(),
+        studies.studies(),
         suite.suite(),
     )
     figures = []

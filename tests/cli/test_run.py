@@ -41,7 +41,7 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     assert done.returncode == 0, done.stderr
     assert "small: 4 trials, 2 arms" in done.stdout
     assert "cost: none, since all models are scripted" in done.stdout
-    assert "pairs for a comparison of two arms: 2, too few" in done.stdout
+    assert "comparison of two arms: 1 task × 2 seeds, these tasks: too few" in done.stdout
     assert "Report on small: 4 trials" in done.stdout
     charts = {path.name for path in (experiment / "output" / "charts").iterdir()}
     assert {"token_curves.png", "compaction_rounds.png", "success_heatmap.png"} <= charts

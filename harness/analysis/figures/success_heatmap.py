@@ -1,6 +1,6 @@
 """Heat map of the success rate by a policy's threshold and number of kept messages, with one panel per summarizer.
 
-Each cell shows the numbers of successes and trials, the success rate and its Wilson interval, so that a colour based on two
+Each cell shows the numbers of successes and trials, the success rate and its interval, so that a colour based on two
 trials is not mistaken for a result.
 """
 
@@ -44,7 +44,7 @@ def table(results: Tables) -> pd.DataFrame:
     | threshold | object | share of the available window, 0 to 1 (float), tokens (int), or a quantile of tokens (str) |
     | keep_last | int | number of recent messages kept unchanged |
     | successes, trials | int | number of trials, without repeats (A/A) |
-    | share, low, high | float | success rate and its 95 % Wilson interval, 0 to 1 |
+    | share, low, high | float | success rate and its 95 % interval over tasks or, with fewer than six tasks, seeds, 0 to 1 |
     | level | str | fidelity level |
     """
     trials = select_valid(drop_earlier_plans(results).trials)
@@ -99,7 +99,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     bar.outline.set_visible(False)
     about = f"{format_count(int(table['trials'].sum()), 'trial')}{describe_excluded_repeats(table)}"
     add_header(figure, "Success by threshold and kept messages", about, level)
-    add_footer(figure, "Each cell: successful / all trials, share, 95 % Wilson interval. Success = every check passed.")
+    add_footer(figure, "Each cell: successful / all trials, share, 95 % interval. Success = every check passed.")
     return figure
 
 

@@ -1,0 +1,114 @@
+"""Effects of the settings that a plan varies (axes), as paired contrasts between two values of an axis.
+
+Two arms of the grid that differ in one axis only are compared on each task and seed, and the differences are averaged over all
+such pairs of arms. Extra arms of the plan are no part of the grid and never count.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.arms import add_total_cost, build_sort_key, select_valid
+from harness.analysis.effects import Effect, estimate_effect
+from harness.experiment.paths import BLOCK_AXES
+
+AXIS_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
+"""Columns of the trials table on which the values of an axis are compared."""
+_OMITTED = frozenset({*BLOCK_AXES, "replicate"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AxisContrast:
+    """Comparison of two values of an axis, averaged over the arms of the grid that are equal in all other axes."""
+
+    axis: str
+    value: object
+    """Value of the axis whose effect is estimated."""
+    baseline: object
+    """Value of the axis that is compared with, the first one in sorted order."""
+    arm_pairs: int
+    """Number of pairs of arms that differ in this axis only."""
+    effects: tuple[Effect, ...]
+    """Effects on success, score, prompt tokens and total cost."""
+
+
+def contrast_axes(trials: pd.DataFrame) -> list[AxisContrast]:
+    """Return the effect of each value of each axis against the first value of the axis, over all arms of the grid."""
+    valid = add_total_cost(select_valid(trials).query("replicate == 0"))
+    is_in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)]
+    valid = valid[np.array(is_in_grid, dtype=bool)]
+    points = {arm: _read_point(text) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)}
+    axes = sorted({path for point in points.values() for path in point})
+    return [one for axis in axes for one in _contrast_axis(valid, points, axis)]
+
+
+def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
+    """Return whether the name of an arm is one that the grid gives, such as `keep_last=4 threshold=0.5`.
+
+    Extra arms of a plan have names of their own.
+
+    Args:
+        arm: Name of the arm.
+        axes: Values of the axes by dotted path.
+    """
+    paths = [path for path in axes if path.partition(".")[0] not in BLOCK_AXES]
+    if not paths:
+        return True
+    short = " ".join(f"{re.escape(path.rsplit('.', 1)[-1])}=.*" for path in paths)
+    full = " ".join(f"{re.escape(path)}=.*" for path in paths)
+    return re.fullmatch(f"(?s:{short}|{full})", arm) is not None
+
+
+def _read_point(axes_json: str) -> dict[str, str]:
+    """Return the values of an arm by axis, as JSON texts that can be compared and sorted."""
+    axes: dict[str, object] = json.loads(axes_json or "{}")
+    return {path: json.dumps(value) for path, value in axes.items() if path.partition(".")[0] not in _OMITTED}
+
+
+def _contrast_axis(trials: pd.DataFrame, points: Mapping[str, Mapping[str, str]], axis: str) -> Iterator[AxisContrast]:
+    values = sorted(
+        {point[axis] for point in points.values() if axis in point}, key=lambda text: build_sort_key(json.loads(text))
+    )
+    by_point = {tuple(sorted(point.items())): arm for arm, point in points.items()}
+    for value in values[1:]:
+        arm_pairs = [
+            (arm, other)
+            for arm, point in points.items()
+            if point.get(axis) == value and (other := by_point.get(tuple(sorted({**point, axis: values[0]}.items())))) is not None
+        ]
+        if arm_pairs:
+            pairs = average_arm_pairs(trials, arm_pairs)
+            yield AxisContrast(
+                axis=axis,
+                value=json.loads(value),
+                baseline=json.loads(values[0]),
+                arm_pairs=len(arm_pairs),
+                effects=tuple(estimate_effect(pairs, metric) for metric in AXIS_METRICS),
+            )
+
+
+def average_arm_pairs(trials: pd.DataFrame, arm_pairs: list[tuple[str, str]]) -> pd.DataFrame:
+    """Return one row per task and seed, with the values of both sides averaged over the pairs of arms that ran there.
+
+    Amounts are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
+
+    Args:
+        trials: Valid trials with the columns of `AXIS_METRICS`.
+        arm_pairs: Names of two arms each, which differ in one axis.
+    """
+    columns = ["task", "seed", *AXIS_METRICS]
+    rows = {arm: part[columns] for arm, part in trials.groupby("arm")}
+    both = pd.concat(
+        [rows[a].merge(rows[b], on=["task", "seed"], suffixes=("_a", "_b"), validate="one_to_one") for a, b in arm_pairs]
+    )
+    amounts = [f"{metric}_{side}" for metric in AXIS_METRICS[2:] for side in "ab"]
+    numbers = both.set_index(["task", "seed"]).astype(float)
+    numbers[amounts] = np.log(numbers[amounts].where(numbers[amounts] > 0))
+    means = numbers.groupby(level=["task", "seed"]).agg(lambda values: values.mean(skipna=False))
+    means[amounts] = np.exp(means[amounts])
+    return means.reset_index()

@@ -1,0 +1,242 @@
+"""Effect of one arm against another on one metric: estimand, estimate, interval and p-value, or the reason why there is none.
+
+Pairs are trials of both arms on the same task, seed and replicate. The unit within a task is the seed. Replicates of a task that
+has only one seed are units of their own, unless their trajectories coincide: such copies are averaged and count once.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import exp, isnan, log, nan
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.estimation import (
+    MIN_TASKS,
+    Estimand,
+    Kind,
+    choose_estimand,
+    compute_bounds,
+    compute_p,
+    find_refusal,
+    is_binary_once,
+    uses_newcombe,
+)
+from harness.analysis.intervals import ALPHA, Array, Interval
+from harness.analysis.planning import compute_smallest_p
+
+Scale = Literal["difference", "ratio"]
+BOUNDED_METRICS = {"success": "binary", "score": "bounded"}
+"""Kinds of the metrics between 0 and 1, by name; every other metric is compared by the logarithms of its values."""
+UNKNOWN = Interval(nan, nan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """Effect of arm a against arm b on one metric, over the pairs of trials on the same tasks and seeds.
+
+    Attributes:
+        metric: Name of the metric. Required.
+        scale: `difference` for a minus b, or `ratio` for the typical ratio of a to b. Required.
+        estimand: Quantity that is estimated: the mean over `tasks like these`, or over `these tasks` only. Required.
+        method: Interval and test, in words. Required.
+        task_count: Number of tasks. Required.
+        unit_count: Number of units: seeds, or distinct runs of a task with one seed. Required.
+        pair_count: Number of pairs of trials with known values. Required.
+        excluded_pairs: Number of pairs left out, because a value is unknown or, for a ratio, not above 0. Required.
+        value: Estimate: mean of the task means of the differences, or the exponential of that of the log-ratios. Required.
+        interval: 95 % interval; NaN if there is none. Required.
+        p_value: Two-sided p-value for no effect, not adjusted for other comparisons; NaN if there is no interval. Required.
+        refusal: Reason why there is no interval; empty if there is one. Required.
+    """
+
+    metric: str
+    scale: Scale
+    estimand: Estimand
+    method: str
+    task_count: int
+    unit_count: int
+    pair_count: int
+    excluded_pairs: int
+    value: float
+    interval: Interval
+    p_value: float
+    refusal: str
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the interval: of the difference, or of the logarithm of the ratio; NaN without an interval."""
+        low, high = (log(one) for one in self.interval) if self.scale == "ratio" else self.interval
+        return (high - low) / 2
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether interval and test both exclude no effect at the 5 % level, without regard to other comparisons."""
+        return self.p_value <= ALPHA
+
+
+_Seeds: TypeAlias = dict[object, dict[object, list[tuple[float, float]]]]
+"""Values of both arms in the pairs of one task, by seed and by trajectory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Values of both arms, one array per task with one value per unit."""
+
+    a: tuple[Array, ...]
+    b: tuple[Array, ...]
+    pair_count: int
+    excluded_pairs: int
+
+    @property
+    def unit_counts(self) -> list[int]:
+        return [len(one) for one in self.a]
+
+
+def estimate_effect(
+    pairs: pd.DataFrame,
+    metric: str,
+    *,
+    scale: Scale | None = None,
+    estimand: Estimand | None = None,
+    is_bounded: bool | None = None,
+) -> Effect:
+    """Estimate the effect of arm a against arm b on one metric.
+
+    Args:
+        pairs: One row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`, and optionally `trajectory`.
+        metric: Name of the metric, e.g. `success`.
+        scale: Difference or ratio; None for the difference of success and score and the ratio of any other metric.
+        estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+        is_bounded: Whether the values lie between 0 and 1; None for success and score only.
+
+    Raises:
+        UsageError: Tasks like these are wanted, but there are fewer than six tasks.
+    """
+    kind: Kind = BOUNDED_METRICS.get(metric, "bounded" if is_bounded else "amount")  # type: ignore[assignment]
+    scale = scale or ("ratio" if kind == "amount" else "difference")
+    values = _collect_values(pairs, metric, is_ratio=scale == "ratio")
+    if kind == "binary" and not all(np.isin(one, (0, 1)).all() for one in (*values.a, *values.b)):
+        kind = "bounded"  # averages over replicates or arms
+    estimand = choose_estimand(len(values.a), estimand)
+    interval, p_value, value = UNKNOWN, nan, nan
+    refusal = find_refusal(values.unit_counts, estimand)
+    if values.a:
+        value = float(np.mean([float((x - y).mean()) for x, y in zip(values.a, values.b, strict=True)]))
+    if not refusal:
+        bounds = compute_bounds(kind, values.a, values.b, estimand)
+        interval = Interval(float(bounds.low), float(bounds.high))
+        p_value = compute_p(kind, values.a, values.b, estimand)
+        if isnan(interval.low):
+            refusal = "no spread, so the values say nothing about chance"
+    if scale == "ratio":
+        value, interval = exp(value), Interval(exp(interval.low), exp(interval.high))
+    return Effect(
+        metric=metric,
+        scale=scale,
+        estimand=estimand,
+        method=_describe_method(kind, values, estimand),
+        task_count=len(values.a),
+        unit_count=sum(values.unit_counts),
+        pair_count=values.pair_count,
+        excluded_pairs=values.excluded_pairs,
+        value=value,
+        interval=interval,
+        p_value=p_value,
+        refusal=refusal,
+    )
+
+
+def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Estimand | None = None) -> float:
+    """Return the two-sided p-value that the effect on a metric equals `null`, a difference or the logarithm of a ratio."""
+    kind: Kind = BOUNDED_METRICS.get(metric, "amount")  # type: ignore[assignment]
+    values = _collect_values(pairs, metric, is_ratio=kind == "amount")
+    estimand = choose_estimand(len(values.a), estimand)
+    if find_refusal(values.unit_counts, estimand):
+        return nan
+    return compute_p(kind, values.a, values.b, estimand, null)
+
+
+def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Values:
+    """Return the values per task and unit; copies and replicates within several seeds are averaged."""
+    a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
+    known = (a > 0) & (b > 0) if is_ratio else ~np.isnan(a) & ~np.isnan(b)
+    a, b = (np.log(one[known]) if is_ratio else one[known] for one in (a, b))
+    columns = (pairs["task"].to_numpy()[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], a, b)
+    tasks: dict[object, _Seeds] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for task, seed, trajectory, value_a, value_b in zip(*columns, strict=True):
+        tasks[task][seed][trajectory].append((value_a, value_b))
+    units = [_average_copies(tasks[task]) for task in sorted(tasks, key=str)]
+    return _Values(
+        a=tuple(one[:, 0] for one in units),
+        b=tuple(one[:, 1] for one in units),
+        pair_count=int(known.sum()),
+        excluded_pairs=int((~known).sum()),
+    )
+
+
+def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    """Return what identifies a pair within its task and seed: its trajectories, or else its replicate."""
+    column = next((name for name in ("trajectory", "replicate") if name in pairs), None)
+    return np.arange(len(pairs)).astype(object) if column is None else pairs[column].astype(str).to_numpy(dtype=object)
+
+
+def _average_copies(seeds: _Seeds) -> Array:
+    """Return one row per unit of a task: its seeds, or its distinct runs if there is only one seed; copies are averaged."""
+    runs = [[np.mean(copies, axis=0) for copies in trajectories.values()] for _, trajectories in sorted(seeds.items())]
+    return np.array(runs[0] if len(runs) == 1 else [np.mean(one, axis=0) for one in runs], dtype=float)
+
+
+def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
+    if estimand == "tasks like these":
+        if is_binary_once(kind, values.a, values.b):
+            return "Newcombe's interval and exact McNemar test"
+        return "Student's t and sign-flip test over tasks"
+    name = "Student's t" if kind == "amount" else "interval for bounded variables"
+    if uses_newcombe(kind, values.a, values.b):
+        name = "Newcombe's interval"
+    if len(values.a) == 1:
+        return f"{name} and exact McNemar test" if kind == "binary" else f"{name} over seeds"
+    return f"{name} per task, combined (MOVER)"
+
+
+def describe_estimand(estimand: Estimand, task_count: int) -> str:
+    """Return a sentence that says what a number with this estimand speaks about."""
+    if estimand == "tasks like these":
+        return f"tasks like these: the mean over the kind of tasks from which the {task_count} tasks were drawn"
+    if task_count == 1:
+        return "these tasks: this one task only, over its seeds"
+    return (
+        f"these tasks: the mean over exactly these {task_count} tasks, over their seeds; statements about tasks like these need "
+        f"at least {MIN_TASKS}"
+    )
+
+
+def describe_too_few(smallest_p: float) -> str:
+    """Return sentences on pairs that cannot show any difference in success.
+
+    Args:
+        smallest_p: Smallest p-value that these pairs can reach.
+    """
+    return (
+        f"Too few pairs to show a difference in success at the 5 % level, whatever an interval suggests: the smallest possible p "
+        f"is {smallest_p:.2g}. Read the trials as examples, not as evidence."
+    )
+
+
+def describe_evidence(effect: Effect) -> str:
+    """Return a sentence on how much an effect on success says: whether it could be shown at all, and how wide its interval is."""
+    if not effect.pair_count:
+        return "No task and seed ran under both arms, so their difference is unknown."
+    smallest = compute_smallest_p(effect.task_count, effect.unit_count // effect.task_count, effect.estimand)
+    if smallest > ALPHA:
+        return describe_too_few(smallest)
+    if effect.refusal:
+        return f"No interval for success ({effect.refusal})."
+    width = f"Half-width of the interval for success: {100 * effect.half_width:.0f} points."
+    if effect.interval.low <= 0 <= effect.interval.high:
+        return f"{width} It contains 0, which does not show that success is equal: the data agree with any difference in it."
+    if not effect.is_significant:
+        return f"{width} It excludes 0, but the test does not reach 5 %: a hint to be tested on new seeds or tasks."
+    return f"{width} Both the interval and the test exclude 0."

@@ -1,0 +1,246 @@
+"""Rules that decide which interval and which test belong to paired values of two arms, by metric, tasks and seeds.
+
+There are two estimands. *Tasks like these* is the mean effect over the population from which the tasks are drawn; it needs at
+least six tasks, and the unit is the task. *These tasks* is the mean effect over exactly the tasks that ran; the unit is the seed
+within its task, and nothing is said about other tasks.
+
+The values of each task are an array whose last axis holds one value per unit. Further axes in front are kept, so that the
+simulation in `tests/bench` runs these rules for thousands of studies at once.
+"""
+
+from collections.abc import Callable, Sequence
+from math import exp, log
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from harness.analysis.intervals import (
+    ALPHA,
+    Array,
+    Bounds,
+    combine_bounds,
+    compute_bounded_mean_bounds,
+    compute_exact_rate_bounds,
+    compute_flip_p,
+    compute_newcombe_bounds,
+    compute_student_bounds,
+    compute_student_p,
+    compute_wilson_bounds,
+)
+from harness.analysis.statistics import PairedCounts, compute_mcnemar_p
+from harness.errors import UsageError, format_count
+
+Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
+"""Quantity that a number estimates: the mean over the population of tasks, or over exactly the tasks that ran."""
+
+Kind: TypeAlias = Literal["binary", "bounded", "amount"]
+"""Kind of paired values: 0 or 1, a share from 0 to 1, or differences without bounds such as those of logarithms."""
+
+MIN_TASKS = 6
+"""Minimum number of tasks for statements about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
+MIN_NEWCOMBE_UNITS = 4
+"""Minimum number of units of each of several tasks for Newcombe's interval."""
+SMALLEST_INVERTED_P = 1e-6
+"""Smallest p-value that is found by inverting an interval."""
+
+
+def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand:
+    """Return the estimand for a number of tasks: the wanted one, or by default tasks like these from six tasks on.
+
+    Raises:
+        UsageError: Tasks like these are wanted, but there are fewer than six tasks.
+    """
+    if wanted is None:
+        return "tasks like these" if task_count >= MIN_TASKS else "these tasks"
+    if wanted == "tasks like these" and task_count < MIN_TASKS:
+        raise UsageError(
+            f"{format_count(task_count, 'task')} cannot speak for tasks like these; at least {MIN_TASKS} tasks are needed, or "
+            "the estimand 'these tasks'"
+        )
+    return wanted
+
+
+def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
+    """Return why no interval exists for the given numbers of units per task; empty if there may be one.
+
+    Args:
+        unit_counts: Number of units, i.e. seeds or distinct runs, of each task.
+        estimand: Quantity to estimate.
+    """
+    if not unit_counts:
+        return "no pairs"
+    if estimand == "these tasks" and min(unit_counts) < 2:
+        return "a single seed" if len(unit_counts) == 1 else "a task with a single seed"
+    return ""
+
+
+def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
+    """Return the mean paired difference of two arms over tasks, a minus b, with the bounds of its interval.
+
+    Bounds are NaN where no interval is defined: see `find_refusal`; also for amounts without spread.
+
+    Args:
+        kind: Kind of the values.
+        a: Values of arm a, one array per task with one value per unit.
+        b: Values of arm b in the same order.
+        estimand: Quantity to estimate.
+        alpha: 1 minus the confidence level.
+    """
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    if estimand == "tasks like these":
+        if is_binary_once(kind, a, b):
+            return _compute_newcombe(np.concatenate(list(a), axis=-1), np.concatenate(list(b), axis=-1), alpha)
+        return _compute_bounds_over_tasks(kind, np.stack([one.mean(axis=-1) for one in differences], axis=-1), alpha)
+    has_newcombe = uses_newcombe(kind, a, b)
+    bounds = [
+        _compute_task_bounds(kind, x, y, difference, alpha, has_newcombe=has_newcombe)
+        for x, y, difference in zip(a, b, differences, strict=True)
+    ]
+    value, low, high = (np.stack([one[place] for one in bounds], axis=-1) for place in range(3))
+    return combine_bounds(Bounds(value, low, high))
+
+
+def is_binary_once(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
+    """Return whether every task has exactly one pair of values that are 0 or 1."""
+    return kind == "binary" and all(one.shape[-1] == 1 and _is_zero_or_one(one) for one in (*a, *b))
+
+
+def _compute_bounds_over_tasks(kind: Kind, means: Array, alpha: float) -> Bounds:
+    """Return Student's t interval over task means; for equal means of a bounded variable, bounds that need no spread."""
+    student = compute_student_bounds(means, alpha)
+    flat = np.isnan(student.low)
+    if kind == "amount" or not flat.any():
+        return student
+    bounded = compute_bounded_mean_bounds(means[flat], -1.0, 1.0, alpha)
+    low, high = np.array(student.low), np.array(student.high)
+    low[flat], high[flat] = bounded.low, bounded.high
+    return Bounds(student.value, low, high)
+
+
+def uses_newcombe(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
+    """Return whether Newcombe's interval applies within tasks: to outcomes of one task, or of several with four units or more.
+
+    Combined over several tasks with fewer units, Newcombe's intervals cover the truth in 90 to 92 % of studies.
+    """
+    if not a or kind != "binary" or not all(_is_zero_or_one(one) for one in (*a, *b)):
+        return False
+    return len(a) == 1 or min(one.shape[-1] for one in a) >= MIN_NEWCOMBE_UNITS
+
+
+def _compute_task_bounds(kind: Kind, a: Array, b: Array, differences: Array, alpha: float, *, has_newcombe: bool) -> Bounds:
+    """Return the mean difference within one task with its bounds over units; NaN bounds where none are defined."""
+    if has_newcombe and differences.shape[-1] > 1:
+        return _compute_newcombe(a, b, alpha)
+    if kind == "amount":
+        return compute_student_bounds(differences, alpha)
+    if differences.shape[-1] < 2:
+        mean = differences.mean(axis=-1)
+        return Bounds(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+    return compute_bounded_mean_bounds(differences, -1.0, 1.0, alpha)
+
+
+def _is_zero_or_one(values: Array) -> bool:
+    return bool(((values == 0) | (values == 1)).all())
+
+
+def _compute_newcombe(a: Array, b: Array, alpha: float) -> Bounds:
+    both, only_a = (a * b).sum(axis=-1), (a * (1 - b)).sum(axis=-1)
+    only_b = ((1 - a) * b).sum(axis=-1)
+    return compute_newcombe_bounds(both, only_a, only_b, a.shape[-1] - both - only_a - only_b, alpha)
+
+
+def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
+    """Return the p-value that belongs to the interval of `compute_bounds`; NaN if there is no interval.
+
+    A claim needs both the interval and the test of `compute_test_p`, so the larger p of both is returned.
+
+    Args:
+        kind: Kind of the values.
+        a: Values of arm a, one array per task.
+        b: Values of arm b in the same order.
+        estimand: Quantity to estimate.
+        null: Value that is tested.
+    """
+    return max(_compute_interval_p(kind, a, b, estimand, null), compute_test_p(kind, a, b, estimand, null))
+
+
+def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float) -> float:
+    """Return the smallest alpha at which the interval of `compute_bounds` excludes the null value; NaN without an interval."""
+    is_student = not is_binary_once(kind, a, b) if estimand == "tasks like these" else kind == "amount" and len(a) == 1
+    if is_student:
+        p = compute_student_p(_compute_task_means(a, b) if estimand == "tasks like these" else a[0] - b[0], null)
+        if kind == "amount" or not np.isnan(p):
+            return p
+    return _invert(lambda alpha: compute_bounds(kind, a, b, estimand, alpha), null)
+
+
+def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
+    """Return the p-value of the test that a claim needs in addition to the interval; 0 if it needs no other test.
+
+    Tasks like these: the sign-flip test over task means, which equals the exact McNemar test if every task ran once. These
+    tasks: the exact McNemar test if there is one task. For several tasks there is no other test of success, but the p-value is
+    at least the one that the exact test gives if all discordant units favour one arm.
+    """
+    if estimand == "tasks like these":
+        return compute_flip_p(_compute_task_means(a, b), null)
+    if kind == "binary" and len(a) == 1 and null == 0 and _is_zero_or_one(a[0]) and _is_zero_or_one(b[0]):
+        return _compute_mcnemar(a[0], b[0])
+    if kind == "binary":
+        discordant = sum(int((x != y).sum()) for x, y in zip(a, b, strict=True))
+        return float(min(1.0, 2.0 ** (1 - discordant))) if null == 0 else 0.0
+    return 0.0
+
+
+def _compute_task_means(a: Sequence[Array], b: Sequence[Array]) -> Array:
+    return np.array([float((x - y).mean()) for x, y in zip(a, b, strict=True)])
+
+
+def _compute_mcnemar(a: Array, b: Array) -> float:
+    return compute_mcnemar_p(PairedCounts.from_outcomes(list(a > 0.5), list(b > 0.5)))
+
+
+def _invert(compute: Callable[[float], Bounds], null: float) -> float:
+    """Return the smallest alpha, to four digits, at which the interval excludes the null value; NaN without an interval."""
+    if np.isnan(compute(ALPHA).low):
+        return float("nan")
+    least, most = log(SMALLEST_INVERTED_P), 0.0
+    if not _contains(compute(SMALLEST_INVERTED_P), null):
+        return SMALLEST_INVERTED_P
+    for _ in range(18):
+        middle = (least + most) / 2
+        if _contains(compute(exp(middle)), null):
+            least = middle
+        else:
+            most = middle
+    return exp((least + most) / 2) if most < 0 else 1.0
+
+
+def _contains(bounds: Bounds, value: float) -> bool:
+    return bool(bounds.low <= value <= bounds.high)
+
+
+def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
+    """Return the success rate of one arm over tasks with the bounds of its interval.
+
+    Tasks like these: Student's t over the rates of the tasks, or Wilson's interval if every task ran once. These tasks: Wilson's
+    interval per task, combined over tasks. Equal outcomes get the exact interval of Clopper and Pearson.
+
+    Args:
+        outcomes: Outcomes of the arm, 0 or 1, one array per task with one value per trial.
+        estimand: Quantity to estimate.
+        alpha: 1 minus the confidence level.
+    """
+    rates = np.array([float(one.mean()) for one in outcomes])
+    everything = np.concatenate(list(outcomes))
+    is_once = all(len(one) == 1 for one in outcomes)
+    if np.ptp(everything) == 0 and (estimand == "these tasks" or is_once):
+        return compute_exact_rate_bounds(int(everything.sum()), len(everything), alpha)
+    if estimand == "these tasks":
+        successes, trials = np.array([one.sum() for one in outcomes]), np.array([float(len(one)) for one in outcomes])
+        return combine_bounds(compute_wilson_bounds(successes, trials, alpha))
+    if is_once:
+        return compute_wilson_bounds(everything.sum(), np.float64(len(everything)), alpha)
+    student = compute_student_bounds(rates, alpha)
+    if np.isnan(student.low):
+        return compute_bounded_mean_bounds(rates, 0.0, 1.0, alpha)
+    return Bounds(student.value, np.maximum(student.low, 0.0), np.minimum(student.high, 1.0))

@@ -1,0 +1,214 @@
+"""Intervals and tests that the whole analysis uses, as functions of numpy arrays.
+
+Every function works on the last axis of its arrays and keeps the others, so that the simulation of thousands of studies in
+`tests/bench` runs the same code as a comparison of two arms. No function returns an interval of width zero: where the values have
+no spread, the bounds are those for bounded variables, or NaN if the variable is not bounded.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.stats import binomtest, permutation_test, t
+from statsmodels.stats.proportion import proportion_confint
+
+ALPHA = 0.05
+"""Significance level of all two-sided tests, 0.05. All intervals have the confidence level 1 − ALPHA, i.e. 95 %."""
+NO_SPREAD = 1e-9
+"""Maximum range of values that count as equal, because they differ by rounding errors only."""
+MAX_EXACT_FLIPS = 24
+"""Maximum number of differences for which the sign-flip test counts all patterns of signs; beyond, it draws patterns."""
+DRAWN_FLIPS = 99_999
+"""Number of patterns of signs that the sign-flip test draws, with a fixed seed, if there are too many to count."""
+WEIGHT_DRAWS = 10_000
+"""Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
+
+Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+Scalars: TypeAlias = Array | float
+"""Numbers of one or of several studies."""
+
+
+class Interval(NamedTuple):
+    """Interval around an estimate, given by its lower and upper bound."""
+
+    low: float
+    high: float
+
+
+class Bounds(NamedTuple):
+    """Estimates with the lower and upper bounds of their intervals, as arrays of equal shape; unknown bounds are NaN."""
+
+    value: Array
+    low: Array
+    high: Array
+
+
+def compute_wilson_bounds(successes: Scalars, trials: Scalars, alpha: float = ALPHA) -> Bounds:
+    """Return success rates with the bounds of their intervals by Wilson's score method; 0 to 1 without a trial."""
+    successes, trials = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    known = np.maximum(trials, 1.0)
+    low, high = (np.asarray(bound) for bound in proportion_confint(successes, known, alpha=alpha, method="wilson"))
+    share = successes / known
+    low, high = np.minimum(low, share), np.maximum(high, share)
+    return Bounds(np.where(trials, share, np.nan), np.where(trials, low, 0.0), np.where(trials, high, 1.0))
+
+
+def compute_exact_rate_bounds(successes: Scalars, trials: Scalars, alpha: float = ALPHA) -> Bounds:
+    """Return success rates with the bounds of the exact intervals of Clopper and Pearson."""
+    successes, trials = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    low, high = (np.asarray(bound) for bound in proportion_confint(successes, trials, alpha=alpha, method="beta"))
+    return Bounds(successes / trials, low, high)
+
+
+def compute_newcombe_bounds(both: Scalars, only_a: Scalars, only_b: Scalars, neither: Scalars, alpha: float = ALPHA) -> Bounds:
+    """Return differences of two paired success rates, arm a minus arm b, with the bounds of Newcombe's intervals.
+
+    The distances of Wilson's bounds from both rates are combined in quadrature and reduced by the correlation of the pairs; a
+    positive correlation is corrected for continuity. Without pairs the interval is −1 to 1.
+
+    Source: Newcombe, Statistics in Medicine 17 (1998), pp. 2635–2650, method 10.
+
+    Args:
+        both: Number of pairs in which both arms succeeded.
+        only_a: Number of pairs in which only arm a succeeded.
+        only_b: Number of pairs in which only arm b succeeded.
+        neither: Number of pairs in which neither arm succeeded.
+        alpha: 1 minus the confidence level of the interval.
+    """
+    both, only_a, only_b, neither = (np.asarray(one, dtype=float) for one in (both, only_a, only_b, neither))
+    n = both + only_a + only_b + neither
+    a, b = compute_wilson_bounds(both + only_a, n, alpha), compute_wilson_bounds(both + only_b, n, alpha)
+    margins = (both + only_a) * (only_b + neither) * (both + only_b) * (only_a + neither)
+    excess = both * neither - only_a * only_b
+    excess = np.where(excess > 0, np.maximum(excess - n / 2, 0.0), excess)
+    phi = np.where(margins > 0, excess / np.sqrt(np.maximum(margins, 1.0)), 0.0)
+    difference = (only_a - only_b) / np.maximum(n, 1.0)
+    below = _combine_distances(a.value - a.low, b.high - b.value, phi)
+    above = _combine_distances(a.high - a.value, b.value - b.low, phi)
+    low = np.where(n, np.maximum(-1.0, difference - below), -1.0)
+    return Bounds(np.where(n, difference, np.nan), low, np.where(n, np.minimum(1.0, difference + above), 1.0))
+
+
+def _combine_distances(x: Array, y: Array, phi: Array) -> Array:
+    return np.sqrt(np.maximum(0.0, x * x - 2 * phi * x * y + y * y))
+
+
+def compute_student_bounds(values: Array, alpha: float = ALPHA) -> Bounds:
+    """Return the means of the values with the bounds of Student's t intervals; NaN with fewer than 2 values or without spread."""
+    values = np.asarray(values, dtype=float)
+    n, mean = values.shape[-1], values.mean(axis=-1)
+    if n < 2:
+        return Bounds(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+    half = float(t.ppf(1 - alpha / 2, n - 1)) * values.std(axis=-1, ddof=1) / np.sqrt(n)
+    half = np.where(np.ptp(values, axis=-1) > NO_SPREAD, half, np.nan)
+    return Bounds(mean, mean - half, mean + half)
+
+
+def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: float = ALPHA) -> Bounds:
+    """Return the means of the values of a bounded variable with bounds of the expected value, for any distribution.
+
+    The upper bound is a quantile of a randomly weighted mean of the values and the largest possible value, the lower bound one of
+    the values and the smallest possible value, with weights that are uniform over all that sum to 1. For values that are only 0
+    or 1 the bounds equal the exact interval of Clopper and Pearson. Bounds of equal values are proper, too.
+
+    Source: Gaffke, Mathematical Methods of Statistics 14 (2005); Learned-Miller and Thomas, arXiv:1905.06208.
+
+    Args:
+        values: Values within `low` and `high`.
+        low: Smallest possible value.
+        high: Largest possible value.
+        alpha: 1 minus the confidence level of the interval.
+    """
+    values = np.asarray(values, dtype=float)
+    n, mean = values.shape[-1], values.mean(axis=-1)
+    weights = _draw_weights(n)
+    rest, sums = weights[n], values.astype(np.float32) @ weights[:n]
+    place = int(alpha / 2 * WEIGHT_DRAWS)
+    lows = np.partition(sums + rest * np.float32(low), place, axis=-1)[..., place]
+    highs = np.partition(sums + rest * np.float32(high), -1 - place, axis=-1)[..., -1 - place]
+    return Bounds(mean, np.minimum(lows, mean), np.maximum(highs, mean))
+
+
+@lru_cache(maxsize=64)
+def _draw_weights(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """Return columns of n + 1 random weights that sum to 1, always the same for equal n; single precision halves the time."""
+    return np.ascontiguousarray(np.random.default_rng(n).dirichlet(np.ones(n + 1), size=WEIGHT_DRAWS).T, dtype=np.float32)
+
+
+def combine_bounds(tasks: Bounds) -> Bounds:
+    """Return the mean of independent estimates, one per task, with the bounds that follow from theirs.
+
+    The distances of the bounds from the estimates are combined in quadrature, separately below and above (MOVER). A task without
+    bounds leaves the mean without bounds.
+
+    Source: Zou and Donner, Statistics in Medicine 27 (2008), pp. 1693–1702.
+    """
+    mean, count = tasks.value.mean(axis=-1), tasks.value.shape[-1]
+    below = np.sqrt(((tasks.value - tasks.low) ** 2).sum(axis=-1)) / count
+    above = np.sqrt(((tasks.high - tasks.value) ** 2).sum(axis=-1)) / count
+    return Bounds(mean, mean - below, mean + above)
+
+
+def compute_student_p(values: Array, null: float = 0.0) -> float:
+    """Return the two-sided p of Student's t test that the mean of the values is `null`; 1 with fewer than two values.
+
+    Values without spread have no such test, which gives NaN.
+    """
+    values = np.asarray(values, dtype=float)
+    n = len(values)
+    if n < 2:
+        return 1.0
+    if np.ptp(values) <= NO_SPREAD:
+        return float("nan")
+    return float(2 * t.sf(abs(values.mean() - null) * np.sqrt(n) / values.std(ddof=1), n - 1))
+
+
+def compute_flip_p(values: Array, null: float = 0.0) -> float:
+    """Return the two-sided p of the sign-flip test that the values are symmetric about `null`.
+
+    All patterns of signs are counted for up to 24 values that differ from `null`. Values of equal size give a binomial test.
+    Otherwise patterns are drawn with a fixed seed.
+    """
+    differences = np.asarray(values, dtype=float) - null
+    differences = differences[np.abs(differences) > NO_SPREAD]
+    sizes = np.abs(differences)
+    if not len(differences):
+        return 1.0
+    if np.ptp(sizes) <= NO_SPREAD:
+        return float(binomtest(int((differences > 0).sum()), len(differences)).pvalue)
+    if len(differences) <= MAX_EXACT_FLIPS:
+        return _count_flips(sizes, abs(float(differences.sum())))
+    draws = permutation_test(
+        (differences,),
+        lambda one, axis: one.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=DRAWN_FLIPS,
+        batch=1000,
+        rng=np.random.default_rng(0),
+    )
+    return float(draws.pvalue)
+
+
+def _count_flips(sizes: Array, observed: float) -> float:
+    """Return the share of all patterns of signs whose sum is at least as far from 0 as the observed sum.
+
+    The sums of both halves of the values are counted against each other, which takes 2¹² steps instead of 2²⁴.
+    """
+    tolerance = 1e-9 * max(1.0, float(sizes.sum()))
+    left, right = (_list_signed_sums(half) for half in (sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :]))
+    right = np.sort(right)
+    above = len(right) - np.searchsorted(right, observed - tolerance - left, side="left")
+    below = np.searchsorted(right, -observed + tolerance - left, side="right")
+    share = float((above + below).sum()) / (len(left) * len(right))
+    return min(1.0, share)
+
+
+def _list_signed_sums(sizes: Array) -> Array:
+    """Return the sums of the values for every pattern of signs."""
+    sums = np.zeros(1)
+    for size in sizes:
+        sums = np.concatenate([sums - size, sums + size])
+    return sums

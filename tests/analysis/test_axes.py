@@ -1,0 +1,63 @@
+"""Effects of axes: paired contrasts of arms that differ in one axis, without extra arms."""
+
+import json
+
+import pytest
+
+from harness.analysis.axes import contrast_axes, is_grid_arm
+from tests.analysis.made import grid, results
+
+
+def row(arm, axes, seed, **more):
+    return {"arm": arm, "seed": seed, "axes_json": json.dumps({f"policy.{name}": value for name, value in axes.items()})} | more
+
+
+def cross(effect, seeds=6):
+    """Return a grid of two axes in which `t=2` costs twice as much, and succeeds as `effect` says."""
+    return [
+        row(
+            f"k={k} t={t}", {"k": k, "t": t}, seed, success=effect(k, t, seed), cost_usd=float(t * (1 + k) * (1 + 0.1 * seed * t))
+        )
+        for k in (1, 2)
+        for t in (1, 2)
+        for seed in range(seeds)
+    ]
+
+
+def test_an_effect_is_averaged_over_the_arms_within_each_seed():
+    found = contrast_axes(results(cross(lambda k, t, seed: t == 2 or (k == 2 and seed < 3))).trials)
+    by_axis = {one.axis: one for one in found}
+    success = by_axis["policy.t"].effects[0]
+    assert (by_axis["policy.t"].value, by_axis["policy.t"].baseline, by_axis["policy.t"].arm_pairs) == (2, 1, 2)
+    assert success.unit_count == 6
+    assert success.value == pytest.approx(0.75)
+    cost = by_axis["policy.t"].effects[3]
+    assert 2 < cost.value < 3
+    assert cost.interval.low < cost.value < cost.interval.high
+
+
+def test_extra_arms_never_appear_under_a_value():
+    rows = cross(lambda k, t, seed: True)
+    rows += [row("three-tiers", {"k": 1, "t": 2}, seed, success=False) for seed in range(6)]
+    assert contrast_axes(results(rows).trials) == contrast_axes(results(cross(lambda k, t, seed: True)).trials) or all(
+        one.effects[0].value == 0 for one in contrast_axes(results(rows).trials)
+    )
+    assert {one.arm_pairs for one in contrast_axes(results(rows).trials)} == {2}
+
+
+@pytest.mark.parametrize(
+    ("arm", "is_grid"),
+    [("k=1 t=2", True), ("policy.k=1 policy.t=2", True), ("three-tiers", False), ("k=1", False), ("x k=1 t=2", False)],
+)
+def test_arms_of_the_grid_are_known_by_their_names(arm, is_grid):
+    assert is_grid_arm(arm, {"policy.k": 1, "policy.t": 2, "seed": 0}) is is_grid
+
+
+def test_an_axis_of_one_value_has_no_effect_and_repeats_do_not_count():
+    found = contrast_axes(grid().trials)
+    assert {(one.axis, one.arm_pairs) for one in found} == {
+        ("policy.keep_last", 9),
+        ("policy.summarizer", 9),
+        ("policy.threshold", 9),
+    }
+    assert contrast_axes(results([row("k=1", {"k": 1}, seed) for seed in range(3)]).trials) == []

@@ -1,0 +1,104 @@
+"""Effects of one arm against another: units, copies, estimands, refusals and words."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ttest_rel
+
+from harness.analysis.effects import compute_null_p, describe_evidence, estimate_effect
+from harness.errors import UsageError
+
+
+def pairs(a, b, metric="success", tasks=None, seeds=None, **columns):
+    n = len(a)
+    table = {"task": tasks or ["t"] * n, "seed": seeds if seeds is not None else range(n)}
+    return pd.DataFrame(table | {f"{metric}_a": a, f"{metric}_b": b} | columns)
+
+
+def test_the_interval_over_tasks_is_that_of_the_paired_t_test():
+    a, b = [0.5, 0.75, 1.0, 0.25, 0.5, 0.75], [0.25, 0.5, 1.0, 0.5, 0.25, 0.25]
+    found = estimate_effect(pairs(a, b, "score", tasks=list("abcdef")), "score")
+    assert (found.estimand, found.method) == ("tasks like these", "Student's t and sign-flip test over tasks")
+    assert tuple(found.interval) == pytest.approx(tuple(ttest_rel(a, b).confidence_interval(0.95)))
+    assert found.value == pytest.approx(np.mean(a) - np.mean(b))
+
+
+def test_the_mean_of_the_task_means_is_estimated_and_not_the_mean_of_the_trials():
+    found = estimate_effect(pairs([1, 1, 1, 1], [0, 0, 0, 1], tasks=["x", "x", "x", "y"], seeds=[0, 1, 2, 0]), "success")
+    assert (found.value, found.task_count, found.unit_count, found.pair_count) == (0.5, 2, 4, 4)
+
+
+def test_copies_count_once_and_distinct_runs_of_one_seed_each_count():
+    same = pairs([1] * 6, [0] * 6, seeds=[0] * 6, trajectory=["x"] * 6)
+    distinct = pairs([1] * 6, [0] * 6, seeds=[0] * 6, trajectory=list("uvwxyz"))
+    assert [estimate_effect(one, "success").unit_count for one in (same, distinct)] == [1, 6]
+    assert [estimate_effect(one, "success").is_significant for one in (same, distinct)] == [False, True]
+
+
+def test_distinct_seeds_count_even_if_their_trajectories_coincide():
+    found = estimate_effect(pairs([1] * 6, [0] * 6, trajectory=["x"] * 6), "success")
+    assert (found.unit_count, found.p_value) == (6, 2**-5)
+
+
+def test_runs_of_one_seed_are_nested_in_it_if_there_are_several_seeds():
+    found = estimate_effect(pairs([1, 0, 1, 1], [0, 0, 0, 0], seeds=[0, 0, 1, 1], trajectory=list("abcd")), "success")
+    assert (found.unit_count, found.value, found.method) == (2, 0.75, "interval for bounded variables over seeds")
+
+
+def test_amounts_are_compared_by_the_logarithms_of_their_ratios():
+    found = estimate_effect(pairs([2.0, 8.0, 2.0], [1.0, 2.0, 2.0], "steps"), "steps")
+    assert found.value == pytest.approx(2.0)
+    expected = ttest_rel(np.log([2.0, 8.0, 2.0]), np.log([1.0, 2.0, 2.0]))
+    assert tuple(found.interval) == pytest.approx(tuple(np.exp(expected.confidence_interval(0.95))))
+    assert found.p_value == pytest.approx(expected.pvalue)
+
+
+def test_unknown_and_zero_amounts_are_left_out_and_counted():
+    found = estimate_effect(pairs([1.0, None, 0.0, 4.0], [2.0, 1.0, 1.0, 4.0], "steps"), "steps")
+    assert (found.pair_count, found.excluded_pairs) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "metric", "refusal"),
+    [
+        (pairs([2.0], [1.0], "steps"), "steps", "a single seed"),
+        (pairs([2.0, 2.0], [1.0, 3.0], "steps", tasks=["x", "y"]), "steps", "a task with a single seed"),
+        (pairs([2.0, 4.0, 8.0], [1.0, 2.0, 4.0], "steps"), "steps", "no spread, so the values say nothing about chance"),
+        (pairs([], [], "steps"), "steps", "no pairs"),
+    ],
+)
+def test_an_interval_that_cannot_be_had_is_refused_with_the_reason(table, metric, refusal):
+    found = estimate_effect(table, metric)
+    assert found.refusal == refusal
+    assert np.isnan([*found.interval, found.p_value]).all()
+
+
+def test_equal_scores_have_an_interval_with_a_width():
+    found = estimate_effect(pairs([0.25] * 3, [1.0] * 3, "score"), "score")
+    assert found.value == -0.75
+    assert found.interval.low < -0.75 < found.interval.high
+
+
+def test_tasks_like_these_are_refused_with_few_tasks():
+    with pytest.raises(UsageError, match="at least 6 tasks"):
+        estimate_effect(pairs([1, 0], [0, 0], tasks=["x", "y"]), "success", estimand="tasks like these")
+
+
+def test_another_value_than_no_effect_can_be_tested():
+    table = pairs([0.5, 0.75, 1.0, 0.25, 0.5, 0.75], [0.45, 0.7, 1.0, 0.3, 0.5, 0.7], "score", tasks=list("abcdef"))
+    assert compute_null_p(table, "score", 0.0) == pytest.approx(estimate_effect(table, "score").p_value)
+    assert compute_null_p(table, "score", -0.2) <= 0.05 < compute_null_p(table, "score", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        ([1] * 5, [0] * 5, "the smallest possible p is 0.062. Read the trials as examples"),
+        ([1] * 8, [1] * 5 + [0] * 3, "does not show that success is equal"),
+        ([1] * 5 + [0] * 3, [0] * 8, "a hint"),
+        ([1] * 8, [0] * 8, "Both the interval and the test exclude 0"),
+        ([], [], "unknown"),
+    ],
+)
+def test_words_follow_the_interval_and_the_test(a, b, said):
+    assert said in describe_evidence(estimate_effect(pairs(a, b), "success"))

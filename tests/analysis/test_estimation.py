@@ -1,0 +1,137 @@
+"""Choice of the estimand, interval and test: properties, refusals, and coverage in simulated studies with known effects."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.analysis.estimation import choose_estimand, compute_bounds, compute_p, compute_rate_bounds, find_refusal
+from harness.analysis.statistics import PairedCounts, compute_mcnemar_p, compute_newcombe_interval
+from harness.errors import UsageError
+from tests.bench.studies import Cell, format_row, is_accepted, simulate
+
+
+def outcomes(*tasks):
+    return [np.array(task, dtype=float) for task in tasks]
+
+
+@st.composite
+def studies(draw):
+    kind = draw(st.sampled_from(["binary", "bounded", "amount"]))
+    value = {"binary": st.sampled_from([0.0, 1.0]), "bounded": st.integers(0, 4).map(lambda x: x / 4), "amount": st.floats(-2, 2)}
+    count = draw(st.integers(1, 8))
+    sizes = [draw(st.integers(1, 4)) for _ in range(count)]
+    sides = [[np.array(draw(st.lists(value[kind], min_size=n, max_size=n))) for n in sizes] for _ in range(2)]
+    return kind, *sides, choose_estimand(count)
+
+
+@settings(max_examples=80, deadline=None)
+@given(studies())
+def test_an_interval_holds_its_estimate_has_a_width_and_agrees_with_its_p(study):
+    kind, a, b, estimand = study
+    value, low, high = compute_bounds(kind, a, b, estimand)
+    if np.isnan(low):
+        assert kind == "amount" or (estimand == "these tasks" and min(map(len, a)) == 1)
+        return
+    assert low <= value <= high
+    assert high - low > 1e-9
+    p = compute_p(kind, a, b, estimand)
+    assert 0 < p <= 1
+    if p < 0.049:
+        assert low > 0 or high < 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(studies())
+def test_swapping_the_arms_turns_the_interval_around(study):
+    kind, a, b, estimand = study
+    found, swapped = compute_bounds(kind, a, b, estimand), compute_bounds(kind, b, a, estimand)
+    expected = (-swapped.value, -swapped.high, -swapped.low)
+    assert tuple(map(float, found)) == pytest.approx(tuple(map(float, expected)), abs=1e-5, nan_ok=True)
+
+
+def test_from_six_tasks_on_numbers_speak_about_tasks_like_these():
+    assert [choose_estimand(count) for count in (1, 5, 6, 7)] == ["these tasks"] * 2 + ["tasks like these"] * 2
+    assert choose_estimand(9, "these tasks") == "these tasks"
+    with pytest.raises(UsageError, match="5 tasks cannot speak for tasks like these; at least 6"):
+        choose_estimand(5, "tasks like these")
+
+
+def test_one_task_has_the_interval_and_the_test_of_its_pairs():
+    a, b = outcomes([1, 1, 1, 1, 0, 1, 1, 1]), outcomes([0, 0, 1, 0, 0, 1, 0, 0])
+    counts = PairedCounts.from_outcomes(list(a[0] > 0), list(b[0] > 0))
+    found = compute_bounds("binary", a, b, "these tasks")
+    assert (found.low, found.high) == pytest.approx(tuple(compute_newcombe_interval(counts)))
+    assert compute_p("binary", a, b, "these tasks") == pytest.approx(compute_mcnemar_p(counts))
+
+
+def test_tasks_that_ran_once_have_the_exact_mcnemar_test():
+    a, b = outcomes(*[[1]] * 9, [0], *[[1]] * 4), outcomes(*[[0]] * 9, [1], *[[1]] * 4)
+    found = compute_bounds("binary", a, b, "tasks like these")
+    counts = PairedCounts(both=4, only_a=9, only_b=1)
+    assert (found.low, found.high) == pytest.approx(tuple(compute_newcombe_interval(counts)))
+    assert compute_p("binary", a, b, "tasks like these") == pytest.approx(compute_mcnemar_p(counts))
+
+
+def test_the_task_is_the_unit_and_not_its_seeds():
+    few = compute_bounds("binary", outcomes(*[[1], [0], [1], [1], [1], [1]]), outcomes(*[[0]] * 6), "tasks like these")
+    a = outcomes(*[[1, 0] * 20, [0, 0] * 20, [1, 1] * 20, [1, 1] * 20, [1, 1] * 20, [1, 0] * 20])
+    many = compute_bounds("binary", a, outcomes(*[[0] * 40] * 6), "tasks like these")
+    assert many.high - many.low > 0.3
+    assert few.high - few.low > 0.3
+
+
+def test_an_effect_that_differs_from_task_to_task_is_no_claim_about_other_tasks():
+    a, b = (
+        outcomes([1] * 20, [1] * 20, [1] * 20, [0] * 20, [0] * 20, [1] * 20),
+        outcomes(*[[0] * 20] * 3, *[[1] * 20] * 2, [0] * 20),
+    )
+    assert compute_p("binary", a, b, "tasks like these") > 0.05
+    assert compute_p("binary", a, b, "these tasks") < 0.001
+
+
+@pytest.mark.parametrize(
+    ("counts", "estimand", "reason"),
+    [
+        ([1, 1, 1], "these tasks", "a task with a single seed"),
+        ([1], "these tasks", "a single seed"),
+        ([5, 1], "these tasks", "a task with a single seed"),
+        ([2, 2], "these tasks", ""),
+        ([1] * 6, "tasks like these", ""),
+        ([], "these tasks", "no pairs"),
+    ],
+)
+def test_designs_that_say_nothing_about_chance_are_refused(counts, estimand, reason):
+    assert find_refusal(counts, estimand) == reason
+
+
+def test_a_rate_over_tasks_is_wider_than_one_that_counts_trials():
+    tasks = outcomes([1] * 10, [0] * 10, [1] * 10, [0] * 10, [1] * 10, [0] * 10)
+    found = compute_rate_bounds(tasks, "tasks like these")
+    assert found.value == 0.5
+    assert found.high - found.low > 0.9
+    within = compute_rate_bounds(tasks, "these tasks")
+    assert within.high - within.low < 0.2
+
+
+def test_equal_outcomes_of_all_tasks_have_an_exact_interval():
+    found = compute_rate_bounds(outcomes([1] * 4, [1] * 4), "these tasks")
+    assert (round(float(found.low), 4), float(found.high)) == (0.6306, 1.0)
+    assert compute_rate_bounds(outcomes(*[[1] * 4] * 6), "tasks like these").low < 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "cell",
+    [
+        Cell(metric="success", tasks=3, seeds=20, arm_task_sd=2.0),
+        Cell(metric="success", tasks=6, seeds=5, arm_task_sd=1.0, base=0.8),
+        Cell(metric="score", tasks=12, seeds=5, arm_task_sd=1.0, base=0.3),
+        Cell(metric="cost", tasks=6, seeds=5, arm_task_sd=2.0),
+    ],
+    ids=lambda cell: f"{cell.metric}-{cell.tasks}x{cell.seeds}",
+)
+def test_intervals_cover_the_truth_and_claims_are_seldom_false(cell):
+    result = simulate(cell)
+    assert is_accepted(result), format_row(result)
+    assert not result.refusal

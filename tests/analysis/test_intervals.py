@@ -1,0 +1,111 @@
+"""Intervals and tests on arrays: agreement with SciPy and statsmodels, many studies at once, and no interval of width zero."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, permutation_test, ttest_1samp
+
+from harness.analysis.intervals import (
+    Bounds,
+    combine_bounds,
+    compute_bounded_mean_bounds,
+    compute_exact_rate_bounds,
+    compute_flip_p,
+    compute_newcombe_bounds,
+    compute_student_bounds,
+    compute_student_p,
+    compute_wilson_bounds,
+)
+
+numbers = st.floats(-3, 3).map(lambda value: round(value, 3))
+
+
+@settings(max_examples=30)
+@given(st.lists(numbers, min_size=2, max_size=20).filter(lambda values: max(values) - min(values) > 1e-3))
+def test_student_agrees_with_scipy(values):
+    found, expected = compute_student_bounds(np.array(values)), ttest_1samp(values, 0.0)
+    assert [found.low, found.high] == pytest.approx(list(expected.confidence_interval(0.95)), abs=1e-9)
+    assert compute_student_p(np.array(values)) == pytest.approx(expected.pvalue, abs=1e-9)
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])
+def test_student_has_no_interval_of_width_zero(values):
+    assert np.isnan(compute_student_bounds(np.array(values)).low)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(numbers, min_size=3, max_size=8))
+def test_sign_flips_are_counted_as_scipy_counts_them(values):
+    expected = permutation_test(
+        (np.array(values),), lambda x, axis: x.mean(axis=axis), permutation_type="samples", n_resamples=2**9, vectorized=True
+    )
+    assert compute_flip_p(np.array(values)) == pytest.approx(expected.pvalue)
+
+
+def test_sign_flips_of_equal_size_are_a_binomial_test_whatever_their_number():
+    values = np.array([1.0] * 40 + [-1.0] * 20 + [0.0] * 5)
+    assert compute_flip_p(values) == pytest.approx(binomtest(40, 60).pvalue)
+
+
+def test_many_sign_flips_are_drawn_and_always_give_the_same_p():
+    values = np.random.default_rng(0).normal(0.3, 1.0, 60)
+    assert compute_flip_p(values) == compute_flip_p(values)
+    assert compute_flip_p(values) == pytest.approx(compute_student_p(values), abs=0.01)
+
+
+def test_six_tasks_in_one_direction_are_the_fewest_that_reach_five_percent():
+    assert compute_flip_p(np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])) == 2**-5
+    assert compute_flip_p(np.array([0.1, 0.2, 0.3, 0.4, 0.5])) > 0.05
+
+
+def test_twenty_four_tasks_are_counted_exactly_in_a_moment():
+    values = np.linspace(0.1, 1.0, 24)
+    assert compute_flip_p(values) == pytest.approx(2**-23)
+    assert compute_flip_p(values + 1, null=1.0) == pytest.approx(2**-23)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (5, 5), (2, 5), (11, 20)])
+def test_bounds_of_a_bounded_mean_equal_the_exact_interval_for_outcomes(successes, trials):
+    found = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * (trials - successes)), 0.0, 1.0)
+    exact = compute_exact_rate_bounds(successes, trials)
+    assert [float(found.low), float(found.high)] == pytest.approx([float(exact.low), float(exact.high)], abs=0.012)
+
+
+@given(st.floats(0, 1), st.integers(1, 30))
+def test_equal_values_of_a_bounded_variable_have_an_interval_with_a_width(value, count):
+    found = compute_bounded_mean_bounds(np.full(count, value), 0.0, 1.0)
+    assert 0 <= found.low <= value <= found.high <= 1
+    assert found.high - found.low > 0.05
+
+
+@pytest.mark.parametrize("probabilities", [(0.9, 0.1, 0.0), (0.1, 0.8, 0.1), (0.02, 0.0, 0.98)])
+def test_a_bounded_mean_is_covered_whatever_the_distribution(probabilities):
+    values = np.random.default_rng(3).choice([0.0, 0.3, 1.0], p=probabilities, size=(4000, 6))
+    found, truth = compute_bounded_mean_bounds(values, 0.0, 1.0), 0.3 * probabilities[1] + probabilities[2]
+    assert ((found.low <= truth) & (truth <= found.high)).mean() >= 0.95
+
+
+def test_many_studies_at_once_give_what_each_gives_alone():
+    rng = np.random.default_rng(5)
+    values, counts = rng.random((7, 9)), rng.integers(0, 9, (4, 7)).astype(float)
+    for together, alone in (
+        (compute_student_bounds(values), [compute_student_bounds(one) for one in values]),
+        (compute_bounded_mean_bounds(values, 0.0, 1.0), [compute_bounded_mean_bounds(one, 0.0, 1.0) for one in values]),
+        (compute_newcombe_bounds(*counts), [compute_newcombe_bounds(*one) for one in counts.T]),
+        (compute_wilson_bounds(counts[0], 9.0), [compute_wilson_bounds(one, 9.0) for one in counts[0]]),
+    ):
+        assert pytest.approx(np.array(alone), abs=1e-6) == np.array(together).T
+
+
+def test_one_task_keeps_its_interval_and_several_have_a_narrower_one():
+    one = Bounds(np.array([0.2]), np.array([-0.1]), np.array([0.4]))
+    assert combine_bounds(one) == pytest.approx((0.2, -0.1, 0.4))
+    four = combine_bounds(Bounds(*(np.repeat(bound, 4) for bound in one)))
+    assert four == pytest.approx((0.2, 0.05, 0.3))
+
+
+def test_a_task_without_an_interval_leaves_the_mean_without_one():
+    found = combine_bounds(Bounds(np.array([0.2, 0.4]), np.array([0.1, np.nan]), np.array([0.3, np.nan])))
+    assert found.value == pytest.approx(0.3)
+    assert np.isnan([found.low, found.high]).all()

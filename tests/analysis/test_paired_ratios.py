@@ -1,0 +1,52 @@
+"""Paired ratios of totals and medians: the arithmetic, and the bootstrap interval over many tasks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.analysis.paired_ratios import compute_paired_ratio
+
+
+def ratio_pairs(a, b, tasks=None):
+    return pd.DataFrame({"task": tasks or ["t"] * len(a), "x_a": a, "x_b": b})
+
+
+def test_totals_and_medians_tell_a_long_tail_apart():
+    found = compute_paired_ratio(ratio_pairs([1, 1, 1, 10], [1, 1, 1, 100], tasks=list("abcd")), "x")
+    assert found.ratio_of_totals == pytest.approx(13 / 103)
+    assert (found.median_a, found.median_b, found.lower_share) == (1, 1, 0.25)
+
+
+def test_there_is_no_bootstrap_interval_under_sixty_tasks():
+    rng = np.random.default_rng(0)
+    values = rng.lognormal(size=(2, 60))
+    fewer = ratio_pairs(values[0][:59], values[1][:59], tasks=[str(i) for i in range(59)])
+    assert np.isnan(compute_paired_ratio(fewer, "x").ratio_of_totals_interval).all()
+    many = compute_paired_ratio(ratio_pairs(values[0], values[1], tasks=[str(i) for i in range(60)]), "x")
+    assert many.ratio_of_totals_interval.low < many.ratio_of_totals < many.ratio_of_totals_interval.high
+
+
+def test_the_task_is_resampled_and_not_its_trials():
+    values, tasks = np.random.default_rng(0).lognormal(size=(2, 60)), [str(i) for i in range(60)]
+    once = ratio_pairs(values[0], values[1], tasks=tasks)
+    repeated = pd.concat([once] * 5, ignore_index=True)
+    found = [compute_paired_ratio(one, "x").ratio_of_totals_interval for one in (once, repeated)]
+    assert tuple(found[0]) == pytest.approx(tuple(found[1]))
+
+
+def test_unknown_and_zero_values_are_left_out_and_counted():
+    found = compute_paired_ratio(ratio_pairs([1.0, None, 0.0, 4.0], [2.0, 1.0, 1.0, 4.0]), "x")
+    assert (found.pairs, found.excluded_pairs) == (2, 2)
+    assert found.ratio_of_totals == pytest.approx(5 / 6)
+
+
+def test_no_known_value_gives_no_number():
+    found = compute_paired_ratio(ratio_pairs([None, None], [1.0, 2.0]), "x")
+    assert found.pairs == 0
+    assert np.isnan(found.ratio_of_totals)
+
+
+def test_the_same_table_gives_the_same_interval():
+    values, tasks = np.random.default_rng(0).lognormal(size=(2, 60)), [str(i) for i in range(60)]
+    table = ratio_pairs(values[0], values[1], tasks=tasks)
+    assert compute_paired_ratio(table, "x") == compute_paired_ratio(table, "x")

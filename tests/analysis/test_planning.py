@@ -1,0 +1,63 @@
+"""What a plan can show: smallest p-values, numbers of contrasts, and least detectable effects checked by simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.estimation import compute_bounds
+from harness.analysis.planning import (
+    PowerAssumptions,
+    compute_least_detectable_difference,
+    compute_smallest_p,
+    count_possible_contrasts,
+    describe_power,
+)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "seeds", "contrasts"), [(7, 1, 3), (6, 20, 1), (8, 1, 6), (1, 5, 0), (1, 6, 1), (1, 7, 3), (0, 0, 0)]
+)
+def test_a_plan_can_show_as_many_contrasts_as_survive_holm_in_the_best_case(tasks, seeds, contrasts):
+    assert count_possible_contrasts(tasks, seeds) == contrasts
+
+
+def test_a_few_tasks_with_seeds_can_show_contrasts_about_themselves():
+    assert count_possible_contrasts(3, 1) == 0
+    assert count_possible_contrasts(3, 2) >= 1
+    assert compute_smallest_p(3, 2) >= 2**-5
+    assert compute_smallest_p(3, 20) < 1e-5
+
+
+@given(st.integers(6, 40), st.integers(1, 20), st.integers(1, 3))
+def test_more_contrasts_need_a_larger_effect_and_more_seeds_a_smaller_one(tasks, seeds, contrasts):
+    one = compute_least_detectable_difference(tasks, seeds, PowerAssumptions(discordance=0.9))
+    more = compute_least_detectable_difference(tasks, seeds, PowerAssumptions(discordance=0.9, contrasts=contrasts))
+    longer = compute_least_detectable_difference(tasks, 2 * seeds, PowerAssumptions(discordance=0.9))
+    if one is not None and more is not None:
+        assert more >= one
+    if one is not None and longer is not None:
+        assert longer < one
+
+
+def test_the_least_detectable_effect_is_found_in_four_of_five_simulated_studies():
+    tasks, seeds, assumptions = 24, 10, PowerAssumptions(discordance=0.4, task_sd=0.1)
+    effect = compute_least_detectable_difference(tasks, seeds, assumptions)
+    assert effect is not None
+    rng, found = np.random.default_rng(2), 0.0
+    for _ in range(400):
+        true = rng.normal(effect, assumptions.task_sd, tasks)
+        signs = rng.choice([1, -1, 0], p=[(0.4 + effect) / 2, (0.4 - effect) / 2, 0.6], size=(tasks, seeds))
+        means = signs.mean(axis=1) + true - effect
+        found += float(
+            compute_bounds("amount", [np.array([one]) for one in means], [np.zeros(1)] * tasks, "tasks like these").low > 0
+        )
+    assert found / 400 == pytest.approx(0.8, abs=0.06)
+
+
+def test_a_plan_that_can_show_nothing_says_so_and_another_names_its_assumptions():
+    assert "too few to show any difference" in describe_power(1, 5, PowerAssumptions())
+    text = describe_power(12, 5, PowerAssumptions(contrasts=2))
+    assert text.startswith("12 tasks × 5 seeds, tasks like these: in the best case, 102 contrasts can be shown")
+    assert "after correction, if 16 % of pairs differ and true differences vary over tasks by 10 points" in text
+    assert "need 6 tasks" in describe_power(3, 20, PowerAssumptions())
