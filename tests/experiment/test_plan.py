@@ -9,8 +9,9 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import UsageError
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan
+from harness.tasks import SUITE
 
-QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 TRIAL = '[trial]\ntask = "flashcards"\npolicy = { kind = "none" }\n'
 
 
@@ -19,9 +20,18 @@ def written(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_the_quickstart_is_240_trials_a_control_and_an_a_a_arm_over_five_seeds():
+def test_the_quickstart_compares_five_arms_with_the_base_on_seven_tasks_and_four_seeds():
+    plan = read_plan(EXPERIMENTS / "quickstart")
+    grid = Grid(plan.base, plan.axes, plan.arms)
+    assert {cell.trial.task for cell in grid} == set(SUITE) - {"flashcards-bun"}
+    assert {cell.trial.seed for cell in grid} == {0, 1, 2, 3}
+    assert len({cell.arm for cell in grid}) == 6
+    assert len(grid) == 7 * 4 * 6
+
+
+def test_the_grid_of_flashcards_is_240_trials_a_control_and_an_a_a_arm_over_five_seeds():
     """C3: thresholds, keep-last values and summarization models."""
-    plan = read_plan(QUICKSTART)
+    plan = read_plan(EXPERIMENTS / "flashcards")
     grid = Grid(plan.base, plan.axes, plan.arms)
     assert len(grid) == 250
     assert {"policy.threshold", "policy.keep_last", "policy.summarizer"} <= set(plan.axes)

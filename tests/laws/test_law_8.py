@@ -1,7 +1,7 @@
 """Law 8: higher fidelity never hurts on average and has an effect, and every axis of the default grid has an effect.
 
-One experiment through the real runner: the base of the quickstart, each value of its three axes with the others held constant,
-and its A/A arm, all on the same seeds. The task is that of the quickstart, whose axes are the default grid; the order of fidelity
+One experiment through the real runner: the base of `experiments/flashcards`, each value of its three axes with the others held
+constant, and its A/A arm, all on the same seeds. The axes of that experiment are the default grid; the order of fidelity
 is tried on another task too, and on all tasks with HARNESS_LAWS=full. All comparisons are paired by seed; an effect counts when
 the interval of its paired difference excludes zero and the effect is larger than that of the A/A arm.
 """
@@ -26,17 +26,17 @@ from tests.laws.suite import FULL, each
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
 SEEDS = tuple(range(100, 110))
-"""Seeds other than those of the quickstart."""
+"""Seeds other than those of the experiment."""
 ORDER = ["scripted/empty", "scripted/lossy-0.5", "scripted/extractive", "scripted/oracle"]
 """Levels of fidelity."""
-QUICKSTART = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "quickstart")
-BASE = replace(QUICKSTART.base, sandbox=SandboxChoice(backend="bubblewrap"))
+FLASHCARDS = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "flashcards")
+BASE = replace(FLASHCARDS.base, sandbox=SandboxChoice(backend="bubblewrap"))
 VALUES: dict[str, list[Any]] = {
     path: sorted(values, key=lambda value: ORDER.index(value) if value in ORDER else value)
-    for path, values in cast(dict[str, list[Any]], QUICKSTART.axes).items()
+    for path, values in cast(dict[str, list[Any]], FLASHCARDS.axes).items()
     if path != "seed"
 }
-"""The axes of the quickstart, each from low to high; one value of each axis is the value of the base."""
+"""The axes of the experiment, each from low to high; one value of each axis is the value of the base."""
 
 Arms = dict[str, pd.DataFrame]
 
