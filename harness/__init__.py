@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.errors import HarnessError, UsageError
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
+    from harness.experiment.limits import RunLimits
     from harness.experiment.trial import Trial
     from harness.experiment.workers import Workers
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
@@ -54,6 +55,7 @@ _MODULE_BY_NAME = {
     "Outcome": "harness.agent.loop",
     "Report": "harness.analysis.report",
     "Results": "harness.store.results",
+    "RunLimits": "harness.experiment.limits",
     "SandboxChoice": "harness.sandboxes.backends",
     "SessionCompactor": "harness.compaction.compactor",
     "SessionInspector": "harness.widgets.inspector",
@@ -98,6 +100,7 @@ __all__ = [
     "Outcome",
     "Report",
     "Results",
+    "RunLimits",
     "SandboxChoice",
     "SessionCompactor",
     "SessionInspector",

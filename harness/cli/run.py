@@ -14,19 +14,21 @@ from harness.cli import options
 from harness.compaction.description import find_summarizer
 from harness.errors import format_count
 from harness.experiment.experiment import Experiment, connect_cluster
+from harness.experiment.limits import RunLimits, is_paid
 from harness.experiment.preflight import choose_backends, collect_warnings
 from harness.experiment.trial import Trial
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices
 from harness.models.registry import look_up_window
-from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
 from harness.session.assembly import EXPLORE_MAX_STEPS
 from harness.session.totals import add_costs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from harness.store.results import Results
 
 ASSUMED_REPLY_TOKENS = 4_000
 """Assumed number of tokens in the longest reply of a real model, used for the upper bound on the cost."""
@@ -55,6 +57,9 @@ ASSUMED_REPLY_TOKENS = 4_000
     envvar="HARNESS_PROGRESS",
     help="Progress display.",
 )
+@click.option("--max-trials", type=options.POSITIVE, help="Begin at most this many trials; the next run continues.")
+@click.option("--max-usd", type=float, help="Begin no further trial once real models have cost this much in US dollars.")
+@click.option("--max-hours", type=float, help="Begin no further trial after this many hours.")
 @click.option("--dry-run", is_flag=True, help="Check the plan and the sandbox and show the cost, without starting a trial.")
 def command(
     experiment: Path,
@@ -69,6 +74,9 @@ def command(
     replay: Path | None,
     retry_failed: bool,
     progress: str,
+    max_trials: int | None,
+    max_usd: float | None,
+    max_hours: float | None,
     dry_run: bool,
 ) -> None:
     """Run an experiment; finished trials are not run again.
@@ -80,6 +88,7 @@ def command(
 
     Example: `harness run experiments/quickstart --dry-run`
     """
+    limits = RunLimits(max_trials=max_trials, max_usd=max_usd, max_hours=max_hours)
     plan = Experiment.from_toml(experiment)
     if backend is not None:
         plan = plan.with_sandbox(backend)
@@ -113,17 +122,26 @@ def command(
                 retry_failed=retry_failed,
                 unsafe_local=unsafe_local,
                 executor=client,
+                limits=limits,
             )
     except KeyboardInterrupt:
         click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
         raise click.exceptions.Exit(130) from None
     print_current_report(results, folder)
+    missing = len(plan.grid) - count_finished(results, plan)
+    if missing:
+        click.echo(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", err=True)
     trials = results.trials[results.trials["trial_id"].isin({cell.trial_id for cell in plan.grid})]
     failed = list(describe_failures(trials))
     for line in failed:
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def count_finished(results: "Results", experiment: Experiment) -> int:
+    """Return how many trials of an experiment's grid have results."""
+    return len({cell.trial_id for cell in experiment.grid} & set(results.trials["trial_id"]))
 
 
 @contextmanager
@@ -229,7 +247,7 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
         calls += _list_calls(trial, trial.sub_agent_model, window_tokens, trial.max_steps * EXPLORE_MAX_STEPS)
     bounds = dict[str, float | None]()
     for name, name_window_tokens, count in calls:
-        if not is_scripted(name) and not is_local(name):
+        if is_paid(name):
             bound = _compute_model_cost_bound_usd(name, name_window_tokens, count)
             bounds[name] = add_costs(bounds.get(name, 0.0), bound)
     return bounds

@@ -14,6 +14,7 @@ from harness.codec import OptionalPathField, to_path
 from harness.errors import UsageError
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
+from harness.experiment.limits import RunLimits
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
 from harness.experiment.preflight import check_trials, choose_backends, find_sandbox_needs
@@ -148,6 +149,7 @@ class Experiment:
         retry_failed: bool = False,
         unsafe_local: bool = False,
         executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None" = None,
+        limits: RunLimits | None = None,
     ) -> "Results":
         """Run all trials that have not finished yet, and return the results of all trials.
 
@@ -164,6 +166,8 @@ class Experiment:
             executor: Workers to use instead of processes of this machine: a `distributed.Client` of a Dask cluster, any
                 `concurrent.futures.Executor`, or a function that opens workers of your own (see `harness.Workers`) for a function
                 that runs jobs and a time limit in seconds. Client and executor stay open. Default: `None`.
+            limits: Maximum number of trials, cost or time, after which no further trial begins, e.g. `RunLimits(max_usd=5)`.
+                Trials that have begun run to their end, and the others run next time. None sets no limit.
 
         Raises:
             UsageError: The experiment contains an invalid value; nothing was started or written.
@@ -184,7 +188,10 @@ class Experiment:
             raise UsageError(f"workers: must be a whole number, at least 1 (got {workers!r})")
         if workers is not None and is_cluster(executor):
             raise UsageError("workers: a cluster runs one trial in each of its workers; leave out `workers`")
-        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, executor)
+        limits = limits or RunLimits()
+        if self.cassette is None or self.cassette.mode != "replay":
+            limits.refuse_unknown_prices(dict.fromkeys(name for cell in self.grid for name in cell.trial.models))
+        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, executor, limits)
         self.check()
         if is_cluster(executor):
             self._refuse_local_files()
@@ -231,6 +238,7 @@ class _ExperimentRun:
     stop_event: threading.Event
     unsafe_local: bool
     executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None"
+    limits: RunLimits
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
         if not is_cluster(self.executor):
@@ -274,6 +282,7 @@ class _ExperimentRun:
                 display=self.display,
                 progress=progress,
                 stop_event=self.stop_event,
+                limits=self.limits,
             )
             try:
                 live_models = () if self._wiring.is_replay else {name for cell in unfinished for name in cell.trial.models}

@@ -49,6 +49,8 @@ class RunProgress:
     """Names of the trials that are running now."""
     last_result: str = ""
     """Result of the trial that finished last, as one line of text."""
+    reached_limit: str = ""
+    """Limit of the run that was reached, so that no further trial begins; empty if there is none."""
     last_record: TrialRecord | None = None
     """Stored results of the trial that finished last. The display is called at least once for each finished trial."""
 
@@ -70,6 +72,7 @@ class RunProgress:
         phrases = [f"{finished}/{self.total_trials} trials", f"{self.succeeded}/{self.finished} succeeded"]
         phrases += [f"{self.previously_finished} kept from before"] if self.previously_finished else []
         phrases += [f"{self.crashed} crashed"] if self.crashed else []
+        phrases += [self.reached_limit] if self.reached_limit else []
         return ", ".join(phrases)
 
 

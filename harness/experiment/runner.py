@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from harness.errors import HarnessError, StoreError, VerdictMismatch, WorkerDied, WorkersUnavailable
 from harness.events import SessionStarted, StopReason
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
+from harness.experiment.limits import RunLimits, compute_spent_usd
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
 from harness.experiment.workers import Workers
@@ -53,7 +54,11 @@ class Runner:
     display: Display
     progress: RunProgress
     stop_event: threading.Event = field(default_factory=threading.Event)
+    limits: RunLimits = field(default_factory=RunLimits)
     clock: Callable[[], float] = time.time
+    _begun_trials: set[str] = field(default_factory=set)
+    _spent_usd: float = 0.0
+    _began_at: float = 0.0
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
     """Time at which each unfinished job was first seen running; recorded as start time of a trial if its worker is killed."""
     _has_started_any: bool = False
@@ -73,12 +78,19 @@ class Runner:
             VerdictMismatch: Stored verdicts are wrong, so the results of other trials of the run may be wrong, too.
         """
         waiting, running = _Queue(jobs), dict[Future[FinishedTrial], Job]()
+        self._began_at = self.clock()
         workers = self.open_workers()
         self.display.show(self.progress)
         try:
             while (waiting or running) and not self.stop_event.is_set():
-                while waiting and sum(not future.done() for future in running) < workers.count:
+                while (
+                    waiting
+                    and sum(not future.done() for future in running) < workers.count
+                    and not self._has_reached_limit(waiting)
+                ):
                     self._submit(workers, running, waiting)
+                if not running and self.progress.reached_limit:
+                    break
                 self._collect_finished(workers, running, waiting)
         except BaseException:
             workers.stop()
@@ -89,8 +101,20 @@ class Runner:
             remove_journal(job.journal)
         return self.progress
 
+    def _has_reached_limit(self, waiting: "_Queue") -> bool:
+        """Return whether a limit of the run forbids the next job; trials that have begun may be started again."""
+        if waiting.is_next_repeated:
+            return False
+        elapsed_seconds = self.clock() - self._began_at
+        reached = self.limits.find_reached(
+            begun_trials=len(self._begun_trials), spent_usd=self._spent_usd, elapsed_seconds=elapsed_seconds
+        )
+        self.progress = replace(self.progress, reached_limit=reached)
+        return bool(reached)
+
     def _submit(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
         job = waiting.take()
+        self._begun_trials.add(job.trial_id)
         try:
             running[workers.submit(job)] = job
         except WorkerDied:
@@ -132,6 +156,7 @@ class Runner:
         If each attempt broke off in the same way, the trial is stored as failed.
         """
         record = finished_trial.record
+        self._spent_usd += compute_spent_usd(job.trial, record)
         if record.status == "crashed" and _has_begun_session(job):
             self._failed_attempts[job.trial_id, record.reason] += 1
             if self._failed_attempts[job.trial_id, record.reason] < MAX_ATTEMPTS:
@@ -229,6 +254,11 @@ class _Queue:
 
     def __bool__(self) -> bool:
         return self._next is not None or bool(self._again)
+
+    @property
+    def is_next_repeated(self) -> bool:
+        """Whether the next job was submitted before."""
+        return self._next is None and bool(self._again)
 
     def take(self) -> Job:
         """Remove the first job of the queue and return it."""

@@ -17,6 +17,7 @@ import traitlets
 
 from harness.errors import HarnessError, UsageError, format_count
 from harness.experiment.experiment import Experiment
+from harness.experiment.limits import RunLimits
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
@@ -42,6 +43,8 @@ class GridWidget(SnapshotWidget):
         experiment: Experiment to run. Required.
         output: Folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
         workers: Maximum number of trials that run at the same time; None is the number of processors. Default: `None`.
+        limits: Maximum number of trials, cost or time of each run, after which no further trial begins. None sets no limit.
+            Default: `None`.
 
     Attributes:
         output: Folder of the journal and the tables.
@@ -65,14 +68,19 @@ class GridWidget(SnapshotWidget):
     _css: ClassVar[str] = load_style("grid")
 
     def __init__(
-        self, experiment: Experiment, output: str | os.PathLike[str] | None = None, *, workers: int | None = None
+        self,
+        experiment: Experiment,
+        output: str | os.PathLike[str] | None = None,
+        *,
+        workers: int | None = None,
+        limits: RunLimits | None = None,
     ) -> None:
         """Prepare the experiment, which starts with the button or with `start()`, and show trials that finished earlier."""
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
         self.state: RunState = "new"
         self.failure = ""
-        self._experiment, self._workers = experiment, workers
+        self._experiment, self._workers, self._limits = experiment, workers, limits
         self._lock = threading.Lock()
         self._success_grid = SuccessGrid(experiment)
         self._stop_event, self._end_event = threading.Event(), threading.Event()

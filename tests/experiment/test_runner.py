@@ -17,6 +17,7 @@ from harness.errors import HarnessError, WorkerDied
 from harness.events import SessionEnded
 from harness.experiment import workers
 from harness.experiment.job import FinishedTrial
+from harness.experiment.limits import RunLimits
 from harness.experiment.output import open_output
 from harness.experiment.progress import NoDisplay, RunProgress
 from harness.experiment.runner import Runner
@@ -55,7 +56,7 @@ class Watch(NoDisplay):
         self.act(standing)
 
 
-def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=FOREVER, count=2, stop=None, display=None, doing=work):
+def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=FOREVER, count=2, stop=None, display=None, doing=work, **given):
     """Run stand-in trials with these seeds, and return their records in the journal by seed."""
     with open_output(folder) as output:
         kept = output.list_finished(retry_failed=False)
@@ -66,6 +67,7 @@ def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=FOREVER, count=2,
             display=display or NoDisplay(),
             progress=RunProgress(experiment="e", total_trials=len(seeds), previously_finished=len(seeds) - len(jobs)),
             stop_event=stop or threading.Event(),
+            **given,
         )
         runner.run(jobs)
         output.recover_journals()
@@ -351,6 +353,50 @@ def test_stopping_keeps_what_is_finished_and_the_next_run_does_the_rest(tmp_path
     assert OVERRUNS not in first
     again = run(tmp_path / "a", [0, 1, 2, 3, 4, 5], pool=pool)
     assert again == run(tmp_path / "b", [0, 1, 2, 3, 4, 5], pool=pool)
+
+
+@pytest.mark.parametrize("pool", [ProcessWorkers, ThreadWorkers])
+def test_a_limit_of_trials_ends_the_run_after_them_and_the_next_run_does_the_rest(tmp_path, pool):
+    display = Watch()
+    first = run(tmp_path, range(7), pool=pool, limits=RunLimits(max_trials=3), display=display)
+    assert len(first) == 3
+    assert {record.status for record in first.values()} == {"completed"}
+    assert display.standings[-1].reached_limit == "max_trials 3 reached"
+    assert display.standings[-1].summary.endswith("max_trials 3 reached")
+    assert len(run(tmp_path, range(7), pool=pool)) == 7
+
+
+def test_a_trial_that_has_to_be_started_again_counts_once(tmp_path):
+    records = run(tmp_path, [DIES_AT_ONCE, 1, 2], count=1, limits=RunLimits(max_trials=3))
+    assert set(records) == {DIES_AT_ONCE, 1, 2}
+
+
+def test_money_and_time_end_a_run_when_they_are_spent(tmp_path):
+    def spend(job, cancellation):
+        finished = work(job, cancellation)
+        return finished._replace(record=replace(finished.record, cost_usd=2.0))
+
+    def paid(jobs):
+        return [replace(job, trial=replace(job.trial, model="openai/gpt-4o")) for job in jobs]
+
+    for name, limits, pay in (("usd", RunLimits(max_usd=5), paid), ("free", RunLimits(max_usd=5), list)):
+        folder = tmp_path / name
+        with open_output(folder) as output:
+            runner = Runner(
+                output=output,
+                open_workers=lambda: ThreadWorkers(1, spend, FOREVER),
+                display=NoDisplay(),
+                progress=RunProgress(experiment="e", total_trials=6),
+                limits=limits,
+            )
+            runner.run(pay(jobs_of(range(6), output)))
+            finished = len(output.journal.list_trials())
+            assert finished in (3, 4) if name == "usd" else finished == 6  # one may begin before the last result is counted
+    ticks = iter(range(0, 10**6, 1_000))
+    records = run(
+        tmp_path / "hours", range(40), pool=ThreadWorkers, count=1, limits=RunLimits(max_hours=2), clock=lambda: next(ticks)
+    )
+    assert 0 < len(records) < 8
 
 
 def test_a_thread_that_has_just_taken_a_trial_is_stopped_with_the_others(tmp_path, monkeypatch):

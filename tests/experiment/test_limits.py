@@ -1,0 +1,57 @@
+"""Limits of a run: refused values, unknown prices, and what counts as spent money."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.errors import UsageError
+from harness.experiment.limits import RunLimits, compute_spent_usd
+from harness.experiment.trial import Trial
+from harness.policies import KeepLast
+from tests.experiment.made import record
+from tests.experiment.run_grid import SMALL
+
+
+@pytest.mark.parametrize("name", ["max_trials", "max_usd", "max_hours"])
+@pytest.mark.parametrize("value", [0, -1, "3", True, float("nan")])
+def test_a_limit_must_be_above_zero(name, value):
+    with pytest.raises(UsageError, match=f"{name}: must be a number above 0"):
+        RunLimits(**{name: value})
+
+
+def test_without_limits_a_run_goes_on():
+    assert RunLimits().find_reached(begun_trials=10**6, spent_usd=10.0**6, elapsed_seconds=10.0**9) == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "spent"),
+    [
+        (RunLimits(max_trials=3), {"begun_trials": 3}),
+        (RunLimits(max_usd=0.5), {"spent_usd": 0.5}),
+        (RunLimits(max_hours=0.25), {"elapsed_seconds": 900.0}),
+    ],
+)
+def test_a_limit_is_reached_exactly_at_its_value(limits, spent):
+    nothing: dict[str, Any] = {"begun_trials": 0, "spent_usd": 0.0, "elapsed_seconds": 0.0}
+    assert limits.find_reached(**nothing | spent) != ""
+    below = {name: value - 1 if name == "begun_trials" else value * 0.999 for name, value in spent.items()}
+    assert limits.find_reached(**nothing | below) == ""
+
+
+def test_only_models_that_cost_money_spend_it():
+    paid = record(cost_usd=1.0, summarizer_cost_usd=0.25, sub_agent_cost_usd=None)
+    scripted = Trial(task="flashcards", policy="keep-last")
+    assert compute_spent_usd(scripted, paid) == 0.0
+    assert compute_spent_usd(replace(scripted, model="openai/gpt-4o"), paid) == 1.25
+    summarized = replace(scripted, policy=KeepLast(summarizer="openai/gpt-4o-mini"))
+    assert compute_spent_usd(summarized, paid) == 0.25
+    local = replace(scripted, model="local/qwen2.5-1.5b")
+    assert compute_spent_usd(local, paid) == 0.0
+
+
+def test_money_cannot_be_limited_where_a_price_is_unknown(tmp_path):
+    unknown = replace(SMALL, base=replace(SMALL.base, model="openai/no-such-model"))
+    with pytest.raises(UsageError, match="max_usd: the price of 'openai/no-such-model' is unknown"):
+        unknown.run(tmp_path, progress="off", limits=RunLimits(max_usd=1))
+    RunLimits(max_trials=1).refuse_unknown_prices(["openai/no-such-model"])
