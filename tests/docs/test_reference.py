@@ -164,9 +164,9 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
         for name in ("AgentWidget", "CompactionExplorer", "GridWidget", "SessionInspector")
     }
     assert public == {
-        "AgentWidget": {"close", "from_session", "reopen"},
+        "AgentWidget": {"close", "fork", "forked", "from_session", "reopen"},
         "CompactionExplorer": {"change_settings", "compare", "draw", "pin", "step_count", "to_dataframe", "to_trial", "unpin"},
-        "GridWidget": {"close", "results", "start", "stop", "wait"},
+        "GridWidget": {"close", "inspector", "open_trial", "results", "start", "stop", "wait"},
         "SessionInspector": {"show_step", "step_count"},
     }
 

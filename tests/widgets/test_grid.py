@@ -245,7 +245,7 @@ def test_a_trial_that_crashed_before_its_session_has_no_transcript(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     cell = GRID.grid[0]
     failed = record(trial_id=cell.trial.trial_id, arm=cell.arm, status="crashed", session_id="", error="the worker died")
-    widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(failed))
+    widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(failed))
     with pytest.raises(UsageError, match="ended before its session began: the worker died"):
         widget.open_trial(cell.trial.trial_id)
 
@@ -257,7 +257,7 @@ def test_the_remaining_time_follows_from_the_trials_of_this_run(page, tmp_path):
     widget._started_seconds = time.monotonic() - 600
     cell = GRID.grid[0]
     progress = RunProgress(experiment="e", total_trials=TRIALS, previously_finished=TRIALS - 3)
-    widget.show_progress(progress.with_record(record(trial_id=cell.trial.trial_id, arm=cell.arm)))
+    widget._show_progress(progress.with_record(record(trial_id=cell.trial.trial_id, arm=cell.arm)))
     until(linked, "() => document.querySelector('.g-words').textContent.includes(' left')")
     assert page.locator(".g-words").inner_text().endswith("about 20 min left")
 
