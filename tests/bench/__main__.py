@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.bench import (
     attacks,
+    cluster,
     demo,
     lab,
     large,
@@ -44,6 +45,7 @@ def main() -> int:
         marching.marching(),
         planning.planning(),
         large.large(),
+        cluster.cluster(),
         attacks.attacks(image),
         widgets.widgets(),
         panel.streaming(),

@@ -1,4 +1,5 @@
 import signal
+import sys
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import run_cached_probe
 from tests.cli.command import TINY, harness, started, within
+from tests.experiment.remote.clusters import open_cluster
 
 PLAN = f"""
 [trial]
@@ -60,6 +62,32 @@ def test_a_dry_run_checks_and_writes_nothing(experiment):
     assert "4 trials" in done.stdout
     assert "sandbox: local\n" in done.stdout
     assert not (experiment / "output").exists()
+
+
+def test_a_cluster_that_is_not_there_is_an_error(experiment):
+    done = within("run", experiment, "--cluster", "tcp://127.0.0.1:1", "--dry-run")
+    assert done.exit_code == 2
+    assert "no scheduler of a Dask cluster answers at 'tcp://127.0.0.1:1'" in done.stderr
+
+
+def test_without_the_extra_the_command_says_what_to_install(experiment, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "harness.experiment.remote.dask_workers", raising=False)
+    done = within("run", experiment, "--cluster", "tcp://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert "a cluster needs the extra `cluster`: pip install 'harness[cluster]'" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_on_a_cluster_counts_its_workers_and_prints_the_report(experiment, tmp_path):
+    with open_cluster(tmp_path / "cluster", workers=1) as cluster:
+        done = harness("run", experiment, "--unsafe-local", "--progress", "plain", "--cluster", cluster.address)
+        assert done.returncode == 0, done.stderr
+        assert f"cluster: 1 worker at {cluster.address}; sandboxes are tested on each machine" in done.stdout
+        assert "Report on small: 4 trials" in done.stdout
+        refused = harness("run", experiment, "--unsafe-local", "--workers", "2", "--cluster", cluster.address)
+        assert refused.returncode == 2
+        assert "workers: a cluster runs one trial in each of its workers" in refused.stderr
 
 
 @pytest.mark.bubblewrap

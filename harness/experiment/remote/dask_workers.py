@@ -47,6 +47,8 @@ POLL_SECONDS = 1.0
 """Time in seconds between two looks at which workers the cluster has."""
 ANSWER_SECONDS = 60.0
 """Time in seconds to wait for an answer of the cluster, such as a result that is ready."""
+CONNECT_SECONDS = 10.0
+"""Time in seconds to wait for the first answer of a scheduler."""
 WAIT_SECONDS = 600.0
 """Time in seconds to wait for a new worker when all have left."""
 IDLE_SECONDS = 20.0
@@ -502,6 +504,6 @@ def open_client(address: str) -> Client:
         UsageError: No scheduler answers at the address.
     """
     try:
-        return Client(address, timeout=ANSWER_SECONDS / 2, set_as_default=False)  # type: ignore[no-untyped-call]
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         raise UsageError(f"no scheduler of a Dask cluster answers at {address!r}: {error}") from error

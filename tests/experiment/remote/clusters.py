@@ -27,8 +27,8 @@ class Cluster:
     """Scheduler and workers, each with a folder of its own, which is also its folder for temporary files."""
 
     folder: Path
-    security: dict = field(default_factory=dict)
-    processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+    security: dict[str, Path] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
     def address(self):

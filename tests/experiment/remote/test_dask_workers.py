@@ -56,7 +56,7 @@ class TestContract(WorkersContract):
 
 def test_a_large_journal_is_fetched_in_chunks(shared_cluster, shared_client, tmp_path):
     workers = DaskWorkers(shared_client, run_sample_job, 60.0, inline_bytes=0)
-    jobs = [make_sample_job(behavior, number, tmp_path) for number, behavior in enumerate(("finish", "die after recording"))]
+    jobs = [make_sample_job("finish", 0, tmp_path), make_sample_job("die after recording", 1, tmp_path)]
     for job in jobs:
         workers.submit(job).exception(60)
         assert read_finished_trial(job.journal)
@@ -181,8 +181,8 @@ def test_a_worker_that_its_nanny_ends_for_its_memory_costs_nothing(tmp_path, loc
         client.wait_for_workers(2)
         addresses = set(client.nthreads())
         victim = min(addresses)
-        display = ActsOnce(lambda: threads.submit(client.run, hoard, 900, workers=[victim], on_error="ignore"))
         with ThreadPoolExecutor() as threads:
+            display = ActsOnce(lambda: threads.submit(client.run, hoard, 900, workers=[victim], on_error="ignore"))
             results = SMALL.run(tmp_path / "output", progress=display, executor=client)
             wait_until(lambda: victim not in client.nthreads(), "the nanny must end the worker")
         check_clean(cluster)
@@ -202,7 +202,10 @@ def test_a_machine_without_a_sandbox_gets_no_trials_and_is_named(tmp_path, local
             results = SMALL.run(tmp_path / "output", progress="off", executor=client)
         cluster.kill("worker-0")
         wait_until(lambda: len(client.nthreads()) == 1, "the worker must leave")
-        with pytest.raises(WorkersUnavailable, match=r"no machine of the cluster can run the trials: .*no user namespaces"):
+        with (
+            pytest.warns(UserWarning, match="no trials run on"),
+            pytest.raises(WorkersUnavailable, match=r"no machine of the cluster can run the trials: .*no user namespaces"),
+        ):
             SMALL.run(tmp_path / "other", progress="off", executor=client)
         check_clean(cluster)
     check_equal(results, local_results)

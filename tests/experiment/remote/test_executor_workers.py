@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import WorkersUnavailable
+from harness.experiment.output import read_finished_trial
 from harness.experiment.remote.executor_workers import ExecutorWorkers
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +33,7 @@ def find_children(folder):
     return [line for line in lines if str(folder).encode() in line]
 
 
+@pytest.mark.slow
 class TestThreadExecutor(WorkersContract):
     @pytest.fixture
     def open_workers(self):
@@ -41,11 +41,20 @@ class TestThreadExecutor(WorkersContract):
             yield lambda run_job, timeout_seconds: ExecutorWorkers(executor, None, run_job, timeout_seconds)
 
 
+@pytest.mark.slow
 class TestProcessExecutor(WorkersContract):
     @pytest.fixture
     def open_workers(self):
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
             yield lambda run_job, timeout_seconds: ExecutorWorkers(executor, None, run_job, timeout_seconds)
+
+
+def test_a_trial_runs_in_a_child_process_and_its_journal_comes_back(tmp_path):
+    with ThreadPoolExecutor(1) as executor:
+        workers = ExecutorWorkers(executor, None, run_sample_job, 60.0)
+        job = make_sample_job("finish", 0, tmp_path / "journals")
+        assert workers.submit(job).result() == read_finished_trial(job.journal)
+        workers.close()
 
 
 def test_an_executor_that_is_shut_down_ends_the_run(tmp_path):
