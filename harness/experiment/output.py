@@ -35,6 +35,8 @@ RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "i
 """Reasons for failures of trials that may not occur in another run, such as external faults or errors of code fixed since."""
 
 
+PART_SUFFIX = ".part"
+"""End of the name of a journal that is being received from another machine."""
 _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
@@ -93,6 +95,8 @@ class OutputFolder:
             if read_finished_trial(source):
                 merge(source, self.journal)
             remove_journal(source)
+        for part in (self.folder / JOURNALS_FOLDER).glob(f"*{PART_SUFFIX}"):
+            part.unlink()
 
 
 @contextmanager

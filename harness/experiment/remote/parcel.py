@@ -13,7 +13,7 @@ import zstandard
 
 from harness.errors import StoreError, WorkerDied
 from harness.experiment.job import FinishedTrial, Job
-from harness.experiment.output import remove_journal
+from harness.experiment.output import PART_SUFFIX, remove_journal
 from harness.experiment.remote.child_process import CallEnd
 from harness.experiment.workers import TrialRunner
 from harness.sandboxes.action_cache import find_default_folder
@@ -118,7 +118,7 @@ def write_journal(chunks: Iterable[bytes], journal: Path) -> None:
     Raises:
         StoreError: The file cannot be written, or the chunks are no complete journal.
     """
-    part = journal.with_name(f"{journal.name}.part")
+    part = journal.with_name(f"{journal.name}{PART_SUFFIX}")
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         decompressor = zstandard.ZstdDecompressor().decompressobj()

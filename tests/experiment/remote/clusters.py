@@ -37,7 +37,7 @@ class Cluster:
     def start_scheduler(self):
         file = self.folder / "scheduler.json"
         self._start("scheduler", "--no-dashboard", "--scheduler-file", str(file))
-        wait_until(file.exists, "the scheduler does not start")
+        wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"), "the scheduler does not start")
 
     def start_worker(self, name, *options, environment=None):
         place = self.folder / name

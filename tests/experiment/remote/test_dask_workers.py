@@ -7,7 +7,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import pandas as pd
 import pytest
 
 from harness.errors import UsageError, WorkerDied, WorkersUnavailable
@@ -17,7 +16,6 @@ from harness.experiment.output import read_finished_trial
 from harness.experiment.progress import NoDisplay
 from harness.experiment.remote.dask_workers import DaskWorkers
 from harness.models.prices import identify_price_table
-from harness.store.columns import TABLES, VOLATILE_COLUMNS
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
 from tests.experiment.remote.clusters import (
@@ -28,6 +26,7 @@ from tests.experiment.remote.clusters import (
     open_cluster,
     wait_until,
 )
+from tests.experiment.remote.comparison import check_equal
 from tests.experiment.run_grid import SMALL
 
 pytestmark = [pytest.mark.slow, pytest.mark.bubblewrap]
@@ -98,22 +97,6 @@ class ActsOnce(NoDisplay):
 @pytest.fixture(scope="module")
 def local_results(tmp_path_factory):
     return SMALL.run(tmp_path_factory.mktemp("local") / "output", workers=2, progress="off")
-
-
-def read_tables(results):
-    """Return the tables of results without their volatile columns, in an order that does not depend on the run."""
-    tables = {}
-    for name in TABLES:
-        frame = getattr(results, name).drop(columns=list(VOLATILE_COLUMNS.get(name, ())))
-        owner = frame["session_id" if "session_id" in frame else "trial_id"].astype(str)
-        tables[name] = frame.assign(owner=owner).sort_values("owner", kind="stable", ignore_index=True).drop(columns="owner")
-    return tables
-
-
-def check_equal(results, local_results):
-    ours, theirs = read_tables(results), read_tables(local_results)
-    for name in TABLES:
-        pd.testing.assert_frame_equal(ours[name], theirs[name])
 
 
 def check_clean(cluster):

@@ -11,8 +11,11 @@ import pytest
 from harness.errors import WorkersUnavailable
 from harness.experiment.output import read_finished_trial
 from harness.experiment.remote.executor_workers import ExecutorWorkers
+from harness.experiment.workers import ThreadWorkers
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
+from tests.experiment.remote.comparison import check_equal
+from tests.experiment.run_grid import SMALL
 
 
 @pytest.fixture(autouse=True)
@@ -64,3 +67,25 @@ def test_an_executor_that_is_shut_down_ends_the_run(tmp_path):
     with pytest.raises(WorkersUnavailable, match="no longer runs jobs"):
         workers.submit(make_sample_job("finish", 0, tmp_path))
     workers.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_run_through_an_executor_gives_the_results_of_a_local_run(tmp_path):
+    with ThreadPoolExecutor(2) as executor:
+        results = SMALL.run(tmp_path / "one", progress="off", executor=executor)
+    check_equal(results, SMALL.run(tmp_path / "two", progress="off", workers=2))
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_workers_of_your_own_are_opened_with_the_function_that_runs_trials_and_their_time_limit(tmp_path):
+    opened = []
+
+    def open_workers(run_job, timeout_seconds):
+        opened.append(timeout_seconds)
+        return ThreadWorkers(2, run_job, timeout_seconds)
+
+    results = SMALL.run(tmp_path / "output", progress="off", executor=open_workers)
+    assert opened == [SMALL.settings.trial_timeout_seconds]
+    assert len(results.trials) == len(SMALL.grid)
