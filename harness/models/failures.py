@@ -5,6 +5,7 @@ texts, and long texts are shortened.
 """
 
 import base64
+import json
 import math
 import os
 import re
@@ -12,7 +13,7 @@ import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
 
@@ -73,14 +74,47 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
             password in addresses such as `https://user:password@host/v1`. None uses the environment of this process.
     """
     variables = os.environ if environment is None else environment
-    values = {value for name, value in variables.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET}
+    secrets = [value for name, value in variables.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET]
+    secret_forms = set[str]().union(*map(_list_secret_forms, secrets))
+    values = set(secret_forms)
     for value in variables.values():
         forms = set[str]().union(*map(_list_credential_forms, CREDENTIALS_IN_ADDRESS.findall(value)))
         values |= {form for form in forms if len(form) >= SHORTEST_CREDENTIALS}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")
+    for form in secret_forms:
+        text = _replace_beginnings(text, form)
     text = SECRET_SHAPE.sub("***", " ".join(text.split()))
     return text if len(text) <= 600 else f"{text[:500]} ... {text[-90:]}"
+
+
+def _list_secret_forms(secret: str) -> set[str]:
+    """Return all texts in which a secret may appear in an error: as it is, in an address, in JSON, and in base64."""
+    encoded = base64.b64encode(secret.encode(errors="replace")).decode().rstrip("=")
+    return {
+        secret,
+        quote(secret),
+        quote(secret, safe=""),
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        encoded,
+    }
+
+
+def _replace_beginnings(text: str, secret: str) -> str:
+    """Return a text in which *** replaces each beginning of a secret that has at least half of its length.
+
+    A beginning appears, for example, where a long error message was cut.
+    """
+    least = max(min(SHORTEST_SECRET, len(secret)), (len(secret) + 1) // 2)
+    parts, done = [], 0
+    while (start := text.find(secret[:least], done)) >= 0:
+        end = start + least
+        while end < len(text) and end - start < len(secret) and text[end] == secret[end - start]:
+            end += 1
+        parts += [text[done:start], "***"]
+        done = end
+    return "".join(parts) + text[done:]
 
 
 def _list_credential_forms(credentials: str) -> set[str]:

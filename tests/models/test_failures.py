@@ -1,6 +1,8 @@
 import base64
+import json
 import socket
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -183,3 +185,25 @@ def test_keys_are_masked_in_every_spelling(text):
 
 def test_short_passwords_of_addresses_are_masked():
     assert redact_secrets("wrong password open", {"X_API_BASE": "https://user:open@host/v1"}) == "wrong password ***"
+
+
+ODD_KEY = 'planted/Zq+81="no shape" 7731%ü'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ODD_KEY,
+        quote(ODD_KEY),
+        quote(ODD_KEY, safe=""),
+        json.dumps({"key": ODD_KEY}),
+        json.dumps(ODD_KEY, ensure_ascii=False),
+        base64.b64encode(ODD_KEY.encode()).decode(),
+        *(ODD_KEY[:length] for length in (16, 20, len(ODD_KEY) - 1)),
+    ],
+)
+def test_a_key_is_masked_in_every_encoding_and_where_a_text_was_cut(form):
+    for text in (f"refused {form}", f"refused {form}' and more", form + ODD_KEY):
+        clean = redact_secrets(text, {"SOME_API_KEY": ODD_KEY})
+        assert "***" in clean
+        assert not any(part in clean for part in (ODD_KEY[:12], form.strip('"')[:14], form[8:22]))
