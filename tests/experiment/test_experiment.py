@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.analysis.arms import add_total_cost
+from harness.analysis.arms import add_total_cost, select_valid
 from harness.analysis.report import report
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -191,6 +191,14 @@ class TestRuns:
         assert all("the worker process died" in record.error for record in crashed)
         assert len(crashed) <= 1
         pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+
+    def test_agents_that_sleep_fail_after_half_of_the_time_of_a_trial_and_count(self, tmp_path):
+        """The commands of the whole session would take 16 s, less than the limit of the trial."""
+        base = replace(SMALL.base, task=SMALL.base.task.replace(":tiny", ":sleepy"))
+        settings = Settings(trial_timeout_seconds=24.0, action_cache="off")
+        trials = Experiment(name="sleepy", base=base, settings=settings).run(tmp_path, workers=1, progress="off").trials
+        assert trials[["status", "reason", "success"]].to_numpy().tolist() == [["failed", "timeout", False]]
+        assert len(select_valid(trials)) == 1
 
     def test_threads_give_the_same_table_as_processes(self, whole, tmp_path):
         threads = replace(SMALL, settings=replace(SMALL.settings, executor="threads"))

@@ -221,9 +221,13 @@ class BreaksOff(EndsAtOnce):
         self.submitted.append(job.trial_id)
         stopped = Cancellation()
         stopped.request()
-        work(replace(job, trial=replace(job.trial, seed=OVERRUNS)), stopped)
+        finished = work(replace(job, trial=replace(job.trial, seed=OVERRUNS)), stopped)
         future: Future[FinishedTrial] = Future()
-        future.set_exception(self.errors[attempt])
+        if isinstance(error := self.errors[attempt], ValueError):  # recorded by the trial itself
+            record = replace(finished.record, status="crashed", reason="crashed", error=str(error))
+            future.set_result(finished._replace(record=record))
+        else:
+            future.set_exception(error)
         return future
 
 
@@ -240,7 +244,12 @@ def break_off(folder, *errors):
     return record, len(pools[0].submitted)
 
 
-TROUBLES = {"timeout": TimeoutError(), "exception": RuntimeError("poison"), "death": WorkerDied(exit_code=-signal.SIGKILL)}
+TROUBLES = {
+    "timeout": TimeoutError(),
+    "exception": RuntimeError("poison"),
+    "recorded exception": ValueError("a bug"),
+    "death": WorkerDied(exit_code=-signal.SIGKILL),
+}
 
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
@@ -254,6 +263,7 @@ def test_a_session_that_breaks_off_twice_is_run_again_and_keeps_its_result(tmp_p
     [
         ("timeout", "timeout", "killed: the trial ran longer than trial_timeout_seconds; the same in 3 attempts"),
         ("exception", "repeated_crash", "RuntimeError: poison; the same in 3 attempts"),
+        ("recorded exception", "repeated_crash", "a bug; the same in 3 attempts"),
         ("death", "repeated_crash", f"{WorkerDied(exit_code=-signal.SIGKILL)}; the same in 3 attempts"),
     ],
 )
