@@ -1,7 +1,9 @@
 """Job of a worker (one trial with its settings), results of a finished trial, and record of the code that computed them."""
 
+import errno
 import json
 import platform
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from harness.agent.loop import Limits
 from harness.codec import VERSION_TAG
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
+from harness.errors import StoreError, WorkerDied
 from harness.events import StopReason
 from harness.experiment.trial import Trial, to_plain
 from harness.models.factory import DEFAULT_WIRING, Wiring
@@ -178,6 +181,23 @@ class Ending:
     reason: StopReason
     error: str = ""
     traceback: str = ""
+
+
+DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+"""Error numbers of the operating system that mean a full or failing disk of this machine."""
+
+
+def is_disk_error(error: BaseException) -> bool:
+    """Return whether an error means that the disk of this machine is full or fails, which no configuration of a trial causes.
+
+    The signal SIGBUS ends a process that cannot write to a file in its memory, such as the index of a journal.
+    """
+    match error:
+        case WorkerDied():
+            return error.exit_code == -signal.SIGBUS
+        case OSError():
+            return error.errno in DISK_ERRORS
+    return isinstance(error, StoreError)
 
 
 @dataclass(slots=True, kw_only=True)

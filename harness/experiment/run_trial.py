@@ -15,7 +15,7 @@ from harness.agent.loop import Stop
 from harness.agent.tool_execution import ToolTimeLimit
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
-from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec
+from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
 from harness.metrics.measurement import MeasurementBuilder
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore, Sandbox
@@ -87,6 +87,8 @@ class _TrialSession:
         except Exception as error:  # noqa: BLE001  (the only place: an error in a trial must not end the grid)
             error_text = f"{type(error).__name__}: {error}"
             run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
+            if is_disk_error(error):
+                run.ending = replace(run.ending, status="failed", reason="store_error")
 
     def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, measurement: MeasurementBuilder) -> None:
         """Start the sandbox, run the trial's session in it, and grade the workspace."""

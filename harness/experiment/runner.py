@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.errors import HarnessError, StoreError, VerdictMismatch, WorkerDied, WorkersUnavailable
 from harness.events import SessionStarted, StopReason
-from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun
+from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, is_disk_error
 from harness.experiment.limits import RunLimits, compute_spent_usd
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.progress import Display, RunProgress
@@ -216,6 +216,8 @@ class Runner:
         worker_traceback = str(getattr(error, "traceback", ""))
         reason: StopReason = "timeout" if isinstance(error, TimeoutError) else "crashed"
         ending = Ending(status="crashed", reason=reason, error=_describe_error(error), traceback=worker_traceback)
+        if is_disk_error(error):
+            ending = replace(ending, status="failed", reason="store_error")
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:

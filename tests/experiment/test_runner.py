@@ -1,5 +1,6 @@
 """Tests of the runner: a trial in trouble does not affect the others, and the output folder stays complete."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -13,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
-from harness.errors import HarnessError, WorkerDied
+from harness.errors import HarnessError, StoreError, WorkerDied
 from harness.events import SessionEnded
 from harness.experiment import workers
 from harness.experiment.job import FinishedTrial
@@ -273,6 +274,16 @@ def test_a_session_that_breaks_off_in_each_of_three_attempts_has_failed_and_coun
     assert record.error == error
     assert record.reason not in EXTERNAL_FAILURE_REASONS
     assert (record.steps, record.treatment) == (3, "as planned")
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [StoreError("the disk is full"), OSError(errno.ENOSPC, "No space left on device"), WorkerDied(exit_code=-signal.SIGBUS)],
+)
+def test_a_session_that_a_full_disk_breaks_off_is_set_aside_and_not_tried_again_at_once(tmp_path, trouble):
+    record, attempts = break_off(tmp_path, *3 * [trouble])
+    assert (record.status, record.reason, attempts) == ("failed", "store_error", 1)
+    assert record.reason in EXTERNAL_FAILURE_REASONS
 
 
 def test_attempts_that_break_off_in_different_ways_are_not_the_same_fault(tmp_path):
