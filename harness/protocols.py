@@ -34,7 +34,8 @@ class ToolSpec:
 class Request:
     """One request to a model: the messages, the tools that the model may call, and the maximum length of the reply."""
 
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
+    """Messages of the conversation, never changed, in the order in which they are sent."""
     tools: tuple[ToolSpec, ...] = ()
     max_output_tokens: int | None = None
 
@@ -85,7 +86,7 @@ class Model(Protocol):
 class PromptTokenCounter(Protocol):
     """Optional interface of a model that can count prompt tokens with its own tokenizer. Thread-safe."""
 
-    def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:
         """Return the number of prompt tokens that the model would report for messages sent without tools.
 
         Equal messages have equal counts.

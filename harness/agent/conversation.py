@@ -7,12 +7,13 @@ the length of the prefix shared with the previous request is found without compa
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.agent.cancellation import raise_if_abandoned
 from harness.codec import digest_message
 from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
+from harness.growing_sequence import GrowingSequence
 from harness.messages import Message, assistant
 from harness.protocols import Log, ignore
 from harness.task import LaterMessage
@@ -69,7 +70,7 @@ class Conversation:
 class PreparedRequest:
     """The messages of a request to the model, and how many of the first ones are the same as in the previous request."""
 
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     digest: str
     kept_prefix_messages: int
     kept_prefix_tokens: Estimated
@@ -81,7 +82,7 @@ class RequestBuilder:
     def __init__(self, counter: Counter) -> None:
         """Create a builder of requests to the model, for a session that has not sent any request yet."""
         self._counter = counter
-        self._messages: tuple[Message, ...] = ()
+        self._messages: GrowingSequence[Message] = GrowingSequence()
         self._chain: list[bytes] = []
         self._tokens: list[int] = []
         self._total_tokens = 0
@@ -99,27 +100,28 @@ class RequestBuilder:
         """Return the request that sends a view (the messages that the model sees next)."""
         if self._messages and view.edits == self._edit_count:
             kept_messages, kept_tokens = len(self._chain), self._total_tokens
-            self._extend(tuple([item.message for item in view.items[self._item_count :]]))
+            new_items = view.items[self._item_count :]
+            self._extend([item.message for item in new_items], [item.tokens for item in new_items])
         else:
             kept_messages, kept_tokens = self._rebuild(render_messages(view.messages))
         self._item_count, self._edit_count = len(view.items), view.edits
         digest = self._chain[-1].hex() if self._chain else ""
         return PreparedRequest(self._messages, digest, kept_messages, Estimated(kept_tokens))
 
-    def _rebuild(self, messages: tuple[Message, ...]) -> tuple[int, int]:
+    def _rebuild(self, messages: Sequence[Message]) -> tuple[int, int]:
         before, tokens = self._chain, self._tokens
-        self._messages, self._chain, self._tokens, self._total_tokens = (), [], [], 0
-        self._extend(messages)
+        self._messages, self._chain, self._tokens, self._total_tokens = GrowingSequence(), [], [], 0
+        self._extend(messages, [self._counter.count(message) for message in messages])
         pairs = zip(before, self._chain, strict=False)
         kept_messages = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(self._chain)))
         return kept_messages, sum(tokens[:kept_messages])
 
-    def _extend(self, new: tuple[Message, ...]) -> None:
+    def _extend(self, new: Sequence[Message], tokens: Sequence[int]) -> None:
         for message in new:
             self._chain.append(digest_message(message, self._chain[-1] if self._chain else b""))
-            self._tokens.append(self._counter.count(message))
-            self._total_tokens += self._tokens[-1]
-        self._messages += new
+        self._tokens += tokens
+        self._total_tokens += sum(tokens)
+        self._messages = self._messages.extend(new)
 
 
 class Inbox:

@@ -44,7 +44,7 @@ class Reducer(Protocol):
 class Span(Protocol):
     """Part of a policy that selects which messages of a conversation to evict or summarize, without side effects."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages to evict or summarize, in the order of the conversation.
 
         The messages form one contiguous stretch behind the system message, with tool calls and their results together.
@@ -85,7 +85,7 @@ class Middle:
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages between the retained beginning and the retained end of the view."""
         start = Snap(direction="back" if self.shrinks_head else "forward").find_legal_index(
             view.items, self._count_head_messages(view)

@@ -335,7 +335,7 @@ class SentRequest:
     step: int
     view: View
     """Messages in view at this step, after all earlier compactions, from which the request to the model was made."""
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     """Messages as sent to the model, i.e. those in view, with additions that the provider's rules require."""
     digest: str
     """Digest of the reconstructed request, a SHA-256 chain over its messages, in hexadecimal digits."""

@@ -30,6 +30,11 @@ _READ_ONLY_GIT_COMMANDS = frozenset(
 )
 MAX_COMMAND_CHARACTERS = 20_000
 """Length in characters above which a command is not analysed, because splitting it into words would take too long."""
+_PLAIN_PROGRAM = re.compile(r"[\w./-]+(?=[ \t\r\n]|$)")
+"""Name of a program at the beginning of a command, without quotes and operators."""
+_WORD = re.compile(r"""(?:[^ \t\r\n'"();<>|&]|'[^']*'|"[^"]*")+|[();<>|&]+""")
+"""Word or operator in a command without backslashes, as the module `shlex` would split the command, only ten times faster."""
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 _COMMAND_SEPARATORS = frozenset({"|", "||", "&&", ";", "&", "|&"})
 _PATH_PATTERN = re.compile(r"[\w@+~./-]+")
 _EXTENSION_PATTERN = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
@@ -52,17 +57,23 @@ def is_read_only(command: str) -> bool:
     text = command.strip()
     if len(text) > MAX_COMMAND_CHARACTERS or "\n" in text or "$(" in text or "`" in text:
         return False
+    program = _PLAIN_PROGRAM.match(text)
+    if program and basename(program[0]) not in READ_ONLY_PROGRAMS and basename(program[0]) != "git":
+        return False
     try:
-        words = list(_split_words(text))
+        words = _split_words(text)
     except ValueError:
         return False
     return bool(words) and all(_is_read_only_command(simple) for simple in _split_commands(words))
 
 
-def _split_words(text: str) -> Iterator[str]:
+def _split_words(text: str) -> list[str]:
+    """Return the words and operators of a command; raise ValueError if a quotation does not end."""
+    if "\\" not in text and not _WORD.sub("", text).strip(" \t\r\n"):
+        return [_QUOTED.sub(r"\1\2", word) for word in _WORD.findall(text)]
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
-    return iter(lexer)
+    return list(lexer)
 
 
 def _split_commands(words: Sequence[str]) -> Iterator[list[str]]:
@@ -110,7 +121,7 @@ def find_paths(command: str) -> frozenset[str]:
 @lru_cache(maxsize=1_000)
 def find_shown_file(command: str) -> str | None:
     """Return the path of the file that a shell command `cat PATH` shows; None for any other command."""
-    if len(command) > MAX_COMMAND_CHARACTERS:
+    if len(command) > MAX_COMMAND_CHARACTERS or command.lstrip()[:1] not in {"c", "'", '"', "\\"}:
         return None
     try:
         words = shlex.split(command)

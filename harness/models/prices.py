@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,12 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
         return (NOMINAL_PRICE,)
     if is_local(name):
         return (FREE_PRICE,)
+    return _look_up_listed_prices(name, os.environ.get(TABLE_VARIABLE))
+
+
+@lru_cache(maxsize=100)
+def _look_up_listed_prices(name: str, _table: str | None) -> tuple[Price, ...]:
+    """Return a model's prices in the registry, which never change for the same table of declared models."""
     known = look_up_entry(name)
     matches = (_PROMPT_STEP.fullmatch(key) for key in known)
     steps = {0: ""} | {1000 * int(match[2]): match[1] for match in matches if match}
@@ -91,6 +98,8 @@ def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
 
     The saving is negative when writing to the cache cost more than reading from the cache saved.
     """
+    if not usage.cache_read_tokens and not usage.cache_write_tokens:
+        return None if compute_cost_usd(name, usage) is None else 0.0
     bare = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
     paid, unaided = compute_cost_usd(name, usage), compute_cost_usd(name, bare)
     return None if paid is None or unaided is None else unaided - paid

@@ -6,12 +6,14 @@ therefore differs from the estimate of characters divided by four, as the usage 
 
 import os
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
+from harness.growing_sequence import has_prefix
 from harness.messages import Message, extract_part_text
 from harness.tokens import Measured
 
@@ -72,12 +74,12 @@ class IncrementalTokenCounter:
 
     def __init__(self) -> None:
         """Create the counter without a previous prompt."""
-        self._last: tuple[tuple[Message, ...], int] = ((), 0)
+        self._last: tuple[Sequence[Message], int] = ((), 0)
 
-    def count(self, messages: tuple[Message, ...]) -> Measured:
+    def count(self, messages: Sequence[Message]) -> Measured:
         """Return the number of tokens of all messages of a prompt together."""
         seen, total = self._last
-        if messages[: len(seen)] != seen:
+        if not has_prefix(messages, seen):
             seen, total = (), 0
         total += sum(map(count_message_tokens, messages[len(seen) :]))
         self._last = (messages, total)

@@ -1,5 +1,6 @@
 """Contract suite for policies, run over one policy of each kind and over policies that violate each of its rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, ClassVar, Literal
@@ -46,19 +47,19 @@ class Odd(NoCompaction):
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         return Plan(reason="now", forget=tuple(item.item_id for item in self.forgets(view)))
 
-    def forgets(self, view: View) -> tuple[Any, ...]:
+    def forgets(self, view: View) -> Sequence[Any]:
         return view.items[2:3]
 
 
 class Beheading(Odd):
-    def forgets(self, view: View) -> tuple[Any, ...]:
+    def forgets(self, view: View) -> Sequence[Any]:
         return view.items[:1]
 
 
 class TearingApart(Odd):
     """Policy that evicts tool calls but retains their results."""
 
-    def forgets(self, view: View) -> tuple[Any, ...]:
+    def forgets(self, view: View) -> Sequence[Any]:
         return tuple(item for item in view.items if item.message.calls)[:1]
 
 

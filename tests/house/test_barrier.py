@@ -25,7 +25,7 @@ IMPORTS = frozenset(
         *("array", "bisect", "collections", "collections.abc", "dataclasses", "functools", "itertools", "math", "re", "string"),
         *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType", "typing.NamedTuple"),
         *("harness.errors", "harness.events", "harness.messages", "harness.models.prices", "harness.models.tokenizer"),
-        *("harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
+        *("harness.growing_sequence", "harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
         *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "visible_state")),
     )
 )

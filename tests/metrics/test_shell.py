@@ -1,7 +1,11 @@
+import shlex
 import time
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from harness.metrics import shell
 from harness.metrics.shell import MAX_COMMAND_CHARACTERS, find_paths, find_shown_file, is_read_only, normalize_path
 
 
@@ -78,3 +82,65 @@ def test_paths_are_found_in_a_command():
 def test_only_a_plain_cat_shows_a_whole_file():
     shown = [find_shown_file(command) for command in ("cat ./a.py", "cat a b", "cat -n a", "head a", "cat 'a")]
     assert shown == ["a.py", None, None, None, None]
+
+
+COMMANDS = st.lists(
+    st.sampled_from(
+        [
+            "cat",
+            "git",
+            "log",
+            "pytest",
+            "x=1",
+            "a/b.py",
+            "'",
+            '"',
+            "\\",
+            " ",
+            "  ",
+            "\t",
+            "|",
+            "&&",
+            ";",
+            ">",
+            "2>&1",
+            "(",
+            "é",
+            "''",
+        ]
+    ),
+    max_size=9,
+).map("".join)
+
+
+def split_slowly(text):
+    """Return the words and operators of a command as `shlex` splits it, or None if a quotation does not end."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError:
+        return None
+
+
+@given(COMMANDS | st.text(max_size=20))
+@example("a''b \"c d\"'e' | f")
+def test_words_are_those_of_shlex(text):
+    try:
+        words = shell._split_words(text)
+    except ValueError:
+        words = None
+    assert words == split_slowly(text)
+
+
+@given(COMMANDS)
+def test_quick_answers_are_those_of_the_whole_analysis(command):
+    words = split_slowly(command.strip())
+    expected = bool(words) and all(shell._is_read_only_command(simple) for simple in shell._split_commands(words))
+    assert is_read_only(command) == expected
+    try:
+        shown = shlex.split(command)
+    except ValueError:
+        shown = []
+    is_cat = len(shown) == 2 and shown[0] == "cat" and not shown[1].startswith("-") and is_read_only(command)
+    assert find_shown_file(command) == (normalize_path(shown[1]) if is_cat else None)

@@ -72,7 +72,7 @@ class BeforeNewest:
     target: SizeTarget
     """Maximum size of the view after a compaction."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages before the newest tokens and before the user's last message, up to a user message or answer."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)

@@ -1,5 +1,6 @@
 """Policy of Crush, which summarizes the whole conversation up to the model's last answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +17,7 @@ from harness.view import Item, View
 class AnsweredSpan:
     """Rule that selects all messages for a summary, except the system message and the user's messages since the last answer."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return all messages in view except the system message and those that the user wrote after the last answer."""
         return view.items[1 : find_answered_end(view)]
 

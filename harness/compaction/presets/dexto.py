@@ -1,6 +1,7 @@
 """Policy of Dexto, which clears old tool results and, if that is not enough, summarizes everything before the last turns."""
 
 import collections
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,7 +30,7 @@ class BeforeTurnsOrShare:
     least_messages: int
     """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages before the last turns or, if there are none, all but a share of those since the last summary."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)

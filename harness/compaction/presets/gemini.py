@@ -28,7 +28,7 @@ class BeforeUserMessage:
     answers: bool = False
     """Whether the selected messages may also end before an answer of the model, instead of only before a user message."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the oldest messages: those before the share to retain, and further ones up to the next allowed cut."""
         return view.items[1 : self._find_end(view.items)]
 

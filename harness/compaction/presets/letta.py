@@ -1,5 +1,6 @@
 """Policy of Letta, which summarizes a share of the oldest messages, or as many more as make the rest small enough."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,7 +32,7 @@ class UpToShare:
     goal_share: float
     """Maximum share of the window that the system message and the retained messages may fill."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the oldest messages, as few as leave a small enough view; all but the system message if no part is enough."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]

@@ -1,5 +1,6 @@
 """Policies of OpenCode, which summarize everything before the last turns, or clear old tool results."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,7 +33,7 @@ class BeforeTurns:
     most_tokens: int
     """Upper bound of the number of tokens that the retained turns may fill, which applies where `share` gives more."""
 
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages to evict: all before the last turns, and the beginning of a last turn that is too long."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))

@@ -2,7 +2,7 @@
 
 import json
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,7 +108,7 @@ class LocalModel:
         reply = client.reply(sent, CallFilter(listen))
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
-    def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:
         """Return the number of tokens in the prompt that the model's server makes from these messages with its chat template.
 
         Raises:

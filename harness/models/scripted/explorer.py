@@ -60,7 +60,7 @@ class ScriptedExplorer:
             listen(TextDelta(text=line))
         return build_reply(message, prompt_tokens, self._profile)
 
-    def _decide(self, messages: tuple[Message, ...], prompt_tokens: int) -> Message:
+    def _decide(self, messages: Sequence[Message], prompt_tokens: int) -> Message:
         visible = self._reader.read(messages)
         asked = list(self._iter_asked_facts(messages))
         missed = [fact for fact in asked if self._is_missed(fact, visible, prompt_tokens)]

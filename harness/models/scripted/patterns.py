@@ -2,7 +2,8 @@
 
 The time of a search depends on the length of the text, but not on that of the script. A script of ten thousand steps has as many
 receipts (patterns of tool calls that show a step as done). Receipts without wildcards are therefore looked up in a dictionary,
-facts that require a word are searched only in texts with that word, and steps with a counter share one pattern for the counter.
+facts that require a word are searched only in texts with that word, and steps with a counter share one pattern for the counter. A
+pattern of a fact is searched only in texts that contain the literal text which every match contains.
 """
 
 import re
@@ -17,6 +18,8 @@ from harness.task import CallTemplate, Fact, Step
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\\([^\w])|\\[\s\S]|\{\d*,?\d*\}|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|([^\\\[().^$*+?{}|])|[\s\S]")
+"""Token of a regular expression: an escaped (group 1) or plain (group 2) character, or something else, such as a set."""
 MAX_CACHED_TASKS = 4
 """Number of tasks whose compiled patterns are cached; the trials of a grid are run task by task and seed by seed."""
 MAX_CACHED_TEXTS = 4_000
@@ -34,8 +37,35 @@ class FactMatch(NamedTuple):
     offset: int
 
 
+_NamedPatterns = tuple[str, list[tuple[str, re.Pattern[str]]]]
+"""Name of a fact and its patterns, each with a literal text that every match contains."""
 ValueOffsets = tuple[tuple[str, int], ...]
 """Values of a fact that a text states, each with its position in characters, in the order of the text."""
+
+
+def find_literal(pattern: str) -> str:
+    """Return the longest literal text that every match of a regular expression contains, as far as a simple reading finds it.
+
+    Only text outside of groups counts. An empty text, which every text contains, is returned for alternatives and for flags.
+    """
+    if re.search(r"\(\?[a-zA-Z]", pattern):
+        return ""
+    runs, depth, position = [""], 0, 0
+    while position < len(pattern):
+        token = _TOKEN.match(pattern, position)
+        assert token is not None
+        position = token.end()
+        depth += (token[0] == "(") - (token[0] == ")")
+        if token[0] == "|" and depth == 0:
+            return ""
+        literal = token[1] or token[2] or ""
+        if depth or not literal or pattern[position : position + 1] in {"*", "?", "{"}:
+            runs.append("")
+        elif pattern[position : position + 1] == "+":
+            runs += [runs.pop() + literal, ""]
+        else:
+            runs[-1] += literal
+    return max(runs, key=len)
 
 
 class FactPatterns:
@@ -46,11 +76,11 @@ class FactPatterns:
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         """Compile the patterns of the facts; the true values of the facts are not used."""
-        self._anywhere: list[tuple[str, list[re.Pattern[str]]]] = []
-        self._by_word: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {}
+        self._anywhere: list[_NamedPatterns] = []
+        self._by_word: dict[str, list[_NamedPatterns]] = {}
         for fact in facts:
             kept = self._by_word.setdefault(fact.required_word, []) if fact.required_word else self._anywhere
-            kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
+            kept.append((fact.name, [(find_literal(text), re.compile(text, re.MULTILINE)) for text in fact.patterns]))
         self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
         self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
         """Function that returns whether a text contains the value of any fact."""
@@ -67,15 +97,17 @@ class FactPatterns:
         """Return the name of each fact with a value in a text, with all values of the fact and their positions."""
         matches_by_fact: list[tuple[str, ValueOffsets]] = []
         for name, patterns in self._select_patterns(text):
-            matches = sorted((match for pattern in patterns for match in pattern.finditer(text)), key=re.Match.start)
+            matches = [match for literal, pattern in patterns if literal in text for match in pattern.finditer(text)]
             if matches:
+                matches.sort(key=re.Match.start)
                 matches_by_fact.append((name, tuple((match[1], match.start()) for match in matches)))
         return tuple(matches_by_fact)
 
     def _has_fact(self, text: str) -> bool:
-        return any(pattern.search(text) for _, patterns in self._select_patterns(text) for pattern in patterns)
+        named_patterns = self._select_patterns(text)
+        return any(literal in text and pattern.search(text) for _, patterns in named_patterns for literal, pattern in patterns)
 
-    def _select_patterns(self, text: str) -> list[tuple[str, list[re.Pattern[str]]]]:
+    def _select_patterns(self, text: str) -> "list[_NamedPatterns]":
         if not self._by_word:
             return self._anywhere
         words = self._by_word.keys() & WORD.findall(text)

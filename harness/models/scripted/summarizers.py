@@ -108,7 +108,7 @@ class ScriptedSummarizer:
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
 
-    def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+    def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:
         """Return the number of tokens of a summary prompt."""
         return Measured(sum(map(count_message_tokens, messages)))
 

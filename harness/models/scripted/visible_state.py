@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from harness import transcript
+from harness.growing_sequence import has_prefix
 from harness.messages import Message, ToolCall, extract_part_text
 from harness.models.scripted import patterns
 from harness.task import Fact, Script
@@ -155,12 +156,12 @@ class ConversationReader:
             for path in step.done.listed_paths:
                 self._by_path.setdefault(path, []).append(index)
         self._look_up_keys = {patterns.build_call_key(call) for fact in facts for call in patterns.list_look_ups(fact)}
-        self._last: tuple[tuple[Message, ...], VisibleState] | None = None
+        self._last: tuple[Sequence[Message], VisibleState] | None = None
 
-    def read(self, messages: tuple[Message, ...]) -> VisibleState:
+    def read(self, messages: Sequence[Message]) -> VisibleState:
         """Return the state (facts, failures and finished steps) that is visible after all messages of a conversation."""
         last, self._last = self._last, None
-        seen, visible = last if last is not None and messages[: len(last[0])] == last[0] else ((), VisibleState())
+        seen, visible = last if last is not None and has_prefix(messages, last[0]) else ((), VisibleState())
         for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
             self._add(visible, reading)
             if message.role == "assistant":
@@ -169,7 +170,7 @@ class ConversationReader:
         self._last = (messages, visible)
         return visible
 
-    def read_each(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
+    def read_each(self, messages: Sequence[Message], first: int = 0) -> Iterator[MessageReading]:
         """Yield the facts, tool calls and reports of finished steps found in each message from index `first` on."""
         calls: dict[str, ToolCall] = {}
         for index in range(_find_caller_index(messages, first), len(messages)):
@@ -231,7 +232,7 @@ class ConversationReader:
                 visible.done_steps.add(index)
 
 
-def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:
+def _find_caller_index(messages: Sequence[Message], index: int) -> int:
     """Return the index of the last message before `index` that is no tool message and so may contain the answered calls."""
     index = min(index, len(messages))
     while index > 0 and messages[index - 1].role == "tool":

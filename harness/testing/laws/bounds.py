@@ -159,7 +159,7 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
         yield Finding("the view folded from the log has another number of rounds than the applied compactions", seed=seed)
 
 
-def _digest_messages(messages: tuple[Message, ...]) -> str:
+def _digest_messages(messages: Sequence[Message]) -> str:
     return functools.reduce(lambda before, message: digest_message(message, before), messages, b"").hex()
 
 

@@ -2,11 +2,13 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.scripted.patterns import FactPatterns, ReceiptPatterns, StepCounters, compile_fact_patterns
+from harness.models.scripted.patterns import FactPatterns, ReceiptPatterns, StepCounters, compile_fact_patterns, find_literal
 from harness.task import Evidence, Fact, Step
+from harness.tasks import SUITE, load_task
 
 WORDS = st.sampled_from(["oak7", "elm7", "reads", "12", "oak", "7", "Reads", "oak7s", "\n", "is", "3"])
 TEXTS = st.lists(WORDS | st.sampled_from(["oak7 reads 12", "oak7 reads 3"]), max_size=30).map(" ".join)
@@ -71,3 +73,36 @@ def test_the_highest_number_of_a_text_counts() -> None:
     counters = StepCounters([step("a", Evidence(count_pattern=r"^mark (\d+)", minimum_count=1))])
     assert counters.read("mark 4\nmark 12\nmark 3\nat mark 99") == {0: 12}
     assert counters.read("nothing") == {}
+
+
+LITERALS = {
+    r"The port is (\d+)": "The port is ",
+    r"[Ii]nterval may exceed (\d+) days": "nterval may exceed ",
+    r"^\W*schema version: (\d+)$": "schema version: ",
+    r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|": "| `POST /parcels` |",
+    r"abc?": "ab",
+    r"ab{2}c": "a",
+    r"\d{4}xy+z": "xy",
+    r"one (two|three) four": " four",
+    r"one|another": "",
+    r"(?i)port is (\d+)": "",
+    r"a.b\.c[]d]e(f)": "b.c",
+}
+
+
+@pytest.mark.parametrize(("pattern", "literal"), LITERALS.items())
+def test_the_literal_text_of_a_pattern_is_the_longest_outside_of_groups(pattern: str, literal: str) -> None:
+    assert find_literal(pattern) == literal
+
+
+PATTERNS = sorted({text for name in SUITE for one in load_task(name)(1).facts for text in (*one.patterns, *one.former_patterns)})
+
+
+@given(st.sampled_from([*PATTERNS, *LITERALS]).flatmap(lambda text: st.tuples(st.just(text), st.from_regex(text))))
+def test_every_match_of_a_pattern_contains_its_literal_text(pair: tuple[str, str]) -> None:
+    pattern, text = pair
+    assert all(find_literal(pattern) in match[0] for match in re.finditer(pattern, text, re.MULTILINE))
+
+
+def test_nearly_every_pattern_of_the_suite_has_a_literal_text() -> None:
+    assert sum(len(find_literal(pattern)) >= 4 for pattern in PATTERNS) > 0.95 * len(PATTERNS)
