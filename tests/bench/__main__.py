@@ -34,6 +34,7 @@ def main() -> int:
     parts = (
         starting.starts(),
         overhead.trivial(),
+        overhead.whole(),
         overhead.scripted(),
         overhead.operations(),
         overhead.management(),
