@@ -1,6 +1,7 @@
 """Access to litellm and to its registry of models, with their providers, windows and capabilities.
 
-Importing litellm takes seconds, so the import happens on first use. Nothing in this module uses the network: names, windows and
+Importing litellm takes seconds, so the import happens on first use, and windows and prices are read from the file of the registry
+if litellm was not imported before. Nothing in this module uses the network: names, windows and
 keys are checked against the registry of the installed litellm and against the environment. Models that are missing from the
 registry are declared in a file of the registry's format, which the environment variable `HARNESS_MODEL_TABLE` names.
 """
@@ -14,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness.errors import MissingKey, UnknownName, UsageError
 from harness.input_files import read_input
@@ -101,6 +103,8 @@ UNPREFIXED_PROVIDERS = frozenset(("anthropic", "bedrock"))
 ROUTING_SUFFIX = re.compile(r":(?:beta|extended|floor|nitro|online)$")
 """End of a model's name that tells OpenRouter how to route requests."""
 
+REGISTRY_FILE = "model_prices_and_context_window_backup.json"
+"""Name of the file in the package litellm that contains its registry."""
 RETIRED_WINDOW_TOKENS = 200_000
 """Context window of the models in `RETIRED_MODELS`."""
 
@@ -176,13 +180,36 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
     return (exceptions.openai.OpenAIError, exceptions.httpx.HTTPError, exceptions.httpx.StreamError, OSError, ValueError)
 
 
+def _load_entries(model: str) -> Mapping[str, Any]:
+    """Return the entries of litellm's registry by model name.
+
+    Litellm is imported only for entries that this project changes there: a table of the user, and retired models.
+    """
+    if model in list_retired_models() or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
+        return cast(Mapping[str, Any], load_litellm().model_cost)
+    return _read_registry_file()
+
+
+@cache
+def _read_registry_file() -> Mapping[str, Any]:
+    """Return the registry of the installed litellm by model name, read from its file; without the file, litellm is imported."""
+    package = find_spec("litellm")
+    for folder in package.submodule_search_locations or () if package else ():
+        try:
+            return cast(Mapping[str, Any], json.loads((Path(folder) / REGISTRY_FILE).read_text(encoding="utf-8")))
+        except (OSError, ValueError):
+            continue
+    return cast(Mapping[str, Any], load_litellm().model_cost)
+
+
 def look_up_entry(name: str) -> Mapping[str, Any]:
     """Return what litellm's registry and the list of retired models contain about a model; empty when neither lists it."""
-    costs, model = load_litellm().model_cost, name.rpartition("/")[2]
+    model = name.rpartition("/")[2]
+    unrouted = ROUTING_SUFFIX.sub("", model)
+    costs, retired = _load_entries(unrouted), list_retired_models().get(unrouted, {})
     found = costs.get(name) or costs.get(name.partition("/")[2])
     if not found and name.startswith(BEDROCK_PREFIX):  # the name may contain a route or a region
         found = costs.get(model)
-    retired = list_retired_models().get(ROUTING_SUFFIX.sub("", model), {})
     return {**retired, **found} if isinstance(found, Mapping) else retired
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.errors import MissingKey, UnknownName, UsageError
+from harness.models import prices, registry
 from harness.models.registry import (
     CHAT_MODES,
     INTERACTIVE_PROVIDERS,
@@ -267,3 +268,35 @@ def test_a_window_of_the_configuration_keeps_the_limits_of_the_model(model, wind
 def test_the_modules_load_without_litellm():
     code = "import harness.models.litellm_model, sys; sys.exit('litellm' in sys.modules or 'openai' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+LOOK_UP = """
+import sys
+from harness.models.prices import look_up_prices
+from harness.models.registry import look_up_window
+assert look_up_prices("anthropic/claude-sonnet-4-5")[0].input_usd > 0
+assert look_up_window("gpt-4.1-mini").tokens > 0
+sys.exit("litellm" in sys.modules)
+"""
+
+
+def test_prices_and_windows_are_looked_up_without_importing_litellm():
+    environment = {name: value for name, value in os.environ.items() if name != registry.TABLE_VARIABLE}
+    assert subprocess.run([sys.executable, "-c", LOOK_UP], env=environment, check=False).returncode == 0
+
+
+def test_the_file_of_the_registry_says_of_every_model_what_litellm_says(monkeypatch):
+    names = [*registry.load_litellm().model_cost, *registry.list_retired_models(), "bedrock/eu/anthropic.claude-v2:1", "none"]
+
+    def look_up_all():
+        prices._look_up_listed_prices.cache_clear()
+        return {name: (prices.look_up_prices(name), registry.look_up_window(name)) for name in names}
+
+    imported, loaded = look_up_all(), registry._load_entries
+    monkeypatch.setattr(
+        registry,
+        "_load_entries",
+        lambda model: loaded(model) if model in registry.list_retired_models() else registry._read_registry_file(),
+    )
+    assert look_up_all() == imported
+    prices._look_up_listed_prices.cache_clear()
