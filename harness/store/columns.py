@@ -161,14 +161,6 @@ TRIALS: tuple[Column, ...] = (
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
     Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
-    Column(
-        "verdict_cached",
-        "boolean",
-        "",
-        "Whether the verdicts of the checks are those of an equal workspace, taken from the cache; missing if the workspace was "
-        "not graded or an older version ran the trial",
-        form=16,
-    ),
     _make_sub_agent_sum("explorations", "Int64", "", "Number of sub-agents that the agent sent to explore"),
     _make_sub_agent_sum("sub_agent_steps", "Int64", "steps", "Number of model calls of all sub-agents"),
     _make_sub_agent_sum(
@@ -178,6 +170,14 @@ TRIALS: tuple[Column, ...] = (
         "sub_agent_output_tokens", "Int64", "tokens", "Measured output tokens of all sub-agents, their summaries included"
     ),
     _make_sub_agent_sum("sub_agent_cost_usd", "float64", "USD", "Cost of all sub-agents; missing if a price is unknown"),
+    Column(
+        "verdict_cached",
+        "boolean",
+        "",
+        "Whether the verdicts of the checks are those of an equal workspace, taken from the cache; missing if the workspace was "
+        "not graded or an older version ran the trial",
+        form=16,
+    ),
     _make_ratio("mean_context_tokens", "tokens", "r.prompt_tokens", "r.steps", "Mean measured size of a prompt"),
     Column("first_compaction_step", "Int64", "", "Step that followed the first compaction; missing if none", "c.first_step"),
     _make_metric("execution_calls", "calls", "t.executions", "Tool calls that change or run something"),
