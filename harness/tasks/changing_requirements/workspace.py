@@ -1,6 +1,8 @@
 """Initial workspace of the task `changing-requirements`: tools, a survey of each bus stop, and old notes."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from string import Template
 
 from harness.tasks.changing_requirements.structure import Structure
 from harness.tasks.kit.agreements import load_agreements
@@ -43,9 +45,15 @@ def build_workspace(words: Mapping[str, str], structure: Structure, draws: Struc
 
 def _generate_surveys(values: Mapping[str, str], structure: Structure, draws: StructureDraws) -> Iterator[tuple[str, str]]:
     for stop, size in zip(structure.stops, structure.survey_characters, strict=True):
-        bay_facts = (f"The buses of {stop} leave from bay {values[f'bay_{stop}']} and no other.",) * (stop in structure.bays)
-        writer = Writer(draws.make_rng(f"survey/{stop}"), NOUNS)
-        sections = [Section("The place"), Section("Getting on", facts=bay_facts), Section("Remarks")]
-        yield f"surveys/{stop}.md", writer.write_page(f"Survey of {stop}", sections, size)
+        text = _write_survey(draws, stop, size, has_bay=stop in structure.bays)
+        yield f"surveys/{stop}.md", Template(text).substitute(values)
     writer = Writer(draws.make_rng("archive"), NOUNS)
     yield "archive/notes.txt", writer.write_page("Notes on sheets", [Section("Notes")], 4_000)
+
+
+@lru_cache(maxsize=1_000)
+def _write_survey(draws: StructureDraws, stop: str, size: int, *, has_bay: bool) -> str:
+    """Return the survey of a stop, with a placeholder for its bay; tasks of equal structure share the text."""
+    facts = (f"The buses of {stop} leave from bay ${{bay_{stop}}} and no other.",) * has_bay
+    sections = [Section("The place"), Section("Getting on", facts=facts), Section("Remarks")]
+    return Writer(draws.make_rng(f"survey/{stop}"), NOUNS).write_page(f"Survey of {stop}", sections, size)

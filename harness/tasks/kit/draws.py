@@ -28,11 +28,18 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
     priors = {fact.name: fact.prior for fact in facts}
     values = {}
     for name, options in choices.items():
-        allowed = [str(option) for option in options if str(option) != priors.get(name)]
+        allowed = _exclude(options, priors.get(name))
         if not allowed:
             raise UsageError(f"the fact {name!r} has no possible value except its prior {priors.get(name)!r}; add other options")
-        values[name] = make_rng(task, task_seed, name).choice(allowed)
+        values[name] = str(make_rng(task, task_seed, name).choice(allowed))
     return values
+
+
+def _exclude(options: Sequence[object], prior: str | None) -> Sequence[object]:
+    """Return the options that differ from a prior; a long range without the prior is not copied."""
+    if isinstance(options, range) and not (prior and prior.isdecimal() and int(prior) in options):
+        return options
+    return [option for option in options if str(option) != prior]
 
 
 def draw_choices(
