@@ -22,7 +22,7 @@ RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """Columns of the trials table whose ratio is compared; `total_cost_usd` includes summarizer and sub-agents."""
 INERT_ACTIVITIES = ("never fired", "no effect")
 """Values of the column `activity` for trials whose policy had no effect, so that they ran as if without compaction."""
-_OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success", "score", "activity", "trajectory")
+_OUTCOME_COLUMNS = ("trial_id", "arm", "model", "level", "status", "reason", "success", "score", "activity", "trajectory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +181,18 @@ def describe_ratio(ratio: PairedRatio) -> str:
     )
 
 
+def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
+    """Return the fidelity level of two arms; `L0 and L1` if they differ in the summarizer's level only.
+
+    Raises:
+        UsageError: An arm has several levels, or the levels differ in more than the summarizer.
+    """
+    levels = [require_single_level(one) for one in (a, b)]
+    if set(levels) == {"L0", "L1"} and set(a["model"]) == set(b["model"]):
+        return " and ".join(levels)
+    return require_single_level(pd.concat([a, b]))
+
+
 class ArmComparer:
     """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
 
@@ -193,12 +205,17 @@ class ArmComparer:
         self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
         self._requests = RequestDigests.from_results(results)
 
+    def pair(self, a: str, b: str) -> pd.DataFrame:
+        """Return the valid trials of two arms side by side, one row per task, seed and replicate, with their trajectories."""
+        first, second = (select_valid(select_arm(self._trials, arm)) for arm in (a, b))
+        return add_trajectories(pair_trials(first, second, ("score", "activity", "trajectory", *RATIO_METRICS)))
+
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
         sides = select_arm(self._trials, a), select_arm(self._trials, b)
-        level = require_single_level(pd.concat(sides))
+        level = describe_levels(*sides)
         valid = select_valid(sides[0]), select_valid(sides[1])
-        pairs = add_trajectories(pair_trials(*valid, ("score", "activity", "trajectory", *RATIO_METRICS)))
+        pairs = self.pair(a, b)
         counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
         metrics = ("success", "score", *RATIO_METRICS)
         return Comparison(

@@ -21,6 +21,8 @@ class Section:
 LEVEL_LABELS: Mapping[str, str] = {
     "L0": "L0 simulated",
     "L1": "L1 scripted agent, real summarizer",
+    "L0 and L1": "L0 simulated (a) against L1 real summarizer (b), same scripted agent",
+    "L1 and L0": "L1 real summarizer (a) against L0 simulated (b), same scripted agent",
     "L2-open": "L2 open-loop replay",
     "L2-fork": "L2 forked sessions",
     "L3": "L3 real model",

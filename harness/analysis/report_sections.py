@@ -22,6 +22,7 @@ from harness.analysis.arms import (
     summarize_arms,
 )
 from harness.analysis.axes import contrast_axes
+from harness.analysis.claims import build_claim_section
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
@@ -48,6 +49,7 @@ def build_sections(results: Tables, against: str | None = None) -> Iterator[Sect
         UnknownName: The arm `against` does not exist.
     """
     arms = summarize_arms(results)
+    yield from build_claim_section(results)
     yield _build_outcome_section(arms, describe_level(str(results.trials["level"].iloc[0])))
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)

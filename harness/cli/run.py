@@ -212,9 +212,11 @@ def describe_comparability(experiment: Experiment) -> str:
     """Return a text on what the planned trials can show about the difference of two arms (configurations)."""
     from harness.analysis.planning import PowerAssumptions, describe_power  # noqa: PLC0415  (loads scipy)
 
-    units = {(cell.trial.problem, cell.trial.seed) for cell in experiment.grid}
-    tasks = Counter(problem for problem, _ in units)
-    return f"comparison of two arms: {describe_power(len(tasks), min(tasks.values(), default=0), PowerAssumptions())}"
+    settings, declared = experiment.settings, len(experiment.contrasts)
+    assumptions = PowerAssumptions(discordance=settings.discordance, contrasts=max(1, declared), looks=settings.looks)
+    power = describe_power(*experiment.count_tasks_and_seeds(), assumptions)
+    family = f"declared contrasts: {declared}" + ("" if declared else "; all comparisons will be exploratory")
+    return f"comparison of two arms: {power}\n{family}"
 
 
 def describe_cost(trials: list[Trial]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 
 from harness.codec import OptionalPathField, to_path
 from harness.errors import UsageError
+from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.limits import RunLimits
@@ -50,6 +51,7 @@ class Experiment:
         axes: Lists of values by dotted path into the trial, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid contains every
             combination of the values. Default: `{}`.
         arms: Extra configurations, such as controls, that are not combinations of the values in `axes`. Default: `()`.
+        contrasts: Primary contrasts, which can be claimed because they are declared before the run. Default: `()`.
         folder: Folder of the experiment; results are stored in its subfolder `output`. None uses `experiments/<name>`.
             Default: `None`.
         settings: Settings of the run, such as time limits and the action cache. Default: `Settings()`.
@@ -75,6 +77,7 @@ class Experiment:
     base: Trial
     axes: Mapping[str, Sequence[object]] = field(default_factory=dict)
     arms: Sequence[Arm] = ()
+    contrasts: Sequence[Contrast] = ()
     folder: OptionalPathField = None  # type: ignore[assignment]
     settings: Settings = field(default_factory=Settings)
     backend: BackendName | None = None
@@ -88,6 +91,19 @@ class Experiment:
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
         object.__setattr__(self, "grid", grid)
+        refuse_invalid_contrasts(self.contrasts, {cell.arm for cell in grid}, *self.count_tasks_and_seeds())
+
+    def count_tasks_and_seeds(self) -> tuple[int, int]:
+        """Return the number of tasks and the smallest number of seeds of a task."""
+        seeds_by_task: dict[object, set[int]] = {}
+        for cell in self.grid:
+            seeds_by_task.setdefault(cell.trial.problem, set()).add(cell.trial.seed)
+        return len(seeds_by_task), min(map(len, seeds_by_task.values()), default=0)
+
+    @property
+    def family(self) -> Family:
+        """Declared contrasts with the number of planned trials and of declared looks, as recorded in the provenance."""
+        return Family(contrasts=tuple(self.contrasts), planned_trials=len(self.grid), looks=self.settings.looks)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
@@ -101,7 +117,15 @@ class Experiment:
         """
         plan = read_plan(path)
         name = plan.folder.resolve().name
-        return cls(name=name, base=plan.base, axes=plan.axes, arms=plan.arms, folder=plan.folder, settings=plan.settings)
+        return cls(
+            name=name,
+            base=plan.base,
+            axes=plan.axes,
+            arms=plan.arms,
+            contrasts=plan.contrasts,
+            folder=plan.folder,
+            settings=plan.settings,
+        )
 
     @property
     def output(self) -> Path:
@@ -273,7 +297,7 @@ class _ExperimentRun:
             finished_ids = output.list_finished(retry_failed=retry_failed)
             name = self.experiment.name
             output.relabel_trials({cell.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
-            provenance = collect_provenance(identify_price_table())
+            provenance = collect_provenance(identify_price_table(), self.experiment.family)
             unfinished = [cell for cell in cells if cell.trial_id not in finished_ids]
             progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(unfinished))
             runner = Runner(

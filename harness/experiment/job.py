@@ -18,6 +18,7 @@ from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
 from harness.errors import StoreError, WorkerDied
 from harness.events import StopReason
+from harness.experiment.contrasts import Family
 from harness.experiment.trial import Trial, to_plain
 from harness.models.factory import DEFAULT_WIRING, Wiring
 from harness.models.local.catalogue import is_local
@@ -41,6 +42,10 @@ RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zs
 """Names of the packages whose version can change a result and is therefore recorded."""
 
 
+NO_FAMILY = Family()
+"""Family of a plan that declares no contrasts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Origin of the results of a run: code version, Python, platform, packages and prices."""
@@ -53,9 +58,13 @@ class Provenance:
     price_table: str
     configuration_version: str = VERSION_TAG
     """Version number that increases when equal trial configurations get another meaning; part of every trial id."""
+    family: Family = NO_FAMILY
+    """Primary contrasts that the plan declared before the trial ran."""
+    family_sha256: str = ""
+    """SHA-256 of the declared contrasts and looks; empty if the plan declares none."""
 
 
-def collect_provenance(price_table: str) -> Provenance:
+def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenance:
     """Return the origin (code version, Python, platform, packages, prices) of results that this process computes."""
     return Provenance(
         git_commit=_find_commit(Path(__file__).parent),
@@ -63,6 +72,8 @@ def collect_provenance(price_table: str) -> Provenance:
         platform=f"{platform.system()} {platform.machine()}",
         packages=tuple((name, found) for name in RECORDED_PACKAGES if (found := _find_version(name))),
         price_table=price_table,
+        family=family,
+        family_sha256=family.digest if family.contrasts else "",
     )
 
 

@@ -1,11 +1,12 @@
 """Reader of the plan file `plan.toml`. This module checks the shape of the file; the grid checks the values.
 
-The file has four tables::
+The file has five tables::
 
     [experiment]   title, description, trial_timeout_seconds, stall_seconds, executor, action_cache, …
     [trial]        the base trial: task, policy, model, window_tokens, …
     [axes]         dotted path = list of values
     [[arms]]       name, and under `trial` the differences from the base trial
+    [[contrasts]]  primary comparisons of two arms, declared before the run
 """
 
 import os
@@ -19,6 +20,7 @@ from typing import Any, Literal
 from harness import codec
 from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
+from harness.experiment.contrasts import Contrast
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
@@ -34,7 +36,7 @@ MAX_PLAN_BYTES = 512 * 2**10
 MAX_DEPTH = 100
 """Maximum number of nested levels of tables and lists in a plan, and of parts of a key."""
 _LONG_KEY = re.compile(r"""\s*\[{0,2}\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*\.""")
-TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms"})
+TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms", "contrasts"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,10 @@ class Settings:
         action_cache_folder: Folder of the action cache; empty for a folder in the user's cache directory. Default: `''`.
         action_cache_max_bytes: Maximum size of the action cache in bytes; the least recently used entries are removed first.
             Default: `2_147_483_648`.
+        looks: Number of times that the declared contrasts are looked at, as the grid grows; the level is divided by it.
+            Default: `1`.
+        discordance: Expected share of pairs in which exactly one of two arms succeeds, 0 to 1, from a pilot run or from
+            experience; the least detectable difference follows from it. Default: `0.16`.
 
     Raises:
         UsageError: A value has the wrong type.
@@ -77,6 +83,8 @@ class Settings:
     action_cache: Literal["auto", "on", "off"] = "auto"
     action_cache_folder: str = ""
     action_cache_max_bytes: int = MAX_BYTES
+    looks: int = 1
+    discordance: float = 0.16
 
     def __post_init__(self) -> None:
         """Refuse settings with values of the wrong type."""
@@ -92,6 +100,7 @@ class PlanFile:
     base: Trial
     axes: Mapping[str, list[object]]
     arms: tuple[Arm, ...]
+    contrasts: tuple[Contrast, ...] = ()
 
 
 def read_plan(path: str | os.PathLike[str]) -> PlanFile:
@@ -120,6 +129,7 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
         base=from_plain(trial),
         axes=_parse_axes(_read_table(tables, "axes")),
         arms=_parse_arms(tables.get("arms", [])),
+        contrasts=_parse_contrasts(tables.get("contrasts", [])),
     )
 
 
@@ -177,6 +187,10 @@ def _parse_settings(table: Mapping[str, Any]) -> Settings:
     for name in ("trial_timeout_seconds", "stall_seconds"):
         if not getattr(settings, name) > 0:
             raise UsageError(f"experiment.{name}: must be above 0 (got {getattr(settings, name)!r})")
+    if settings.looks < 1:
+        raise UsageError(f"experiment.looks: must be at least 1 (got {settings.looks!r})")
+    if not 0 < settings.discordance <= 1:
+        raise UsageError(f"experiment.discordance: must be above 0 and at most 1 (got {settings.discordance!r})")
     if settings.action_cache_max_bytes < 0:
         raise UsageError(f"experiment.action_cache_max_bytes: must not be below 0 (got {settings.action_cache_max_bytes!r})")
     return settings
@@ -196,3 +210,11 @@ def _parse_arms(tables: object) -> tuple[Arm, ...]:
     for place, table in enumerate(tables):
         refuse_unknown_paths(table, ("name", "trial"), f"arms[{place}]")
     return tuple([codec.from_plain(Arm, table, f"arms[{place}]") for place, table in enumerate(tables)])
+
+
+def _parse_contrasts(tables: object) -> tuple[Contrast, ...]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError("contrasts: write each contrast as a table of its own, under [[contrasts]]")
+    for place, table in enumerate(tables):
+        refuse_unknown_paths(table, [field.name for field in fields(Contrast)], f"contrasts[{place}]")
+    return tuple([codec.from_plain(Contrast, table, f"contrasts[{place}]") for place, table in enumerate(tables)])

@@ -1,0 +1,108 @@
+"""Primary contrasts of an experiment: comparisons that the plan declares before any trial runs, so that they can be claimed.
+
+The contrasts, the number of planned trials and the number of declared looks are recorded in the provenance of every trial. A
+contrast that was not declared when its trials ran is exploratory.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness import codec
+from harness.codec import refuse_mistyped_fields
+from harness.errors import UnknownName, UsageError, format_count
+
+Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
+MAX_FAMILY_P = 0.05
+"""Largest p-value, after Holm's correction, with which a declared contrast can be claimed."""
+MIN_TASKS = 6
+"""Minimum number of tasks for statements about tasks like these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """Primary contrast of a plan: a comparison of two arms on one metric, declared before the trials run.
+
+    Attributes:
+        a: Name of the first arm. Required.
+        b: Name of the arm that it is compared with. Required.
+        metric: `success`, `score`, `prompt_tokens`, `steps` or `total_cost_usd`. Default: `'success'`.
+        estimand: `tasks like these`, which needs six tasks, or `these tasks`; None chooses by the number of tasks.
+            Default: `None`.
+        margin: Margin of non-inferiority: the largest loss of success or score, from 0 to 1, or the largest ratio of tokens,
+            steps or cost, above 1, with which arm a still counts as no worse. None asks for a difference. Default: `None`.
+
+    Raises:
+        UsageError: The margin is impossible for the metric.
+
+    Example:
+        >>> from harness.experiment.contrasts import Contrast
+        >>> Contrast(a="threshold=0.5", b="control", metric="score", margin=0.05).metric
+        'score'
+    """
+
+    a: str
+    b: str
+    metric: Metric = "success"
+    estimand: Literal["tasks like these", "these tasks"] | None = None
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values of the wrong type and impossible margins."""
+        refuse_mistyped_fields(self)
+        if self.margin is None:
+            return
+        is_share = self.metric in {"success", "score"}
+        if not (0 < self.margin < 1 if is_share else self.margin > 1):
+            allowed = "between 0 and 1" if is_share else "above 1, as a ratio"
+            raise UsageError(f"margin: must be {allowed} for {self.metric} (got {self.margin!r})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Declared contrasts of a plan, with what is needed to judge them."""
+
+    contrasts: tuple[Contrast, ...] = ()
+    planned_trials: int = 0
+    """Number of trials of the plan."""
+    looks: int = 1
+    """Number of looks at the results that the plan declared."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the contrasts and of the number of looks."""
+        plain = {"contrasts": [codec.to_plain(one) for one in self.contrasts], "looks": self.looks}
+        return hashlib.sha256(codec.to_canonical_json(plain, dict).encode()).hexdigest()
+
+
+def refuse_invalid_contrasts(contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int) -> None:
+    """Raise an error for contrasts that name unknown arms, that are declared twice, or of which there are too many.
+
+    A plan may declare as many contrasts as it can show after Holm's correction in the best case.
+
+    Args:
+        contrasts: Declared contrasts.
+        arms: Names of all arms of the grid.
+        task_count: Number of tasks.
+        seed_count: Number of seeds of each task.
+
+    Raises:
+        UnknownName: A contrast names an arm that the grid does not have.
+        UsageError: A contrast compares an arm with itself or is declared twice, or there are too many.
+    """
+    for place, contrast in enumerate(contrasts):
+        for arm in (contrast.a, contrast.b):
+            if arm not in arms:
+                raise UnknownName(f"arm in contrasts[{place}]:", arm, arms)
+        if contrast.a == contrast.b or contrast in contrasts[:place]:
+            raise UsageError(f"contrasts[{place}]: compares an arm with itself or is declared twice ({contrast.a!r})")
+        if contrast.estimand == "tasks like these" and task_count < MIN_TASKS:
+            raise UsageError(f"contrasts[{place}]: tasks like these need {MIN_TASKS} tasks (the plan has {task_count})")
+    units = task_count if task_count >= MIN_TASKS else task_count * seed_count
+    possible = int(MAX_FAMILY_P * 2.0 ** min(units - 1, 60))
+    if len(contrasts) > possible:
+        raise UsageError(
+            f"contrasts: {format_count(len(contrasts), 'contrast')} declared, but {format_count(task_count, 'task')} with "
+            f"{format_count(seed_count, 'seed')} can show at most {possible} after Holm's correction; declare fewer, or add tasks"
+        )
