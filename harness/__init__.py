@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from harness.agent.loop import Agent, Limits, Outcome
     from harness.analysis.comparison import Comparison, compare
     from harness.analysis.figures import compaction_rounds, retention, success_heatmap, token_curves
+    from harness.analysis.outcomes import load_outcomes
     from harness.analysis.report import Report, report
     from harness.compaction.compactor import SessionCompactor
     from harness.compaction.presets.keep_last import KeepLast
     from harness.compaction.presets.none import NoCompaction
     from harness.errors import HarnessError, UsageError
+    from harness.experiment.contrasts import Contrast
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
     from harness.experiment.limits import RunLimits
@@ -43,6 +45,7 @@ _MODULE_BY_NAME = {
     "Arm": "harness.experiment.grid",
     "CompactionExplorer": "harness.widgets.explorer",
     "Comparison": "harness.analysis.comparison",
+    "Contrast": "harness.experiment.contrasts",
     "Experiment": "harness.experiment.experiment",
     "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
@@ -69,6 +72,7 @@ _MODULE_BY_NAME = {
     "find_session": "harness.store.sessions.lookup",
     "inspect_session": "harness.inspection.timeline",
     "load": "harness.store.results",
+    "load_outcomes": "harness.analysis.outcomes",
     "load_task": "harness.tasks",
     "make_standard_tools": "harness.tools",
     "open_model": "harness.models.factory",
@@ -88,6 +92,7 @@ __all__ = [
     "Arm",
     "CompactionExplorer",
     "Comparison",
+    "Contrast",
     "Experiment",
     "GridWidget",
     "HarnessError",
@@ -114,6 +119,7 @@ __all__ = [
     "find_session",
     "inspect_session",
     "load",
+    "load_outcomes",
     "load_task",
     "make_standard_tools",
     "open_model",

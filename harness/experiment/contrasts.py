@@ -37,7 +37,7 @@ class Contrast:
         UsageError: The margin is impossible for the metric.
 
     Example:
-        >>> from harness.experiment.contrasts import Contrast
+        >>> from harness import Contrast
         >>> Contrast(a="threshold=0.5", b="control", metric="score", margin=0.05).metric
         'score'
     """

@@ -1,0 +1,113 @@
+"""Results of other studies: a table with one row per run becomes tables of results that are compared like those of an experiment.
+
+A published table says how each run ended and what it cost, but not what the agent did. Requests, compactions and facts are
+therefore unknown, and checks that need them say that there is nothing to compare.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from harness.analysis.tables import Selection
+from harness.errors import UnknownName, UsageError
+from harness.store.columns import TABLES
+
+_BLANK_VALUES: dict[str, object] = {"str": "", "bool": False, "int64": 0, "float64": float("nan")}
+"""Values of columns of results that a foreign table does not have, by dtype; other dtypes are missing."""
+
+
+def load_outcomes(
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    arm: str,
+    success: str,
+    score: str | None = None,
+    seed: str | None = None,
+    cost: str | None = None,
+    turns: str | None = None,
+    tokens: str | None = None,
+    summaries: str | None = None,
+    level: str = "L3",
+) -> Selection:
+    """Read a CSV or Parquet file with one row per run of another study, so that its arms can be compared with `compare`.
+
+    Args:
+        path: Path of the file; its name ends in `.csv` or `.parquet`. Required.
+        task: Name of the column with the name of the task. Required.
+        arm: Name of the column with the configuration. Required.
+        success: Name of the column with the outcome, 0 or 1. Required.
+        score: Name of the column with the score, 0 to 1; None uses the outcome. Default: `None`.
+        seed: Name of the column with the seed, a whole number; None means that there are none. Default: `None`.
+        cost: Name of the column with the cost of the run in US dollars. Default: `None`.
+        turns: Name of the column with the number of model calls. Default: `None`.
+        tokens: Name of the column with the number of prompt tokens. Default: `None`.
+        summaries: Name of the column with the number of compactions. Default: `None`.
+        level: Fidelity level of the runs. Default: `'L3'`.
+
+    Example::
+
+        results = harness.load_outcomes("runs.csv", task="instance_id", arm="strategy", success="resolved", cost="cost_usd")
+        print(harness.compare(results, "masking", "raw"))
+
+    Raises:
+        UnknownName: The file has no column with one of these names; the message suggests similar names.
+        UsageError: The file cannot be read, or a column has impossible values.
+    """
+    source = _read_table(Path(path))
+    for name in (task, arm, success, score, seed, cost, turns, tokens, summaries):
+        if name is not None and name not in source.columns:
+            raise UnknownName(f"column of {Path(path).name}:", name, [str(one) for one in source.columns])
+    names = {"success": success, "score": score or success, "cost_usd": cost, "steps": turns, "prompt_tokens": tokens}
+    names |= {"compactions": summaries, "seed": seed}
+    columns: dict[str, Any] = {"task": source[task].astype(str), "arm": source[arm].astype(str), "level": level}
+    columns |= {name: _read_numbers(source, given) for name, given in names.items() if given is not None}
+    for name in ("success", "score"):
+        if not columns[name].between(0, 1).all() or (name == "success" and not columns[name].isin([0, 1]).all()):
+            raise UsageError(
+                f"column {names[name]!r}: {name} must be {'0 or 1' if name == 'success' else 'from 0 to 1'} in each row"
+            )
+    trials = pd.DataFrame(columns, index=source.index)
+    if seed is None:
+        trials["seed"] = 0
+    trials["replicate"] = trials.groupby(["arm", "task", "seed"]).cumcount()
+    trials = trials.assign(
+        experiment=Path(path).stem,
+        trial_id=[f"row {place}" for place in range(len(trials))],
+        status="completed",
+        reason="replied",
+        treatment="as planned",
+        activity="",
+        summarizer_cost_usd=0.0,
+        sub_agent_cost_usd=0.0,
+    )
+    tables = {name: _complete(pd.DataFrame(), name) for name in ("steps", "compactions", "probes")}
+    return Selection(trials=_complete(trials, "trials"), **tables)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    if path.suffix not in readers:
+        raise UsageError(f"{str(path)!r}: the name of a table of outcomes must end in .csv or .parquet")
+    try:
+        return readers[path.suffix](path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def _read_numbers(source: pd.DataFrame, name: str) -> pd.Series:
+    try:
+        return pd.to_numeric(source[name])
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"column {name!r}: must contain numbers only ({error})") from error
+
+
+def _complete(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return rows with all columns of a table of results; columns that the rows lack are empty, 0 or missing."""
+    columns = {}
+    for column in TABLES[name]:
+        values = rows[column.name] if column.name in rows else [_BLANK_VALUES.get(column.dtype)] * len(rows)
+        columns[column.name] = pd.Series(values, index=rows.index).astype(column.dtype)
+    return pd.DataFrame(columns, index=rows.index)
