@@ -4,10 +4,9 @@ A trivial model shows the cost of the harness itself. Its sessions are whole tri
 journal is closed, with the metrics and the record of the trial. The tool outputs are unique and compress no better than those of
 recorded sessions (zstd at level 3 shrinks 2 KB of a recorded output to 43 %, in the median of 1,993 outputs).
 
-For the scripted model, one session is recorded in a sandbox, and its tool
-results are then replayed without delay. Growth is the CPU time around step 800 divided by the CPU time around step 50 of the same
-sessions. Of several sessions the smallest value counts, because other load on the machine can only increase it; of whole trials,
-the median counts.
+For the scripted model, one session is recorded in a sandbox, and its tool results are then replayed without delay. Growth is the
+CPU time around step 800 divided by the CPU time around step 50 of the same sessions. Of several sessions the smallest value
+counts, because other load on the machine can only increase it; of whole trials, the median counts.
 """
 
 import json
