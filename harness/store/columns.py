@@ -416,7 +416,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
 """Columns of each table of results by the table's name, such as `trials`; `Results`, SQL and Parquet files use the same names."""
 
 VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
-    "trials": frozenset({"started_at", "wall_seconds", "pruning_seconds", "provenance_json", "action_hits", "action_misses"}),
+    "trials": frozenset(
+        {
+            *("started_at", "wall_seconds", "pruning_seconds", "provenance_json"),
+            *("action_hits", "action_misses", "verdict_cached"),
+        }
+    ),
     "steps": frozenset({"tool_seconds", "finished_at", "action_hits", "action_misses"}),
     "compactions": frozenset({"wall_seconds", "logged_at"}),
     "messages": frozenset({"created_at"}),
