@@ -53,6 +53,7 @@ TASK_REVISIONS: Mapping[str, int] = {
     "changing-requirements": 1,
     "flashcards": 1,
     "log-forensics": 1,
+    "rename-sweep": 1,
     "spec-api": 1,
 }
 """Number of times that the behaviour of a task changed since version 0.1, by task name.

@@ -6,14 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from harness.task import Task
+from harness.task import DIFFICULTIES, Difficulty, Task
+from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.rename_sweep import make_rename_sweep
 from harness.tasks.rename_sweep.facts import draw_values
+from harness.tasks.rename_sweep.structure import ALL_FOLDERS, ORDERS, Structure, draw_structure
 from tests.tasks.workshop import carried_out, do, failed, grade, lay, shell
 
 LOOKS = ("orient", "state", "suite_", "read_", "lines_", "test_", "half_way", "strays_known", "what_is_left")
 """Prefixes of the names of steps that change nothing."""
 TESTS = "python3 tools/run_tests.py"
+
+
+def structure_of(seed: int, difficulty: Difficulty = "standard") -> Structure:
+    return draw_structure(StructureDraws("rename-sweep", seed, difficulty))
+
+
+STRUCTURE = structure_of(1)
+HELPED = STRUCTURE.collision_folders[0]
 
 
 def deeds(task: Task) -> list[str]:
@@ -33,15 +43,49 @@ def copied(swept: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(swept, tmp_path / "copy"))
 
 
+def group_of(folder: str) -> int:
+    return next(number for number, folders in enumerate(STRUCTURE.groups, start=1) if folder in folders)
+
+
 def holding(root: Path, name: str) -> set[str]:
     """Return the modules of the package that contain a name."""
     texts = {path.relative_to(root).as_posix(): path.read_text() for path in (root / "quay").rglob("*.py")}
     return {path for path, text in texts.items() if re.search(rf"\b{name}\b", text)}
 
 
-def test_more_than_forty_modules_use_the_name_and_all_tests_pass_before(tmp_path: Path) -> None:
+def test_instances_differ_in_folders_order_helpers_and_papers() -> None:
+    structures = [structure_of(seed) for seed in range(60)]
+    assert {folder for one in structures for folder in one.folders} == set(ALL_FOLDERS)
+    assert {one.order for one in structures} == set(ORDERS)
+    assert {len(one.folders) for one in structures} == {6, 7, 8, 9}
+    assert {len(one.collision_folders) for one in structures} == {1, 2, 3}
+    assert {one.is_reserved_late for one in structures} == {True, False}
+    for distinct in ("folders", "reads", "pause_after", "closing_parts", "rule_facts", "result_facts", "sheets"):
+        assert len({getattr(one, distinct) for one in structures}) > 4, distinct
+
+
+def test_the_folders_are_in_the_order_that_the_request_tells() -> None:
+    for seed in range(12):
+        structure, prompt = structure_of(seed), make_rename_sweep(seed).prompt
+        ordered = {"alphabetical": sorted(structure.folders), "reversed": sorted(structure.folders, reverse=True)}
+        assert [*structure.folders] == ordered.get(structure.order, [*structure.folders])
+        assert (", ".join(structure.folders) in prompt) is (structure.order == "listed")
+        assert ORDERS[structure.order] in prompt
+
+
+def test_a_higher_difficulty_has_more_folders_helpers_and_facts() -> None:
+    def measure(difficulty: Difficulty) -> tuple[int, int, int]:
+        structures = [structure_of(seed, difficulty) for seed in range(60)]
+        stated = sum(len(one.rule_facts) + len(one.result_facts) for one in structures)
+        return sum(len(one.folders) for one in structures), sum(len(one.collision_folders) for one in structures), stated
+
+    easy, standard, hard = map(measure, DIFFICULTIES)
+    assert all(low < middle < high for low, middle, high in zip(easy, standard, hard, strict=True))
+
+
+def test_forty_modules_use_the_name_and_all_tests_pass_before(tmp_path: Path) -> None:
     root = lay(make_rename_sweep(1), tmp_path)
-    assert len(holding(root, draw_values(1)["old_name"])) > 40
+    assert len(holding(root, draw_values(1)["old_name"])) >= 40
     status, said = shell(root, TESTS)
     assert (status, re.findall(r"FAIL|ERROR", said)) == (0, [])
 
@@ -71,8 +115,9 @@ def test_the_sweep_passes_every_check(copied: Path) -> None:
     assert failed(grade(make_rename_sweep(1), copied)) == set()
 
 
-def test_another_seed_is_another_sweep_and_passes_too(tmp_path: Path) -> None:
-    task = make_rename_sweep(6)
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_another_seed_is_another_sweep_and_passes_too(difficulty: Difficulty, tmp_path: Path) -> None:
+    task = make_rename_sweep(6, difficulty=difficulty)
     assert failed(grade(task, carried_out(task, tmp_path, task.values, deeds(task)))) == set()
 
 
@@ -82,8 +127,8 @@ def test_another_seed_is_another_sweep_and_passes_too(tmp_path: Path) -> None:
         ("open", "opened_once"),
         ("reserve", "opened_once"),
         ("record_first", "ends"),
-        ("record_anchors", "recorded_early"),
-        ("record_tugs", "recorded_late"),
+        (f"record_{STRUCTURE.folders[0]}", "recorded_1"),
+        (f"record_{STRUCTURE.folders[-1]}", f"recorded_{len(STRUCTURE.groups)}"),
         ("record_last", "ends"),
         ("close", "closed"),
         ("changelog", "changelog"),
@@ -109,10 +154,10 @@ def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str
 
 def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:
     task = make_rename_sweep(1)
-    root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != "helper_cranes"])
-    status, said = shell(root, f"{TESTS} tests.test_cranes")
+    root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != f"helper_{HELPED}"])
+    status, said = shell(root, f"{TESTS} tests.test_{HELPED}")
     assert (status, "FAIL" in said) == (1, True)
-    assert failed(grade(task, root)) == {"tests", "helpers"}
+    assert {"tests", "helpers"} <= failed(grade(task, root)) <= {"tests", "helpers", f"folders_{group_of(HELPED)}"}
 
 
 def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
@@ -126,12 +171,13 @@ def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
 
 def test_touching_what_is_left_alone_a_test_or_more_than_the_name_fails(copied: Path) -> None:
     excluded = f"quay/{draw_values(1)['excluded_folder']}/fees.py"
-    for path in (excluded, "tests/test_docks.py", "quay/ferries/talks.py"):
+    folder = next(one for one in STRUCTURE.folders if one not in STRUCTURE.collision_folders)
+    for path in (excluded, f"tests/test_{folder}.py", f"quay/{folder}/talks.py"):
         (copied / path).write_text((copied / path).read_text() + "\n")
-    assert failed(grade(make_rename_sweep(1), copied)) == {"left_alone", "tests", "late_folders"}
+    assert failed(grade(make_rename_sweep(1), copied)) == {"left_alone", "tests", f"folders_{group_of(folder)}"}
 
 
 def test_the_ledger_tells_nobody_which_folders_are_recorded(swept: Path) -> None:
     lines = (swept / "ledger/record.log").read_text().splitlines()
-    assert len(set(lines)) == len(lines) == 10
+    assert len(set(lines)) == len(lines) == len(STRUCTURE.folders) + 2
     assert all(re.fullmatch(r"[0-9a-f]{24}", line) for line in lines)

@@ -1,19 +1,20 @@
 """Facts (values to remember) of the task `rename-sweep`: patterns that find each value, and the random draw of the values."""
 
+from dataclasses import replace
 from functools import partial
 
 from harness.task import Fact
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
+from harness.tasks.rename_sweep.structure import Structure
 
 PROPOSED_PATTERN = r"plan proposed the name `(\w+)`"
 PLAN_PAGE, LEDGER_PAGE = "docs/plan.md", "docs/ledger.md"
 
-FACTS: tuple[Fact, ...] = (
+_FACTS: tuple[Fact, ...] = (
     make_prompt_fact(
-        *("new_name", "constraint", "resolve", r"is called `(\w+)` from now on"),
-        former_patterns=(PROPOSED_PATTERN,),
-        also_in=("quay/cranes/stays.py", "quay/lights/stays.py", "quay/tugs/stays.py"),
+        *("new_name", "constraint", "resolve", r"is called `(\w+)` from now on"), former_patterns=(PROPOSED_PATTERN,)
     ),
     make_prompt_fact("excluded_folder", "constraint", "legacy", r"folder `(\w+)` is left alone"),
     make_prompt_fact("alias_module", "constraint", "deprecated", r"module `(\w+)` keeps the old name as an alias"),
@@ -32,6 +33,18 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("receipt", "artifact", "", "Q-0000", r"closed under the receipt (Q-\d{4})"),
     make_output_fact("desk", "next-step", "", "office", r"next the desk `(\w+)` has to be told"),
 )
+
+OPTIONAL_FACTS = ("receipt", "desk")
+"""Names of the facts that an instance has only if its hand-over states them."""
+
+
+def make_facts(structure: Structure) -> tuple[Fact, ...]:
+    """Return the facts of an instance: those of the task itself, and of its sheets."""
+    unused = {*OPTIONAL_FACTS} - {*structure.result_facts}
+    helped = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
+    facts = (replace(fact, also_in=helped) if fact.name == "new_name" else fact for fact in _FACTS if fact.name not in unused)
+    return (*facts, *structure.sheets.facts)
+
 
 DESKS = ("gatehouse", "signals", "stores", "chandlery", "chartroom", "boathouse")
 HELPERS = ("spot_of", "place_by_hand", "rough_place", "guessed_spot", "chalked_place", "near_enough")
@@ -53,7 +66,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `key` from which tools derive some of them."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
-    values = draw_choices("rename-sweep", task_seed, FACTS, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
+    values = draw_choices("rename-sweep", task_seed, _FACTS, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
     book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))
     values["ledger_book"] = f"{book}-{rng_for('number').randrange(10, 99)}"
     values["voucher"] = compute_digest(values["key"], "voucher:1")[:6]
@@ -61,4 +74,4 @@ def draw_values(task_seed: int) -> dict[str, str]:
     closing_seal = compute_digest(values["key"], "close")
     values["receipt"] = derive_number(closing_seal[:8], "Q")
     values["desk"] = DESKS[int(closing_seal[8:12], 16) % len(DESKS)]
-    return values
+    return values | draw_agreements("rename-sweep", task_seed)

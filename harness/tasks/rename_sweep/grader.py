@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
 
 from harness.task import Grader, Submission
 from harness.tasks.kit.graders import (
@@ -17,7 +16,9 @@ from harness.tasks.kit.graders import (
     make_interviews,
     read_json_object,
 )
-from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS
+from harness.tasks.kit.sheets import judge_sheets
+from harness.tasks.rename_sweep.structure import Structure
+from harness.tasks.rename_sweep.workspace import KEY_BY_FACT
 
 CORE = "quay/core.py"
 """Path of the module that defines the function to be renamed."""
@@ -25,9 +26,16 @@ BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(gl
 """Code that breaks every function of a module when it is run at the end, by path of the module; the tests must then fail."""
 
 
-def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
-    expected = {**values, **describe_initial_files(initial_files, ("quay/", "tests/"))}
+def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of an instance from its structure, its values, and the text of each initial file by its path."""
+    expected = {
+        **values,
+        **describe_initial_files(initial_files, ("quay/", "tests/")),
+        "groups": structure.groups,
+        "collision_folders": structure.collision_folders,
+        "handover": {"rules": structure.rule_facts, "results": structure.result_facts},
+        "sheets": structure.sheets.expected,
+    }
     return Grader(judge=judge, expected=expected, interviews=make_interviews("", (), BROKEN))
 
 
@@ -37,6 +45,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield from work.judge_modules()
     yield from work.judge_ledger()
     yield from work.judge_papers()
+    yield from judge_sheets(submission, submission.expected["sheets"])
     core = Outcome(work.holds(CORE, work.new) and not work.holds(CORE, work.old), f"{CORE} has the wrong name")
     unchanged = Outcome(work.is_unchanged("tests"), "tests were changed")
     yield "tests", *combine(check_tests(submission.ask(), work.values["tests"]), core, unchanged)
@@ -48,7 +57,8 @@ class _Work:
     def __init__(self, submission: Submission) -> None:
         self.submission, self.values = submission, submission.expected
         self.old, self.new = self.values["old_name"], self.values["new_name"]
-        self.batches = (f"{self.values['first_folder']} first", *FOLDERS, f"{self.values['last_folder']} last")
+        folders = [folder for group in self.values["groups"] for folder in group]
+        self.batches = (f"{self.values['first_folder']} first", *folders, f"{self.values['last_folder']} last")
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
@@ -77,7 +87,7 @@ class _Work:
 
         Other changes are allowed in a file in which the agent had to rename a helper function too.
         """
-        is_helped = path in {f"quay/{folder}/stays.py" for folder in COLLISION_FOLDERS}
+        is_helped = path in {f"quay/{folder}/stays.py" for folder in self.values["collision_folders"]}
         is_whole = is_helped or self.is_initial(path, re.sub(rf"\b{self.new}\b", self.old, self.texts[path]))
         return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
 
@@ -89,10 +99,10 @@ class _Work:
 
     def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
         """Yield the results of the checks on the modules of the package; see `judge`."""
-        values, half = self.values, len(FOLDERS) // 2
+        values = self.values
         excluded, alias = f"quay/{values['excluded_folder']}", f"quay/{values['alias_module']}.py"
-        yield "early_folders", *self.check_renamed(*FOLDERS[:half])
-        yield "late_folders", *self.check_renamed(*FOLDERS[half:])
+        for number, folders in enumerate(values["groups"], start=1):
+            yield f"folders_{number}", *self.check_renamed(*folders)
         others = [path for path in self.list_paths("quay") if not path.startswith(excluded + "/") and path != alias]
         left, is_kept = [path for path in others if self.holds(path, self.old)], self.is_unchanged(excluded)
         yield "left_alone", is_kept and not left, f"excluded unchanged: {is_kept}, left: {left[:4]}"
@@ -101,11 +111,11 @@ class _Work:
         definition = f"def {values['collision_name']}"
         named = [
             folder
-            for folder in COLLISION_FOLDERS
+            for folder in values["collision_folders"]
             if any(self.holds(path, definition) for path in self.list_paths(f"quay/{folder}"))
         ]
-        is_swept = self.check_renamed(*COLLISION_FOLDERS).passed
-        yield "helpers", len(named) == len(COLLISION_FOLDERS) and is_swept, f"helpers renamed in {named}"
+        is_swept = self.check_renamed(*values["collision_folders"]).passed
+        yield "helpers", len(named) == len(values["collision_folders"]) and is_swept, f"helpers renamed in {named}"
         entry = re.search(r'^ENTRY = "([^"]*)"', self.texts["quay/registry.py"], re.MULTILINE)
         is_right = entry is not None and entry[1] == values["registry_key"] and self.holds("quay/registry.py", self.new)
         yield "registry", is_right, f"entry {entry and entry[1]!r}"
@@ -127,11 +137,11 @@ class _Work:
 
     def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
         """Yield the results of the checks on the ledger, the record of finished folders; see `judge`."""
-        values, half, first, last = self.values, len(FOLDERS) // 2, self.batches[0], self.batches[-1]
+        values, first, last = self.values, self.batches[0], self.batches[-1]
         swept = [self.check_renamed(values[name]) for name in ("first_folder", "last_folder")]
         yield "ends", *combine(*swept, self.check_recorded(first, last))
-        yield "recorded_early", *self.check_recorded(*FOLDERS[:half])
-        yield "recorded_late", *self.check_recorded(*FOLDERS[half:])
+        for number, folders in enumerate(values["groups"], start=1):
+            yield f"recorded_{number}", *self.check_recorded(*folders)
         seals, found = [self.compute_seal(batch) for batch in self.batches], list(dict.fromkeys(self.read_ledger("record")))
         order = [seals.index(seal) if seal in seals else "?" for seal in found]
         yield "order", found == seals, f"{len(found)} folders recorded, in order: {order}"
@@ -147,22 +157,7 @@ class _Work:
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")
         names = all(re.search(rf"\b{name}\b", text) for name in (self.new, values["proposed_name"]))
         yield "changelog", is_ordered and names, f"new entries: {new!r}"
-        expected: dict[str, Any] = {
-            "ticket": values["ticket"],
-            "old_name": self.old,
-            "new_name": self.new,
-            "left_alone": values["excluded_folder"],
-            "alias_in": values["alias_module"],
-            "alias_until": values["removal_release"],
-            "first_batch": values["first_folder"],
-            "last_batch": values["last_folder"],
-            "helpers_called": values["collision_name"],
-            "registry_entry": values["registry_key"],
-            "book": values["ledger_book"],
-            "receipt": values["receipt"],
-            "desk_to_tell": values["desk"],
-            "goal_files_left": int(values["goal_left"]),
-        }
         given = read_json_object(self.submission, "HANDOVER.json")
-        wrong = [name for name in expected if given.get(name) != expected[name]]
-        yield "handover", given == expected, f"wrong: {wrong}"
+        for part, facts in values["handover"].items():
+            wrong = [fact for fact in facts if given.get(KEY_BY_FACT[fact]) != values[fact]]
+            yield f"handover_{part}", not wrong, f"wrong: {wrong}"

@@ -1,13 +1,15 @@
 """Script of the task `rename-sweep`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 
 from harness.task import CallTemplate, Script
 from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.sheets import SHEETS_FOLDER
 from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_repair, make_script
 from harness.tasks.kit.texts import load_text
-from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, MODULES, STRAY_MODULES
+from harness.tasks.rename_sweep.structure import Structure
+from harness.tasks.rename_sweep.workspace import KEY_BY_FACT, STRAY_MODULES
 
 LEFT_COMMAND = "sh tools/left.sh"
 RENAME_COMMAND = r"sed -i 's/\b${old_name}\b/${new_name}/g'"
@@ -27,22 +29,36 @@ FINAL_TEXT = (
 )
 
 
-@cache
-def build_script() -> Script:
+@lru_cache(maxsize=64)
+def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    return make_script(FINAL_TEXT, ("HANDOVER.json",), _all_steps())
+    return make_script(FINAL_TEXT, ("HANDOVER.json", f"{SHEETS_FOLDER}/"), _all_steps(structure))
 
 
-def _all_steps() -> Iterable[StepSpec]:
-    yield from _orientation_steps()
-    yield from _first_batch_steps()
-    for folder in FOLDERS:
-        yield from _batch_steps(folder)
-        if folder == "docks":
-            yield from _halfway_steps()
+def _all_steps(structure: Structure) -> Iterable[StepSpec]:
+    sheets = structure.sheets
+    yield from _orientation_steps(structure)
+    yield from _first_batch_steps(structure)
+    yield from sheets.write_sheets("start")
+    for number, folder in enumerate(structure.folders, start=1):
+        yield from _batch_steps(structure, folder)
+        yield from sheets.write_sheets(folder)
+        if number == structure.pause_after:
+            yield from _pause_steps()
     yield from _last_batch_steps()
-    yield from _stray_steps()
-    yield from _paper_steps()
+    yield look(
+        "what_is_left",
+        "All batches are through. What still has the old name?",
+        run("grep -rnw ${old_name} quay --include=*.py | sort"),
+    )
+    parts = {"strays": _stray_steps, "alias": _alias_steps, "registry": _registry_steps}
+    for part in structure.closing_parts:
+        yield from parts[part]()
+    yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
+    yield look("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))
+    yield from sheets.write_sheets("closing")
+    yield from _paper_steps(structure)
+    yield from sheets.write_sheets("papers")
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
@@ -50,11 +66,12 @@ def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
-def _orientation_steps() -> Iterable[StepSpec]:
+def _orientation_steps(structure: Structure) -> Iterable[StepSpec]:
     yield look_around(
         "Let me see what is here: the package folder by folder, the tests, the pages, the tools.",
-        (".", "quay", "tests", "docs", "tools"),
+        (".", "quay", "tests", "docs", "tools", SHEETS_FOLDER),
     )
+    yield structure.sheets.read_index("Which sheets are due, and when.")
     yield look("read_plan", "The plan of the sweep, and the page on tests.", read("docs/plan.md"), read("docs/tests.md"))
     yield look("read_ledger", "How it is recorded.", read("docs/ledger.md"), read("tools/ledger.py"))
     yield do(
@@ -64,7 +81,7 @@ def _orientation_steps() -> Iterable[StepSpec]:
         once=True,
     )
     yield look("read_tools", "The other tools.", read("tools/left.sh"), read("tools/run_tests.py"))
-    yield look("read_figures", "One test module, to see what its figures rest on.", read(f"tests/test_{FOLDERS[0]}.py"))
+    yield look("read_figures", "One test module, to see what its figures rest on.", read(f"tests/test_{structure.folders[0]}.py"))
     yield look("suite_before", "All tests, to know that they pass before.", run("python3 tools/run_tests.py | grep -v '^ok'"))
     yield _run_ledger(
         "open",
@@ -73,13 +90,8 @@ def _orientation_steps() -> Iterable[StepSpec]:
         r"voucher of this sweep is [0-9a-f]{6}",
         "voucher of this sweep",
     )
-    yield _run_ledger(
-        "reserve",
-        "And a name for helpers that are in the way, since some folders have one.",
-        "name ${ledger_book}",
-        r"helpers in its way are called `\w+`",
-        "helpers in its way",
-    )
+    if not structure.is_reserved_late:
+        yield _reserve_name()
     yield do(
         "both_names",
         "Now both names work: `${new_name}` is the function, the old name a temporary line.",
@@ -89,13 +101,23 @@ def _orientation_steps() -> Iterable[StepSpec]:
     )
 
 
+def _reserve_name() -> StepSpec:
+    return _run_ledger(
+        "reserve",
+        "And a name for helpers that are in the way, since some folders have one.",
+        "name ${ledger_book}",
+        r"helpers in its way are called `\w+`",
+        "helpers in its way",
+    )
+
+
 def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
     """Make a step of the work in one folder; the step counts as done once a printed table lists the folder as finished."""
     swept = f"quay/{folder}: swept"
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
-def _first_batch_steps() -> Iterable[StepSpec]:
+def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
     """Yield the steps that rename a function in the first folder; the agent must remember the name of this folder.
 
     The steps also count as done once a printed table lists the next folder as finished.
@@ -107,7 +129,7 @@ def _first_batch_steps() -> Iterable[StepSpec]:
         ("lines_first", "In how many lines of each file?", f"grep -cw ${{new_name}} {folder}/*.py"),
         ("test_first", "Do its tests pass?", "python3 tools/run_tests.py tests.test_${first_folder} | tail -n 5"),
     ):
-        yield _work_on_batch(FOLDERS[0], name, text, run(command))
+        yield _work_on_batch(structure.folders[0], name, text, run(command))
     yield _run_ledger(
         "record_first",
         "They do, so the batch is recorded, once, and as the first one.",
@@ -117,16 +139,20 @@ def _first_batch_steps() -> Iterable[StepSpec]:
     )
 
 
-def _batch_steps(folder: str) -> Iterable[StepSpec]:
+def _batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
     """Yield the steps for one folder: read its files, rename the function, run the tests, and record the folder as finished."""
-    modules = (read(f"quay/{folder}/{module}.py") for module in MODULES)
+    reads = structure.reads[structure.folders.index(folder)]
+    modules = (read(f"quay/{folder}/{module}.py") for module in reads)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
-    if folder in COLLISION_FOLDERS:
+    if structure.is_reserved_late and folder == structure.collision_folders[0]:
+        yield _reserve_name()
+    if folder in structure.collision_folders:
         moved = run(rf"sed -i 's/\b${{new_name}}\b/${{collision_name}}/g' quay/{folder}/stays.py")
         yield _work_on_batch(folder, f"helper_{folder}", "A helper is in the way here; it becomes `${collision_name}`.", moved)
+    lines = ("lines", "Every line that has the new name now.", f"grep -nw ${{new_name}} quay/{folder}/*.py")
     for name, text, command in (
         ("sweep", f"The batch {folder} is renamed.", f"{RENAME_COMMAND} quay/{folder}/*.py"),
-        ("lines", "Every line that has the new name now.", f"grep -nw ${{new_name}} quay/{folder}/*.py"),
+        *[lines] * (folder in structure.listed_folders),
         ("test", "Its tests.", f"python3 tools/run_tests.py tests.test_{folder}"),
     ):
         yield _work_on_batch(folder, f"{name}_{folder}", text, run(command))
@@ -139,9 +165,9 @@ def _batch_steps(folder: str) -> Iterable[StepSpec]:
     )
 
 
-def _halfway_steps() -> Iterable[StepSpec]:
+def _pause_steps() -> Iterable[StepSpec]:
     yield look(
-        "half_way", "Half of the folders are through; all tests once more.", run("python3 tools/run_tests.py | grep result:")
+        "half_way", "Some of the folders are through; all tests once more.", run("python3 tools/run_tests.py | grep result:")
     )
     yield look("strays_known", "Modules outside of the folders, for later.", run("grep -nw ${old_name} quay/*.py"))
 
@@ -167,11 +193,6 @@ def _last_batch_steps() -> Iterable[StepSpec]:
 
 
 def _stray_steps() -> Iterable[StepSpec]:
-    yield look(
-        "what_is_left",
-        "All batches are through. What still has the old name?",
-        run("grep -rnw ${old_name} quay --include=*.py | sort"),
-    )
     yield look("read_strays", "The modules outside of the folders.", *(read(f"quay/{name}.py") for name in STRAY_MODULES))
     yield look(
         "sweep_strays",
@@ -181,7 +202,13 @@ def _stray_steps() -> Iterable[StepSpec]:
             f"--exclude=core.py --exclude=${{alias_module}}.py | xargs -r {RENAME_COMMAND}"
         ),
     )
+
+
+def _alias_steps() -> Iterable[StepSpec]:
     yield look("write_alias", "The alias for programs outside, until release ${removal_release}.", run(WRITE_ALIAS_COMMAND))
+
+
+def _registry_steps() -> Iterable[StepSpec]:
     repair = make_repair(
         r"registry is NOT fit",
         "The timetable wants another entry: `${registry_key}`. I write the registry again.",
@@ -195,11 +222,9 @@ def _stray_steps() -> Iterable[StepSpec]:
         required_text="registry is fit",
         repairs=(repair,),
     )
-    yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
-    yield look("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))
 
 
-def _paper_steps() -> Iterable[StepSpec]:
+def _paper_steps(structure: Structure) -> Iterable[StepSpec]:
     yield _run_ledger(
         "close",
         "The book is closed with the voucher ${voucher}.",
@@ -213,4 +238,6 @@ def _paper_steps() -> Iterable[StepSpec]:
         "python3 tools/changelog.py ${ticket} "
         '"${verb} to ${new_name}, not to ${proposed_name} as once proposed; outside the old name works on"',
     )
-    yield do("handover", "And the hand-over.", write("HANDOVER.json", load_text(__package__, "agent/HANDOVER.json")))
+    facts = (*structure.rule_facts, *structure.result_facts)
+    lines = ",\n".join(f'  "{KEY_BY_FACT[fact]}": "${{{fact}}}"' for fact in facts)
+    yield do("handover", "And the hand-over.", write("HANDOVER.json", f"{{\n{lines}\n}}\n"))

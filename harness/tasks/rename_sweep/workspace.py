@@ -6,23 +6,39 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from harness.tasks import kit
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import Writer
+from harness.tasks.kit.statements import Saying, load_sayings, render_request
 from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS
+from harness.tasks.rename_sweep.structure import MODULES, ORDERS, Structure
 
-FOLDERS = ("anchors", "buoys", "cranes", "docks", "ferries", "lights", "pilots", "tugs")
-"""Folders in which the agent renames the function, in the prescribed order, without the first and the last folder."""
-COLLISION_FOLDERS = ("cranes", "lights", "tugs")
-"""Folders in which another function already has the new name, so that the agent must rename the other function first."""
-MODULES = ("arrivals", "fees", "stays", "talks")
-"""Names of the modules that every folder of the generated package contains."""
 STRAY_MODULES = ("signals", "tariffs", "watch")
 """Names of the modules that lie directly in the generated package rather than in one of its folders."""
 NOUNS = ("ship", "tide", "rope", "pilot", "buoy", "crane", "fee", "captain", "list", "wind", "basin", "lamp", "crew", "anchor")
 VERBS = ("noted", "counted", "charged", "waited", "weighed", "called", "moved", "asked")
 CASES = (("ORION", 5), ("MARTHA", 31), ("KAP HORN", 112))
 """Arguments (a ship and a number of hours) with which the generated tests call each function."""
+
+
+KEY_BY_FACT: Mapping[str, str] = {
+    "ticket": "ticket",
+    "old_name": "old_name",
+    "new_name": "new_name",
+    "excluded_folder": "left_alone",
+    "alias_module": "alias_in",
+    "removal_release": "alias_until",
+    "first_folder": "first_batch",
+    "last_folder": "last_batch",
+    "collision_name": "helpers_called",
+    "registry_key": "registry_entry",
+    "ledger_book": "book",
+    "receipt": "receipt",
+    "desk": "desk_to_tell",
+    "goal_left": "goal_files_left",
+}
+"""Key of each fact in the hand-over."""
 
 
 class Figure(NamedTuple):
@@ -38,10 +54,10 @@ class Figure(NamedTuple):
     """Name of the function that this generated function calls."""
 
 
-def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
     old = values["old_name"]
-    files = dict(_generate_papers(values, task_seed))
+    files = dict(_generate_papers(structure, values, task_seed))
     files["quay/__init__.py"] = '"""Which ship lies where, for how long, and what that costs."""\n'
     files["quay/core.py"] = fill_text(__package__, "agent/core.py", {"new_name": old})
     files["quay/registry.py"] = fill_text(__package__, "agent/registry.py", {"new_name": old, "registry_key": "slots"})
@@ -51,13 +67,38 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
     for name in STRAY_MODULES:
         rng = make_rng("rename-sweep", task_seed, name)
         files[f"quay/{name}.py"] = _render_module(name, _draw_figures(rng, old, ""), old, "quay.core", Writer(rng, NOUNS))
-    for folder in (*FOLDERS, values["first_folder"], values["last_folder"], values["excluded_folder"]):
-        files.update(_generate_folder(folder, values, task_seed))
+    for folder in (*structure.folders, values["first_folder"], values["last_folder"], values["excluded_folder"]):
+        has_helper = folder in structure.collision_folders
+        files.update(_generate_folder(folder, values, task_seed, has_helper=has_helper))
+    files.update(structure.sheets.render_files(_render_parts(structure), _load_sayings(), values))
     files["tests/__init__.py"] = ""
     return tuple(sorted(files.items()))
 
 
-def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
+def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
+    """Return the prompt of the task, which states facts and the order of the folders."""
+    listed = f": {', '.join(structure.folders)}" if structure.order == "listed" else ""
+    keys = ", ".join(KEY_BY_FACT[fact] for fact in (*structure.rule_facts, *structure.result_facts))
+    words = {**values, "folder_order": f"{ORDERS[structure.order]}{listed}", "keys": keys}
+    return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, _load_sayings(), words)
+
+
+def _load_sayings() -> dict[str, Saying]:
+    return {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+
+
+def _render_parts(structure: Structure) -> dict[str, str]:
+    """Return the words in which the list of sheets says when a sheet is due, by part of the work."""
+    folders = {folder: f"after the folder {folder}" for folder in structure.folders}
+    return {
+        "start": "after the first batch",
+        **folders,
+        "closing": "after the strays, alias and registry",
+        "papers": "after the hand-over",
+    }
+
+
+def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int, *, has_helper: bool) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each generated module in one folder, and of the test module for the folder."""
     rng = make_rng("rename-sweep", task_seed, folder)
     writer = Writer(rng, NOUNS)
@@ -65,7 +106,7 @@ def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int) -> 
     yield f"quay/{folder}/__init__.py", ""
     tested = []
     for name in MODULES:
-        helper = values["new_name"] if folder in COLLISION_FOLDERS and name == "stays" else ""
+        helper = values["new_name"] if has_helper and name == "stays" else ""
         figures = _draw_figures(rng, values["old_name"], helper)
         tested.append((name, figures))
         yield (
@@ -114,12 +155,13 @@ def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
     return figure.factor * place + figure.offset
 
 
-def _generate_papers(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
+def _generate_papers(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each file of the workspace that is not source code of the package, e.g. pages and tools."""
+    reserve_time = "right before it is needed" if structure.is_reserved_late else "right after that"
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)
         prose = {f"prose_{number}": "\n\n".join(writer.write_paragraph() for _ in range(3)) for number in (1, 2, 3)}
-        yield f"docs/{page}.md", fill_text(__package__, f"docs/{page}.md", {**values, **prose})
+        yield f"docs/{page}.md", fill_text(__package__, f"docs/{page}.md", {**values, **prose, "reserve_time": reserve_time})
     yield "README.md", load_text(__package__, "docs/README.md")
     yield "CHANGELOG.md", "# Changes\n\n- Added the folder of the tugs (HQ-0412)\n- Mended the fees of long stays (HQ-0455)\n"
     sums = {key: zlib.crc32(key.encode()) for key in CHOICES["registry_key"]}

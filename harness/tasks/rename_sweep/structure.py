@@ -1,0 +1,103 @@
+"""Structure of an instance of the task `rename-sweep`: the folders and their order, the order of the work, and the papers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.tasks.kit.sheets import SheetPlan, draw_sheets
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import Levels, StructureDraws
+
+ALL_FOLDERS = (
+    *("anchors", "buoys", "canals", "cranes", "docks", "ferries", "gates", "lights", "pilots", "pumps", "tugs", "yards"),
+)
+"""Folders in which the agent may have to rename the function, besides the first and the last folder."""
+MODULES = ("arrivals", "fees", "stays", "talks")
+"""Names of the modules that every folder of the generated package contains."""
+PROMPT_FACTS = (
+    *("new_name", "excluded_folder", "alias_module", "removal_release", "first_folder", "last_folder", "ticket", "goal_left"),
+    "verb",
+)
+"""Names of the facts that the request states in every instance."""
+ORDERS: Mapping[str, str] = {
+    "alphabetical": "in alphabetical order",
+    "reversed": "in reversed alphabetical order",
+    "listed": "in this order",
+}
+"""Orders in which the folders are swept, with the words of the request."""
+CLOSING_PARTS = ("strays", "alias", "registry")
+"""Parts of the work after the last folder, whose order the structure decides."""
+RULE_FACTS = ("ticket", "excluded_folder", "alias_module", "removal_release", "first_folder", "last_folder", "new_name")
+"""Facts of the request that the hand-over may state besides the goal."""
+RESULT_FACTS = ("old_name", "collision_name", "registry_key", "ledger_book", "receipt", "desk")
+"""Other facts that the hand-over may state."""
+GROUP_SIZE = 2
+"""Number of folders whose entries in the ledger one check examines."""
+
+FOLDER_COUNTS = Levels(easy=range(5, 7), standard=range(6, 10), hard=range(9, 12))
+COLLISION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(3, 5))
+READ_SHARES = Levels(easy=(0.3, 0.5), standard=(0.55, 1.0), hard=(0.9, 1.0))
+"""Share of the modules and lines of the folders that the agent reads."""
+RULE_COUNTS = Levels(easy=range(1, 2), standard=range(1, 5), hard=range(4, 7))
+RESULT_COUNTS = Levels(easy=range(1, 3), standard=range(2, 6), hard=range(4, 7))
+RESERVE_LATE_SHARE = 0.5
+"""Share of the instances in which the name for helpers is reserved only right before it is needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Structure:
+    """All of an instance that is not a value: which folders are swept, in which order the agent works, and what it reports."""
+
+    order: str
+    """Order of the folders, from `ORDERS`."""
+    folders: tuple[str, ...]
+    """Folders in which the function is renamed, in order, without the first and the last folder."""
+    collision_folders: tuple[str, ...]
+    """Folders in which another function already has the new name, so that the agent must rename the other function first."""
+    reads: tuple[tuple[str, ...], ...]
+    """Names of the modules of each folder that the agent reads."""
+    listed_folders: tuple[str, ...]
+    """Folders in which the agent lists every line with the new name."""
+    is_reserved_late: bool
+    """Whether the name for helpers is reserved only right before it is needed."""
+    pause_after: int
+    """Number of folders after which the agent runs all tests."""
+    closing_parts: tuple[str, ...]
+    """Parts of the work after the last folder, in order."""
+    rule_facts: tuple[str, ...]
+    """Facts of the request that the hand-over states."""
+    result_facts: tuple[str, ...]
+    """Other facts that the hand-over states."""
+    sheets: SheetPlan
+    """Information sheets, and the statements of facts in the request."""
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Folders in groups, each of which has checks of its own."""
+        return tuple(self.folders[at : at + GROUP_SIZE] for at in range(0, len(self.folders), GROUP_SIZE))
+
+
+def draw_structure(draws: StructureDraws) -> Structure:
+    """Draw the structure of an instance."""
+    order = draws.draw_order("order", ORDERS)[0]
+    folders = draws.draw_subset("folders", ALL_FOLDERS, draws.draw_count("folder count", FOLDER_COUNTS))
+    if order != "alphabetical":
+        folders = folders[::-1] if order == "reversed" else draws.draw_order("folder order", folders)
+    share, reads = draws.draw_share("read share", READ_SHARES), draws.make_rng("reads")
+    times, results = (
+        draws.make_rng("times"),
+        draws.draw_subset("results", RESULT_FACTS, draws.draw_count("result count", RESULT_COUNTS)),
+    )
+    parts = ("start", *folders, "closing", "papers")
+    return Structure(
+        order=order,
+        folders=folders,
+        collision_folders=draws.draw_subset("collisions", folders, draws.draw_count("collision count", COLLISION_COUNTS)),
+        reads=tuple(tuple(module for module in MODULES if reads.random() < share) or MODULES[:1] for _ in folders),
+        listed_folders=tuple(folder for folder in folders if reads.random() < share),
+        is_reserved_late=times.random() < RESERVE_LATE_SHARE,
+        pause_after=times.randrange(1, len(folders)),
+        closing_parts=draws.draw_order("closing parts", CLOSING_PARTS),
+        rule_facts=("goal_left", *draws.draw_subset("rules", RULE_FACTS, draws.draw_count("rule count", RULE_COUNTS))),
+        result_facts=results,
+        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
+    )
