@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_valid
+from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_excluded, select_valid
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
 from harness.analysis.formatting import describe_level, format_interval, format_p, format_points, format_short_number
@@ -46,6 +46,8 @@ class Comparison:
         unpaired_trials: Number of trials of either arm without a trial of the other arm on the same task and seed. Required.
         excluded_trials: Number of trials of either arm excluded from all other numbers because of infrastructure failures.
             Required.
+        worst_case: Bounds of the difference in success if the excluded trials of one arm had failed and those of the other
+            succeeded; None if both arms lost equally many trials. Required.
 
     Example::
 
@@ -68,6 +70,7 @@ class Comparison:
     inert_pairs_b: int
     unpaired_trials: int
     excluded_trials: int
+    worst_case: Interval | None
 
     @property
     def difference(self) -> float:
@@ -138,6 +141,11 @@ class Comparison:
                 yield f"{name} is inert in {count} of {pairs}: its policy was never triggered or changed nothing"
         if self.excluded_trials:
             yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
+        if self.worst_case is not None:
+            yield (
+                f"the arms lost different numbers of trials: success a − b would be between {100 * self.worst_case.low:+.0f} and "
+                f"{100 * self.worst_case.high:+.0f} points, whatever the excluded trials would have shown"
+            )
         if self.unpaired_trials:
             yield f"{format_count(self.unpaired_trials, 'trial')} excluded for lack of a partner"
 
@@ -193,6 +201,24 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
     return require_single_level(pd.concat([a, b]))
 
 
+def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
+    """Return the smallest and largest difference in success that the excluded trials allow; None if both lost equally many."""
+    counts = [len(select_excluded(one)) for one in (a, b)]
+    if counts[0] == counts[1]:
+        return None
+    columns = [*PAIR_COLUMNS, "outcome"]
+    known = [
+        one.assign(outcome=one["success"].astype(float).where(one["trial_id"].isin(select_valid(one)["trial_id"])))
+        for one in (a, b)
+    ]
+    pairs = known[0][columns].merge(known[1][columns], on=list(PAIR_COLUMNS), suffixes=("_a", "_b"))
+    bounds = [
+        (pairs["outcome_a"].fillna(lost) - pairs["outcome_b"].fillna(1 - lost)).groupby(pairs["task"]).mean().mean()
+        for lost in (0.0, 1.0)
+    ]
+    return Interval(float(bounds[0]), float(bounds[1])) if len(pairs) else None
+
+
 class ArmComparer:
     """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
 
@@ -233,6 +259,7 @@ class ArmComparer:
             inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
             unpaired_trials=sum(map(len, valid)) - 2 * len(pairs),
             excluded_trials=sum(map(len, sides)) - sum(map(len, valid)),
+            worst_case=_bound_attrition(*sides),
         )
 
 

@@ -1,7 +1,7 @@
 """Validity checks that accompany every result: the placebo check and the A/A comparison.
 
 *Placebo check*: until the first compaction of either arm, paired trials must send byte-for-byte identical requests to the model.
-An earlier difference is not an effect of the policy. *A/A comparison*: a configuration that runs twice shows the differences
+An earlier difference is no effect of a compaction. *A/A comparison*: a configuration that runs twice shows the differences
 caused by chance alone; smaller differences between arms mean nothing.
 """
 
@@ -54,8 +54,8 @@ class PlaceboCheck:
         if self.different_first_requests:
             return f"{head}; {self.different_first_requests} differ from the first request on, so their tasks were not the same"
         return (
-            f"{head}; the earliest difference is at step {self.earliest_difference} and is not an effect of the policy: for "
-            "example, the model may be nondeterministic"
+            f"{head}; the earliest difference is in the request of step {self.earliest_difference}, before any compaction: either "
+            "a policy truncated an output, which is part of its effect, or the model is nondeterministic, which is not"
         )
 
 

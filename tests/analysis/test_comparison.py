@@ -91,6 +91,24 @@ def test_lost_and_lonely_trials_are_counted_and_in_no_number():
     assert "1 trial excluded because of infrastructure failures" in str(found)
 
 
+def test_trials_that_one_arm_lost_bound_what_the_difference_could_have_been():
+    rows = [{"arm": arm, "seed": seed, "success": arm == "a"} for arm in "ab" for seed in range(4)]
+    assert compare(results(rows), "a", "b").worst_case is None
+    rows[0] |= {"status": "crashed", "reason": "crashed"}
+    found = compare(results(rows), "a", "b")
+    assert (found.difference, found.worst_case) == (1.0, (0.75, 1.0))
+    assert "success a − b would be between +75 and +100 points" in str(found)
+    rows[4] |= {"status": "crashed", "reason": "crashed"}
+    assert compare(results(rows), "a", "b").worst_case is None
+
+
+def test_a_scripted_and_a_real_summarizer_of_one_scripted_agent_may_be_compared():
+    rows = [{"arm": arm, "seed": seed, "level": level} for arm, level in (("a", "L0"), ("b", "L1")) for seed in range(3)]
+    assert "same scripted agent" in str(compare(results(rows), "a", "b"))
+    with pytest.raises(UsageError, match="never pooled"):
+        compare(results([row | {"model": row["arm"]} for row in rows]), "a", "b")
+
+
 def test_pairs_in_which_a_policy_did_nothing_are_told_of():
     idle = ["never fired", "no effect", "active", "summarizer never asked"]
     rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
