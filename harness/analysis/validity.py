@@ -54,7 +54,7 @@ class PlaceboCheck:
         if self.different_first_requests:
             return f"{head}; {self.different_first_requests} differ from the first request on, so their tasks were not the same"
         return (
-            f"{head}; the earliest difference is in the request of step {self.earliest_difference}, before any compaction: either "
+            f"{head}; the earliest difference is in the request of step {self.earliest_difference}, before a compaction: either "
             "a policy truncated an output, which is part of its effect, or the model is nondeterministic, which is not"
         )
 
