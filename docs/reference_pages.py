@@ -23,6 +23,7 @@ from docstring_parser import DocstringStyle, parse
 
 from harness.compaction.description import extract_description, extract_source
 from harness.compaction.pipeline import Preset
+from harness.experiment.contrasts import Contrast
 from harness.experiment.grid import Arm
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
@@ -206,6 +207,12 @@ every combination. Arms are compared within equal values of `task`, `seed` and `
 An arm beside the grid. It runs on every task, seed and world of the grid.
 
 {_build_field_table(Arm)}
+
+## `[[contrasts]]`
+
+Primary comparisons of two arms, declared before the run; only they can be claimed. See *Reading results*.
+
+{_build_field_table(Contrast)}
 """
 
 
