@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """Effect on success: mean over tasks of the success rate of arm a minus that of arm b, −1 to 1; NaN without pairs."""
+        """Mean over tasks of the success rate of arm a minus that of arm b, −1 to 1; NaN without pairs."""
         return self.find_effect("success").value
 
     @property
