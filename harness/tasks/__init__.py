@@ -52,6 +52,7 @@ TASK_REVISIONS: Mapping[str, int] = {
     "bug-hunt": 1,
     "changing-requirements": 1,
     "flashcards": 1,
+    "flashcards-bun": 1,
     "log-forensics": 1,
     "rename-sweep": 1,
     "spec-api": 1,

@@ -7,21 +7,25 @@ import shutil
 import pytest
 
 from harness.sandboxes import open_sandbox
+from harness.task import DIFFICULTIES
 from harness.tasks.flashcards_bun import make_flashcards_bun
-from harness.tasks.flashcards_bun.facts import FACTS
+from harness.tasks.flashcards_bun.structure import PREREQUISITES, draw_structure
+from harness.tasks.kit.structure import StructureDraws
 from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(reserve|feed|audit|changelog)"
-RESTING = {
-    fact.name: {check.name for check in make_flashcards_bun(1).checks if fact.name in check.required_facts} for fact in FACTS
-}
+SEED = next(seed for seed in range(1, 20) if "feed_mark" in make_flashcards_bun(seed).values)
+"""Seed of an instance in which the sample deck is fed to the catalogue."""
+TASK = make_flashcards_bun(SEED)
+FACTS = TASK.facts
+RESTING = {fact.name: {check.name for check in TASK.checks if fact.name in check.required_facts} for fact in FACTS}
 bun = pytest.mark.bun
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """Return the workspace of seed 1 with the program that the script builds."""
-    return built(make_flashcards_bun(1), tmp_path_factory.mktemp("program"), make_flashcards_bun(1).values, EFFECTS)
+    """Return the workspace of `SEED` with the program that the script builds."""
+    return built(TASK, tmp_path_factory.mktemp("program"), TASK.values, EFFECTS)
 
 
 @bun
@@ -33,14 +37,14 @@ def test_what_the_script_builds_passes_every_check(seed, tmp_path):
 
 @bun
 def test_the_untouched_workspace_fails_every_check(tmp_path):
-    task = make_flashcards_bun(1)
+    task = TASK
     assert failed(grade(task, lay(task, tmp_path))) == {check.name for check in task.checks}
 
 
 @bun
 @pytest.mark.parametrize("fact", [fact.name for fact in FACTS])
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, program, tmp_path):
-    task, root = make_flashcards_bun(1), tmp_path / "copy"
+    task, root = TASK, tmp_path / "copy"
     prior = next(one.prior for one in FACTS if one.name == fact)
     shutil.copytree(program, root)
     if not rewritten(task, root, fact, prior):
@@ -50,7 +54,7 @@ def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, progr
 
 
 def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():
-    assert {name for check in make_flashcards_bun(1).checks for name in check.required_facts} == {fact.name for fact in FACTS}
+    assert {name for check in TASK.checks for name in check.required_facts} == {fact.name for fact in FACTS}
     assert len({fact.kind for fact in FACTS}) == 10
 
 
@@ -60,7 +64,7 @@ def test_pages_are_long_and_hold_each_value_in_one_place(seed):
     found = {path: text for path, text in task.workspace if path.startswith("docs/")}
     assert len(found) == 8
     assert all(5_000 <= len(text) < 10_000 for text in found.values())
-    for fact in (fact for fact in FACTS if fact.said_in == "file"):
+    for fact in (fact for fact in FACTS if fact.said_in == "file" and fact.source in found):
         (pattern,) = fact.patterns
         places = [(path, value) for path, text in found.items() for value in re.findall(pattern, text, re.MULTILINE)]
         assert places == [(fact.source, task.values[fact.name])]
@@ -68,7 +72,7 @@ def test_pages_are_long_and_hold_each_value_in_one_place(seed):
 
 def test_the_page_on_numbers_still_holds_the_figure_that_is_out_of_date():
     (stale,) = (fact for fact in FACTS if fact.kind == "superseded")
-    assert f"began at an interval of {stale.prior} days" in dict(make_flashcards_bun(1).workspace)["docs/numbers.md"]
+    assert f"began at an interval of {stale.prior} days" in dict(TASK.workspace)["docs/numbers.md"]
 
 
 @bun
@@ -81,7 +85,7 @@ def test_the_page_on_numbers_still_holds_the_figure_that_is_out_of_date():
     ],
 )
 def test_what_must_be_done_once_fails_when_done_twice(command, check, program, tmp_path):
-    task, root = make_flashcards_bun(1), tmp_path / "copy"
+    task, root = TASK, tmp_path / "copy"
     shutil.copytree(program, root)
     assert run(root, f"bun tools/{command}").well
     assert failed(grade(task, root)) == {check}
@@ -98,7 +102,7 @@ def test_what_must_be_done_once_fails_when_done_twice(command, check, program, t
     ],
 )
 def test_a_first_cut_really_fails_and_the_mended_one_does_not(module, tests, program, tmp_path):
-    task, root = make_flashcards_bun(1), tmp_path / "copy"
+    task, root = TASK, tmp_path / "copy"
     shutil.copytree(program, root)
     steps = {step.name: step for step in task.script.steps}
     (call,) = steps[f"write_{module}"].calls
@@ -141,3 +145,19 @@ def test_in_a_sandbox_bun_leaves_nothing_outside_of_the_workspace(program):
         for command in ("bun tools/check_storage.ts", "sh tools/test.sh", "bun src/main.ts --db study/a.db import"):
             traced = sandbox.run_traced(command)
             assert (traced.result.exit_code, traced.contained) == (0, True), traced.result
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty):
+    one, other = (make_flashcards_bun(seed, difficulty=difficulty, structure_seed=3) for seed in (1, 2))
+    assert (one.script, one.facts, one.checks) == (other.script, other.facts, other.checks)
+    assert one.values != other.values
+    assert make_flashcards_bun(1, difficulty=difficulty, structure_seed=4).script != one.script
+
+
+def test_instances_differ_in_the_order_of_their_parts_and_each_part_comes_after_those_it_needs():
+    orders = [draw_structure(StructureDraws("flashcards-bun", seed)).parts for seed in range(30)]
+    assert len(set(orders)) > 4
+    for parts in orders:
+        for part, needed in PREREQUISITES.items():
+            assert all(parts.index(first) < parts.index(part) for first in needed)

@@ -4,32 +4,45 @@ Phases of the work, and the information that the agent needs in each phase:
 
 | phase | steps | what the agent must remember |
 | --- | --- | --- |
-| first look | overview, reserving a release, tools | an id that is shown once |
+| first look | overview, sheets, tools | which documents are due, and when |
 | scheduler | values, page, module, tests | three values of one page; that a first version failed |
 | storage | page, module, check of the journal mode, tests | schema version from a tool; journal mode from an error |
-| decks | page, ids, module, tests, first portion of a deck | first constraints of the prompt; a mark for the second portion |
+| decks | page, ids, module, tests, first portion of a deck | constraints of the prompt; a mark for the second portion |
 | generation | page, interface and offline implementation, tests | a tag from the prompt, a marker from a page |
 | a day | page, limits, session, tests, second portion | limits from the prompt; the mark from long ago |
 | numbers | page, module, tests, first audit | a number of which the page states an older value; the name of the next audit |
 | command line | page, about, cli, tests, trials, next audit | name, version, status from the prompt; the id from the start |
 | documents | README, manual, settings, change log, hand-over | nearly all of the above once more |
 
-The task is a smaller version of `flashcards` for container images that have Bun. Facts and values differ, the pages of the
-specification are long and generated as in `spec-api`, and the seed decides which constraints are stated with a story. A
-constraint of the prompt cannot be looked up again; a value of a page can, for 2,000 tokens. The release id, and the mark for the
-second portion of a deck, cannot be recovered without harm.
+The task is a smaller version of `flashcards` for container images that have Bun. Facts and values differ, and the pages of the
+specification are long and generated as in `spec-api`. The structure of an instance decides the same as in `flashcards`:
+
+- the order of the work, as far as one part does not need the other;
+- the information sheets that are due after some parts (see `harness.tasks.kit.sheets`);
+- the form of each statement in the prompt, among misleading statements;
+- when a release is reserved, and whether the deck is fed to a catalogue;
+- the lengths of the pages, and at which files and outputs the agent looks on the way.
+
+A constraint of the prompt cannot be looked up again; a value of a page can, for 2,000 tokens. The release id, and the mark for
+the second portion of a deck, cannot be recovered without harm.
 
 Modules and tests are real: they are written from the texts in `files/`, filled with values that the agent has read, and run by
 `bun`.
 """
 
-from harness.task import Check, Task
+from string import Template
+
+from harness.task import Check, Difficulty, Task
 from harness.tasks.flashcards_bun.facts import FACTS, draw_values
 from harness.tasks.flashcards_bun.grader import build_grader
 from harness.tasks.flashcards_bun.steps import build_script
+from harness.tasks.flashcards_bun.structure import PARTS, RELEASE_TIMES, draw_structure
 from harness.tasks.flashcards_bun.workspace import build_workspace
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.texts import draw_prompt
+from harness.tasks.kit.statements import load_sayings, render_request
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.kit.texts import load_text
 
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 50 tests"),
@@ -68,25 +81,42 @@ CHECKS: tuple[Check, ...] = (
     ),
     make_check("changelog", "the change log has exactly one new entry, with version and ticket", "goal_version", "ticket"),
     make_check("one_release", "exactly one release was reserved"),
-    make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "feed_mark"),
     make_check("audits", "the first audit and the next one were made", "next_audit"),
 )
+"""Checks that every instance has."""
+FEEDING_CHECK = make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "feed_mark")
+"""Check of the instances in which the sample deck is fed to the catalogue."""
 
 
-def make_flashcards_bun(task_seed: int) -> Task:
-    """Make the task `flashcards-bun` for a seed, which decides the values that the agent must remember."""
-    values = draw_values(task_seed)
-    workspace = build_workspace(values, task_seed)
+def make_flashcards_bun(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
+    """Make the instance of the task `flashcards-bun` for a seed.
+
+    Args:
+        task_seed: Seed that decides the values that the agent must remember.
+        difficulty: Level of the instance's demands on memory.
+        structure_seed: Seed that decides the structure, e.g. the order of the work; None takes `task_seed`.
+    """
+    draws = StructureDraws("flashcards-bun", task_seed if structure_seed is None else structure_seed, difficulty)
+    structure = draw_structure(draws)
+    sheets, values = structure.sheets, draw_values(task_seed)
+    workspace = build_workspace(values, structure, draws)
+    facts = (*(fact for fact in FACTS if structure.feeds_deck or fact.name != "feed_mark"), *sheets.facts)
+    frame = Template(load_text(__package__, "prompt.md")).safe_substitute(
+        catalogue=load_text(__package__, "catalogue.md") * structure.feeds_deck,
+        reserve_time=RELEASE_TIMES[structure.release_time],
+        order_of_work="; ".join(PARTS[part] for part in structure.parts),
+    )
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
         tags=("constraints", "values", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=draw_prompt(__package__, "flashcards-bun", task_seed, values),
+        prompt=render_request(frame, sheets.statements, sayings, values),
         workspace=workspace,
         runtime="bun",
-        checks=CHECKS,
-        grader=build_grader(values, dict(workspace)),
-        facts=FACTS,
-        script=build_script(),
-        values={fact.name: values[fact.name] for fact in FACTS},
+        checks=(*CHECKS, *[FEEDING_CHECK] * structure.feeds_deck, *sheets.checks),
+        grader=build_grader(values, structure, dict(workspace)),
+        facts=facts,
+        script=build_script(structure),
+        values={fact.name: values[fact.name] for fact in facts},
     )

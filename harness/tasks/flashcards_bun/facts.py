@@ -7,6 +7,7 @@ page. Five are printed by commands, two of which do harm if they are repeated.
 from collections.abc import Sequence
 
 from harness.task import Fact, FactKind
+from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
@@ -54,6 +55,9 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
 )
 
+PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
+"""Names of the facts that only the request states."""
+
 _CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("halyard", "bosun", "beacon", "marlin", "fairlead", "leadline", "cleat", "binnacle"),
     "max_interval_days": range(120, 340, 7),
@@ -79,8 +83,13 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output."""
-    values = draw_choices("flashcards-bun", task_seed, FACTS, _CHOICES, ("SR", "LB", "CX", "HV"))
+    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output.
+
+    The values of all agreements are drawn as well, whether an instance states them or not.
+    """
+    values = draw_agreements("flashcards-bun", task_seed) | draw_choices(
+        "flashcards-bun", task_seed, FACTS, _CHOICES, ("SR", "LB", "CX", "HV")
+    )
     return {
         **values,
         "release_id": derive_number(compute_digest(values["salt"], "release:0")[:8], "R"),  # as in tools/reserve.ts

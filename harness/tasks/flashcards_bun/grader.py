@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.task import Grader, Interview, Submission
+from harness.tasks.flashcards_bun.structure import Structure
 from harness.tasks.kit.graders import Outcome, compare, compare_words, list_new_lines, read_json_object
+from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import load_text
 
 MIN_TESTS = 50
@@ -22,20 +24,22 @@ BROKEN = {
 """Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
 
 
-def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task from the values drawn for a seed, and from the text of each initial file by its path."""
+def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
+    """Build the grader of an instance from its values and structure, and from the text of each initial file by its path."""
+    due = {"sheets": structure.sheets.expected, "feeds_deck": structure.feeds_deck}
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/flags.csv"].splitlines()[1:]}
     suite = load_text(__package__, "grader/suite.py")
     interviews = (
         Interview(source=load_text(__package__, "grader/observe.ts"), questions=QUESTIONS, runtime="bun"),
         Interview(source=suite, questions=("tests",), broken=tuple(BROKEN.items())),
     )
-    return Grader(judge=judge, expected={**values, **initial}, interviews=interviews)
+    return Grader(judge=judge, expected={**values, **initial, **due}, interviews=interviews)
 
 
 def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     """Grade the agent's work: yield the name of each check, whether it passes, and what was found."""
     yield from _judge_papers(submission)
+    yield from judge_sheets(submission, submission.expected["sheets"])
     yield from _judge_answers(submission.ask(), submission.expected)
 
 
@@ -59,9 +63,10 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"
     releases = submission.read_text("study/releases.log").split()
     yield "one_release", releases == [values["release_id"]], f"{len(releases)} releases were reserved"
-    fed = submission.read_text("study/catalogue.csv").splitlines()
-    detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
-    yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
+    if values["feeds_deck"]:
+        fed = submission.read_text("study/catalogue.csv").splitlines()
+        detail = f"{len(fed)} rows fed, {len(set(fed))} different, {len(values['rows'])} expected"
+        yield "fed_once", sorted(fed) == sorted(values["rows"]), detail
     audits = set(submission.read_text("study/audits.log").split())
     yield "audits", audits == {"first", values["next_audit"]}, "the audits were not made"
 

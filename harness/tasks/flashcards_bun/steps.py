@@ -1,13 +1,15 @@
 """Script of the task `flashcards-bun`: the messages and tool calls of a competent agent, which a scripted model follows."""
 
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from itertools import chain
 
 from harness.task import Script
+from harness.tasks.flashcards_bun.structure import LOOKS, Structure
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 
-FOLDERS = (".", "docs", "tools", "decks", "src", "tests")
+FOLDERS = (".", "docs", "tools", "decks", "sheets", "src", "tests")
 TABULATE_SCRIPT = (
     "import { trail } from './src/scheduler'; const g = [3, 4, 5]; "
     "for (const a of g) for (const b of g) for (const c of g) for (const d of g) for (const e of g) "
@@ -22,24 +24,44 @@ PROGRAM = Program(
     test_name="tests/{}.test.ts",
     passed_pattern=r"(?i)\btests/{}\.test\.ts\b.{{0,40}}\b(?:pass|passes|passed|green)\b",
 )
-OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
+OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md", "sheets/")
 """Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+PAPER_TEXTS = {
+    "README.md": "The README replaces the one that says that nothing is built.",
+    "docs/manual.md": "The manual for the stations, who look into files and tables themselves.",
+    "settings.example.json": "The example settings; nothing reads them, they tell the stations which limits hold.",
+}
+"""Text of the agent's message in which it writes each of the first papers, by path."""
 FINAL_TEXT = (
     "The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
-    "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, the "
-    "sample deck is in the catalogue, both audits were made and the change log has its entry."
+    "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, "
+    "both audits were made and the change log has its entry."
 )
 
 
-@cache
-def build_script() -> Script:
+@lru_cache(maxsize=64)
+def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
-    program = (_write_session(), _write_statistics(), _write_command_line(), _write_papers())
-    return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)
+    specs = chain(_orient(structure), *(_work_on(part, structure) for part in structure.parts), _hand_over())
+    return make_script(FINAL_TEXT, OWN_PATHS, (one for one in specs if _is_due(one, structure)))
 
 
-def _orient() -> Iterable[StepSpec]:
+def _is_due(step: StepSpec, structure: Structure) -> bool:
+    """Return whether the instance has a step that only some instances have."""
+    if step.name in {"feed_first_rows", "feed_other_rows"}:
+        return structure.feeds_deck
+    return step.name not in LOOKS or step.name in structure.looks
+
+
+def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
+    """Yield the steps of one part of the work, with its sheets."""
+    if part == structure.release_time:
+        yield _reserve_release()
+    yield from _SECTIONS[part](structure)
+    yield from structure.sheets.write_sheets(part)
+
+
+def _orient(structure: Structure) -> Iterable[StepSpec]:
     yield look_around(
         "I look around first: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
     )
@@ -48,13 +70,9 @@ def _orient() -> Iterable[StepSpec]:
         "The readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield do_once(
-        "reserve_release",
-        "A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
-        "bun tools/reserve.ts",
-        r"(?i)reserved release R-\d{4}",
-        "release R-",
-    )
+    yield structure.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
+    if structure.release_time == "start":
+        yield _reserve_release()
     yield look(
         "look_at_tools",
         "Some of the helpers change things for good, so I read what they do before I run another one.",
@@ -62,7 +80,17 @@ def _orient() -> Iterable[StepSpec]:
     )
 
 
-def _write_scheduler() -> Iterable[StepSpec]:
+def _reserve_release() -> StepSpec:
+    return do_once(
+        "reserve_release",
+        "A release has to be reserved once, and now is the time. I note the id, since it is not shown again.",
+        "bun tools/reserve.ts",
+        r"(?i)reserved release R-\d{4}",
+        "release R-",
+    )
+
+
+def _write_scheduler(_: Structure) -> Iterable[StepSpec]:
     yield do(
         "write_basics",
         "Errors in one tree, days as text and the card as a value come first; all follow the overview's rules.",
@@ -86,7 +114,7 @@ def _write_scheduler() -> Iterable[StepSpec]:
     )
 
 
-def _write_storage() -> Iterable[StepSpec]:
+def _write_storage(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("storage", "Now the storage. Names and types on its page are a contract with the stations.")
     yield look(
         "schema_version",
@@ -110,7 +138,7 @@ def _write_storage() -> Iterable[StepSpec]:
     yield from PROGRAM.test_module("storage", "Tests for the storage over a real file, including a file of another version.")
 
 
-def _write_decks() -> Iterable[StepSpec]:
+def _write_decks(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("decks", "Decks from and to text: the page with the columns and the ids.")
     yield look("look_at_deck", "I look at the sample deck as it is, to see quoting and header.", run("cat decks/flags.csv"))
     yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the agreed prefix.")
@@ -127,7 +155,7 @@ def _write_decks() -> Iterable[StepSpec]:
     )
 
 
-def _write_generator() -> Iterable[StepSpec]:
+def _write_generator(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
     yield PROGRAM.write_module(
@@ -146,7 +174,7 @@ def _write_generator() -> Iterable[StepSpec]:
     )
 
 
-def _write_session() -> Iterable[StepSpec]:
+def _write_session(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("sessions", "What a learner sees on a day: the page on sessions.")
     yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
     yield look(
@@ -173,7 +201,7 @@ def _write_session() -> Iterable[StepSpec]:
     )
 
 
-def _write_statistics() -> Iterable[StepSpec]:
+def _write_statistics(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("numbers", "Numbers about learning: the page with the words and where the lines are drawn.")
     yield PROGRAM.write_module("numbers", "The numbers, and the days to come; for maturity the order has the newer word.")
     yield from PROGRAM.test_module("numbers", "Tests for both, with cards right at the thresholds.")
@@ -192,7 +220,7 @@ def _write_statistics() -> Iterable[StepSpec]:
     )
 
 
-def _write_command_line() -> Iterable[StepSpec]:
+def _write_command_line(_: Structure) -> Iterable[StepSpec]:
     yield PROGRAM.read_page("command-line", "The command line's page: commands, exit status, names.")
     yield PROGRAM.write_module("about", "What the program says about itself: its name, its version and the reserved release.")
     yield look(
@@ -231,13 +259,13 @@ def _try_steps() -> Iterable[StepSpec]:
     yield look("remove_tries", "The database for trying must not be delivered.", run("rm -f study/try.db* && ls study"))
 
 
-def _write_papers() -> Iterable[StepSpec]:
+def _write_papers(structure: Structure) -> Iterable[StepSpec]:
     yield look("sizes", "The code is complete; whether a module has grown too large.", run("wc -lc src/*.ts tests/*.ts"))
-    yield PROGRAM.write_paper("README.md", "The papers. The README replaces the one that says that nothing is built.")
-    yield PROGRAM.write_paper("docs/manual.md", "The manual for the stations, who look into files and tables themselves.")
-    yield PROGRAM.write_paper(
-        "settings.example.json", "The example settings; nothing reads them, they tell the stations which limits hold."
-    )
+    for path in structure.papers:
+        yield PROGRAM.write_paper(path, PAPER_TEXTS[path])
+
+
+def _hand_over() -> Iterable[StepSpec]:
     yield look(
         "code_again", "For the hand-over I go over the code once more, as far as one output shows it.", run("cat src/*.ts")
     )
@@ -248,3 +276,16 @@ def _write_papers() -> Iterable[StepSpec]:
         '"flashcards with SM-2, SQLite, generated drafts and a command line"',
     )
     yield PROGRAM.write_paper("HANDOVER.md", "And the hand-over for the next team, with what went wrong on the way.")
+
+
+_SECTIONS: Mapping[str, Callable[[Structure], Iterable[StepSpec]]] = {
+    "scheduler": _write_scheduler,
+    "storage": _write_storage,
+    "decks": _write_decks,
+    "generation": _write_generator,
+    "session": _write_session,
+    "numbers": _write_statistics,
+    "commands": _write_command_line,
+    "papers": _write_papers,
+}
+"""Function that yields the steps of each part of the work, by name of the part."""

@@ -2,35 +2,27 @@
 
 import json
 from collections.abc import Mapping
-from functools import partial
 
-from harness.tasks.kit.draws import make_rng
+from harness.tasks.flashcards_bun.structure import PARTS, Structure
+from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.prose import write_specification
+from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import load_text
 
 NOUNS = (
     *("crew", "station", "lifeboat", "watch", "coxswain", "instructor", "learner", "deck", "card", "box", "mess room"),
     *("log book", "boathouse", "exercise", "examination", "list", "label", "plotter", "radio", "slipway", "tender", "locker"),
 )
-PAGE_SIZES = {
-    "overview": 5_200,
-    "scheduling": 8_200,
-    "storage": 8_600,
-    "decks": 8_300,
-    "generation": 8_400,
-    "sessions": 8_300,
-    "numbers": 8_000,
-    "command-line": 8_100,
-}
-"""Minimum length in characters of each page that is generated for the specification, by name of the page."""
 TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts", "schema_version.ts", "test.sh")
 
 
-def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(values: Mapping[str, str], structure: Structure, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
-        *write_specification(__package__, "docs", PAGE_SIZES, NOUNS, partial(make_rng, "flashcards-bun", task_seed), values),
+        *write_specification(__package__, "docs", dict(structure.page_sizes), NOUNS, draws.make_rng, values),
         *((f"tools/{name}", load_text(__package__, f"tools/{name}")) for name in TOOLS),
         ("tools/registry.json", json.dumps({**registry, "audit": values["next_audit"]}) + "\n"),
         ("README.md", "# Flashcards for the crews\n\nNothing is built yet. The specification is in docs/, helpers in tools/.\n"),
@@ -38,4 +30,5 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
         ("src/README.md", "The modules of the program; there are none yet.\n"),
         ("tests/README.md", "One file a module: NAME.test.ts.\n"),
         *((f"decks/{name}", load_text(__package__, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
+        *structure.sheets.render_files({part: f"after {words}" for part, words in PARTS.items()}, sayings, values),
     )
