@@ -386,7 +386,7 @@ class Task:
         >>> from harness import load_task
         >>> task = load_task("flashcards")(3)
         >>> task.title, len(task.checks)
-        ('Build a flashcard program with spaced repetition', 24)
+        ('Build a flashcard program with spaced repetition', 33)
     """
 
     name: str

@@ -28,7 +28,7 @@ class Claim:
     p_value: float
     """Two-sided p-value of no effect or, with a margin, of an effect as bad as the margin; not corrected."""
     holm_p: float
-    """p-value corrected by Holm's method for all declared contrasts and, by Bonferroni's, for the declared looks."""
+    """Two-sided p-value after Holm's correction for all declared contrasts and Bonferroni's correction for the declared looks."""
 
     @property
     def is_shown(self) -> bool:

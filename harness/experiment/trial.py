@@ -153,7 +153,7 @@ class Trial(codec.StrictFields):
 
     @property
     def is_reference(self) -> bool:
-        """Whether the trial shows what happens without the policy or by chance: a control, or the repetition of an A/A arm.
+        """Whether the trial is a control, which never compacts, or a repetition (A/A arm), which shows differences by chance.
 
         Such trials never use stored verdicts, so that a fault of the cache cannot appear in all arms of a comparison.
         """

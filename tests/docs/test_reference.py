@@ -44,10 +44,11 @@ def list_public() -> dict[str, Any]:
 
 PUBLIC = list_public()
 DATACLASSES = {name: value for name, value in PUBLIC.items() if inspect.isclass(value) and dataclasses.is_dataclass(value)}
-CALLABLES = {
+CALLABLES = {  # a protocol has no constructor
     name: value
     for name, value in PUBLIC.items()
     if name not in DATACLASSES
+    and not getattr(value, "_is_protocol", False)
     and (inspect.isfunction(value) or (inspect.isclass(value) and "__init__" in vars(value) and not issubclass(value, Exception)))
 }
 
