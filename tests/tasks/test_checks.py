@@ -156,11 +156,12 @@ def test_no_forged_paper_gains_a_check(idea, name, workspaces):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """Return a function from the name of a task to the workspace of an agent that forgets nothing."""
+    """Return a function from the name of a task, and of a check that it has, to the workspace of an agent that forgets nothing."""
 
     @cache
-    def make(name):
-        task = load_task(name)(1)
+    def make(name, check=""):
+        instances = (load_task(name)(seed) for seed in range(1, 100))
+        task = next(one for one in instances if not check or any(known.name == check for known in one.checks))
         return task, carried_out(task, tmp_path_factory.mktemp(name), task.values, [step.name for step in task.script.steps])
 
     return make
@@ -192,7 +193,7 @@ SELF_MADE = {
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("name", "check"), [pytest.param(*key, marks=BUN if "bun" in key[0] else ()) for key in SELF_MADE])
 def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished):
-    task, root = finished(name)
+    task, root = finished(name, check)
     assert check in passed(task, root)
     assert check not in passed(task, root, SELF_MADE[name, check])
 
