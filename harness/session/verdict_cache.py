@@ -75,7 +75,7 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
     fresh = sandbox.open_fresh()
     grading = judge_work(task, fresh or sandbox)
     verdicts = {graded.check.name: Verdict(graded.passed, graded.detail) for graded in grading.checks}
-    if grading.is_repeatable and stored is not None and stored != verdicts:
+    if grading.is_repeatable and stored is not None and _list_differences(stored, verdicts):
         raise VerdictMismatch(trial_id, str(sandbox.cache.folder), *_describe_differences(stored, verdicts))
     if grading.is_repeatable and stored is None and fresh is not None:
         sandbox.cache.store(key, pack_bytes(key, json.dumps(verdicts).encode()), task=sandbox.task, command=COMMAND)
@@ -168,9 +168,18 @@ def _unpack_verdicts(key: bytes, data: bytes) -> dict[str, Verdict] | None:
         return None
 
 
+def _list_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> list[str]:
+    """Return the sorted names of the checks that only one of two gradings passed or contains.
+
+    Texts of failed checks do not count: they may quote what the agent's code printed, e.g. an address in memory.
+    """
+    outcomes = [{name: verdict.passed for name, verdict in one.items()} for one in (stored, new)]
+    return sorted(name for name in {*stored, *new} if outcomes[0].get(name) != outcomes[1].get(name))
+
+
 def _describe_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> tuple[str, str]:
     """Return the verdicts that differ, as text: the stored ones and the new ones."""
-    names = sorted(name for name in {*stored, *new} if stored.get(name) != new.get(name))
+    names = _list_differences(stored, new)
     return "; ".join(_format_verdict(name, stored.get(name)) for name in names), "; ".join(
         _format_verdict(name, new.get(name)) for name in names
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.task import Check, Grader, Interview, Submission
 from harness.tasks.bug_hunt.facts import compute_attempt, list_culprits, name_rate
-from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, Tariff, draw_readings, draw_tariff, settle
+from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, Tariff, draw_tariff, settle
 from harness.tasks.bug_hunt.steps import list_section_facts
 from harness.tasks.bug_hunt.structure import RULES, Structure
 from harness.tasks.kit.draws import compute_digest
@@ -87,7 +87,6 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
     """
     culprits = list_culprits(values)
     correct_tariff = draw_tariff(values, culprits, task_seed)
-    quarter = draw_readings(values, culprits, correct_tariff, task_seed).values()
     expected = {
         **values,
         **describe_initial_files(initial_files, ("wattbook/", "tests/", "data/")),
@@ -100,7 +99,6 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
         "sheets": structure.sheets.expected,
         "attempts": initial_files["ci/attempts.log"].splitlines(),
         "swept": {culprit: _compute_added_cents(correct_tariff, culprit) for culprit in culprits},
-        "invoices": [sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter],
     }
     fields = [(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]
     source = fill_text(__package__, "grader/observe.py", {"fields": repr(fields), "sweep": repr(SWEEP_KWH)})
@@ -110,7 +108,7 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
         questions=("regression",),
         broken=tuple((path, initial_files[path]) for path in paths),
     )
-    interviews = (*make_interviews(source, ("swept", "invoices"), BROKEN), regression)
+    interviews = (*make_interviews(source, ("swept",), BROKEN), regression)
     return Grader(judge=judge, expected=expected, interviews=interviews)
 
 
@@ -142,7 +140,8 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     with_bug, without_bug = answers.get("broken_regression", []), answers.get("regression", [])
     notices = bool(with_bug) and all(map(_has_failures_only, with_bug))
     accepts = bool(without_bug) and all(found == [0, 0] for found in without_bug)
-    detail = f"{is_ordered.detail}, failures and errors with the bug {with_bug!r:.80}, without it {without_bug!r:.80}"
+    seen = (", ".join(sorted({repr(found) for found in answers})) for answers in (with_bug, without_bug))
+    detail = "{}, failures and errors with the bug {:.80}, without it {:.80}".format(is_ordered.detail, *seen)
     yield "regression_test", is_ordered.passed and notices and (accepts or not tests.passed), detail
 
 
