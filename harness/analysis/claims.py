@@ -99,9 +99,8 @@ def is_within_margin(contrast: Contrast, effect: Effect) -> bool:
     return effect.value < margin if effect.scale == "ratio" else effect.value > -margin
 
 
-def build_claim_section(results: Tables) -> Iterator[Section]:
+def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
     """Yield the section of a report on the declared contrasts; yield nothing if the plan declared none."""
-    judged = judge_contrasts(results)
     if judged is None:
         return
     if judged.refusal:

@@ -16,6 +16,8 @@ class Section:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    is_detail: bool = True
+    """Whether the section is left out of the short form of the report."""
 
 
 LEVEL_LABELS: Mapping[str, str] = {

@@ -8,7 +8,7 @@ interpreted as markup.
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ FIGURES = {
 """Modules that draw the charts of a report, by the file name of the chart without its ending."""
 
 TEXT_WIDTH = 132
+MAX_SHORT_ROWS = 40
+"""Maximum number of rows of a table in the short form of a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +57,22 @@ class Report:
     sections: tuple[Section, ...]
     results: Tables
 
-    def render_text(self, width: int = TEXT_WIDTH) -> str:
-        """Return the whole report as plain text, as it is printed on a terminal without colours.
+    def render_text(self, width: int = TEXT_WIDTH, *, full: bool = False) -> str:
+        """Return the report as plain text, as it is printed on a terminal without colours.
 
         Args:
             width: Maximum width of a line in characters. Default: `132`.
+            full: Whether to return all sections, not only the summary, the table of arms and the validity section. Default:
+                `False`.
         """
         file = StringIO()
         options: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "legacy_windows": False}
-        Console(file=file, width=width, **options).print(self)
+        Console(file=file, width=width, **options).print(self.expand() if full else self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+    def expand(self) -> "Report":
+        """Return the report with all sections shown, e.g. to print it with rich."""
+        return replace(self, sections=tuple(replace(section, is_detail=False) for section in self.sections))
 
     def render_markdown(self) -> str:
         """Return the whole report as Markdown, with a heading, a table and notes for each section."""
@@ -72,7 +80,9 @@ class Report:
         return "\n\n".join(blocks) + "\n"
 
     def write(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write the report as `report.txt` and `report.md` with its charts as `charts/*.png`, and return the paths of all files.
+        """Write the report as text and Markdown with its charts as `charts/*.png`, and return the paths of all files.
+
+        The texts are `summary.txt` (the short form), `report.txt` and `report.md`.
 
         Args:
             directory: Folder for the files, created if it does not exist. Required.
@@ -83,7 +93,7 @@ class Report:
         return [*write_charts(self.results, Path(directory)), *self.write_texts(directory)]
 
     def write_texts(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write the report without charts as `report.txt` and `report.md`, and return both paths.
+        """Write the report without charts as `summary.txt` (the short form), `report.txt` and `report.md`; return the paths.
 
         No partial file is left if writing fails.
 
@@ -93,7 +103,11 @@ class Report:
         Raises:
             StoreError: The folder cannot be written.
         """
-        texts = {"report.txt": self.render_text(), "report.md": self.render_markdown()}
+        texts = {
+            "summary.txt": self.render_text(),
+            "report.txt": self.render_text(full=True),
+            "report.md": self.render_markdown(),
+        }
         folder = Path(directory)
         with _wrap_write_errors(folder):
             return [_write_atomically(folder / name, text) for name, text in texts.items()]
@@ -103,12 +117,20 @@ class Report:
 
     def __rich_console__(self, console: Console, options: object) -> Iterator[RenderableType]:
         yield Text(escape_control_characters(self.title), style="bold")
-        for section in self.sections:
+        shown = [section for section in self.sections if not section.is_detail]
+        is_short = len(shown) < len(self.sections)
+        for section in shown:
             yield Text(f"\n{escape_control_characters(section.heading)}", style="bold cyan")
             if section.columns:
-                yield _build_table(section)
+                rows = section.rows[:MAX_SHORT_ROWS] if is_short else section.rows
+                yield _build_table(replace(section, rows=rows))
+                if len(rows) < len(section.rows):
+                    yield Text(f"and {len(section.rows) - len(rows)} more rows in the full report")
             for note in section.notes:
                 yield Text(escape_control_characters(note))
+        if is_short:
+            headings = "; ".join(section.heading for section in self.sections if section.is_detail)
+            yield Text(f"\nIn the full report (report.txt, or harness report --full): {escape_control_characters(headings)}")
 
 
 def report(results: Tables, against: str | None = None) -> Report:

@@ -5,6 +5,7 @@ Every estimate is shown with its interval or range and its number of trials. Inf
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import isnan
 
 import pandas as pd
@@ -22,11 +23,12 @@ from harness.analysis.arms import (
     summarize_arms,
 )
 from harness.analysis.axes import contrast_axes
-from harness.analysis.claims import build_claim_section
+from harness.analysis.claims import build_claim_section, judge_contrasts
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
 from harness.analysis.formatting import Section, describe_level, format_p, format_usd, make_arm_section
+from harness.analysis.headlines import build_headline_section, list_threats
 from harness.analysis.intervals import ALPHA
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.regret import compute_regrets
@@ -49,13 +51,15 @@ def build_sections(results: Tables, against: str | None = None) -> Iterator[Sect
         UnknownName: The arm `against` does not exist.
     """
     arms = summarize_arms(results)
-    yield from build_claim_section(results)
-    yield _build_outcome_section(arms, describe_level(str(results.trials["level"].iloc[0])))
+    baselines = [against] if against is not None else _choose_baselines(results)
+    comparer, judged = ArmComparer(results), judge_contrasts(results)
+    contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
+    threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
+    yield build_headline_section(results.trials, arms, comparer, judged, threats)
+    yield from build_claim_section(judged)
+    yield replace(_build_outcome_section(arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)
-    baselines = [against] if against is not None else _choose_baselines(results)
-    comparer = ArmComparer(results)
-    contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
     for name, comparisons in contrasts.items():
         if comparisons:
             yield _build_comparison_section(name, arms, comparisons)
@@ -348,6 +352,7 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
 def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) -> Section:
     return Section(
         heading="Validity",
+        is_detail=False,
         notes=(
             str(compare_repeats(results)),
             _describe_placebo_checks(comparisons),

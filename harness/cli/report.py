@@ -23,17 +23,18 @@ from harness.store.results import Results, load
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--against", metavar="ARM", help="Compare each arm with this one.  [default: control and repeated arms]")
 @click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: the folder of the results]")
-def command(experiment: Path, against: str | None, output: Path | None) -> None:
-    """Show the tables and draw the charts of an experiment.
+@click.option("--full", is_flag=True, help="Print all sections, not only the summary, the table of arms and validity.")
+def command(experiment: Path, against: str | None, output: Path | None, full: bool) -> None:
+    """Show the results of an experiment and draw its charts.
 
-    EXPERIMENT is the folder of an experiment or of its results. The command writes report.txt, report.md and the charts. The
-    report of a running or stopped experiment covers its finished trials.
+    EXPERIMENT is the folder of an experiment or of its results. The command writes summary.txt (what it prints), report.txt and
+    report.md (all sections) and the charts. The report of a running or stopped experiment covers its finished trials.
 
     Example: `harness report experiments/quickstart`
     """
     results = load(experiment)
     inside = experiment / "output"
-    print_report(results, output or (inside if inside.is_dir() else experiment), against)
+    print_report(results, output or (inside if inside.is_dir() else experiment), against, full=full)
 
 
 RECORD_FILE = "report.json"
@@ -48,15 +49,18 @@ def print_current_report(results: Results, folder: Path) -> None:
         paths = [folder / name for name in record["files"]]
         if made_from is None or record["made_from"] != made_from or not all(path.is_file() for path in paths):
             raise KeyError(made_from)
-        text = (folder / "report.txt").read_text("utf-8")
+        text = (folder / "summary.txt").read_text("utf-8")
     except (OSError, ValueError, TypeError, KeyError):
         print_report(results, folder)
         return
     click.echo(f"{text}\nnothing has changed since the report was written to {folder}")
 
 
-def print_report(results: Results, folder: Path, against: str | None = None) -> None:
-    """Print the report of an experiment and write it to a folder, while another process draws the charts."""
+def print_report(results: Results, folder: Path, against: str | None = None, *, full: bool = False) -> None:
+    """Print the report of an experiment, in its short form unless `full`, and write it to a folder.
+
+    Another process draws the charts meanwhile.
+    """
     made_from = digest_report(results, against)
     pool: Any = pebble.ProcessPool(1, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
@@ -64,9 +68,9 @@ def print_report(results: Results, folder: Path, against: str | None = None) -> 
         document = report(results, against)
         console = Console(highlight=False)
         if console.is_terminal:
-            console.print(document)
+            console.print(document.expand() if full else document)
         else:
-            click.echo(document.render_text(TEXT_WIDTH), nl=False)
+            click.echo(document.render_text(TEXT_WIDTH, full=full), nl=False)
         click.echo()
         paths = [*charts.result(), *document.write_texts(folder)]
         for path in paths:

@@ -32,7 +32,7 @@ def test_declared_contrasts_are_claimed_after_holms_correction():
     success, score = judged.claims
     assert (success.p_value, success.holm_p, success.is_shown) == (2**-6, 2**-5, True)
     assert score.is_shown
-    (section,) = build_claim_section(results(rows(Family(contrasts=(SUCCESS, SCORE), planned_trials=14))))
+    (section,) = build_claim_section(judge_contrasts(results(rows(Family(contrasts=(SUCCESS, SCORE), planned_trials=14)))))
     assert [row[-1] for row in section.rows] == ["shown", "shown: not worse"]
     assert section.rows[0][2] == "tasks like these"
 
@@ -64,4 +64,4 @@ def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
 
 def test_an_experiment_without_declared_contrasts_has_no_section():
     assert judge_contrasts(results([{"arm": "a"}, {"arm": "b"}])) is None
-    assert list(build_claim_section(results([{"arm": "a"}, {"arm": "b"}]))) == []
+    assert list(build_claim_section(judge_contrasts(results([{"arm": "a"}, {"arm": "b"}])))) == []

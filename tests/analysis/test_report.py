@@ -32,7 +32,7 @@ def test_the_text_fits_its_width():
 
 def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
     found = report(results([{"arm": HOSTILE, "seed": s, "experiment": HOSTILE, "reason": HOSTILE} for s in (0, 1)]))
-    for text in (found.render_text(), found.render_markdown()):
+    for text in (found.render_text(), found.render_text(full=True), found.render_markdown()):
         assert "\x1b" not in text
         assert "\u202e" not in text
     assert "[red]x[/red]" in found.render_text()
@@ -72,6 +72,7 @@ def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
         "charts/token_curves.png",
         "report.md",
         "report.txt",
+        "summary.txt",
     ]
     assert sorted(written) == sorted(tmp_path / name for name in names)
 

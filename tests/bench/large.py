@@ -385,14 +385,14 @@ def read_results(action: str, results: Results) -> None:
         case "quantiles of token curves":
             assert len(results.sql(QUANTILES)) > 0
         case "text of the report":
-            assert report(results).render_text()
+            assert report(results).render_text(full=True)
 
 
 def write_up(output: Path) -> None:
     """Write the text of the report as a run does, without its charts, which are not measured here."""
     results = load(output)
-    (output / "report.txt").write_text(report(results).render_text())
-    record = {"made_from": digest_report(results, None), "files": ["report.txt"]}
+    (output / "summary.txt").write_text(report(results).render_text())
+    record = {"made_from": digest_report(results, None), "files": ["summary.txt"]}
     (output / RECORD_FILE).write_text(json.dumps(record))
 
 

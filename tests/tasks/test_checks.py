@@ -156,7 +156,7 @@ def test_no_forged_paper_gains_a_check(idea, name, workspaces):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """Return a function from the name of a task, and of a check that it has, to the workspace of an agent that forgets nothing."""
+    """Return a function from the names of a task and of one of its checks to the workspace of an agent that forgets nothing."""
 
     @cache
     def make(name, check=""):

@@ -1,0 +1,199 @@
+"""First lines of a report: what the experiment shows, what it does not, what threatens the answer, and what to run next."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil, isnan, nan
+from statistics import median
+
+import pandas as pd
+
+from harness.analysis.arms import ArmSummary, add_total_cost, read_policy_field, select_excluded, select_valid
+from harness.analysis.claims import Claim, ClaimReport
+from harness.analysis.comparison import ArmComparer, Comparison, format_effect
+from harness.analysis.effects import Effect, describe_too_few, estimate_effect
+from harness.analysis.estimation import MIN_TASKS
+from harness.analysis.formatting import Section, describe_level, format_p, format_short_number, format_usd
+from harness.analysis.intervals import ALPHA
+from harness.analysis.planning import compute_smallest_p
+from harness.errors import format_count
+
+MAX_CLAIMS = 4
+"""Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
+TARGET_HALF_WIDTH = 0.05
+"""Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
+CONSTANT_SHARE = 0.5
+"""Share of arms with constant success above which arms are ordered by score, because success says little about them."""
+
+
+def choose_metric(arms: Sequence[ArmSummary]) -> str:
+    """Return the metric by which arms are ordered: `success`, or `score` if all trials of most arms end alike."""
+    constant = sum(one.trials["success"].nunique() < 2 for one in arms)
+    return "score" if constant > CONSTANT_SHARE * len(arms) else "success"
+
+
+def build_headline_section(
+    trials: pd.DataFrame, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, checks: Sequence[str]
+) -> Section:
+    """Build the first section of a report, at most ten lines.
+
+    Args:
+        trials: Trials of one fidelity level.
+        arms: Summaries of the arms, in the order of the report.
+        comparer: Comparer of the arms.
+        judged: Declared contrasts; None if the plan declared none.
+        checks: Sentences on failed validity checks, the most serious first.
+    """
+    metric = choose_metric(arms)
+    candidates = [one for one in arms if not _knows_future(one.trials)] or list(arms)
+    best = max(candidates, key=lambda one: one.trials[metric].mean())
+    effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
+    # an arm whose sessions break off at a full window is cheap because it fails
+    finishing = {one.arm for one in candidates if one.counts["overflow"] <= len(one.trials) / 2}
+    notes = [
+        _describe_size(trials, len(arms)),
+        *_describe_claims(judged),
+        _describe_best(best, metric, len(candidates), len(arms)),
+        _describe_cheapest(trials, {arm: effects[arm] for arm in effects.keys() & finishing}, best.arm),
+        _describe_limit(list(effects.values()), metric),
+        f"Largest threat: {checks[0] if checks else _describe_level_threat(str(trials['level'].iloc[0]))}",
+        f"Run next: {_advise(list(effects.values()), metric)}",
+    ]
+    return Section(heading="In short", notes=tuple(notes), is_detail=False)
+
+
+def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
+    """Return sentences on what makes the results of an experiment doubtful, the most serious first."""
+    threats = []
+    failed = [one for one in comparisons if not one.placebo_check.has_passed]
+    if failed:
+        threats.append(
+            f"{format_count(len(failed), 'comparison')} failed the placebo check (requests differed before any compaction)."
+        )
+    lost = len(select_excluded(trials))
+    if lost:
+        threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
+    inert = {one.a for one in comparisons if one.counts.pairs and one.inert_pairs_a == one.counts.pairs}
+    acting = inert - set(trials[trials["policy"] == "none"]["arm"])
+    if acting:
+        threats.append(f"the policy of {', '.join(sorted(acting))} never had an effect, so that arm is a control.")
+    tasks = trials["task"].nunique()
+    if tasks < MIN_TASKS:
+        threats.append(f"{format_count(tasks, 'task')} only: nothing is shown about tasks like these, which needs {MIN_TASKS}.")
+    return threats
+
+
+def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
+    tasks, seeds = trials["task"].nunique(), trials.groupby("task")["seed"].nunique()
+    spread = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    units = f"{format_count(tasks, 'task')} × {spread} {'seed' if spread == '1' else 'seeds'}"
+    return (
+        f"{format_count(arm_count, 'arm')} on {units}, {format_count(len(trials), 'trial')}; "
+        f"{describe_level(str(trials['level'].iloc[0]))}."
+    )
+
+
+def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
+    if judged is None:
+        yield "Declared contrasts: none, so no difference below is a claim; see [[contrasts]] in the plan file."
+        return
+    if judged.refusal:
+        yield f"Declared contrasts: nothing is claimed: {judged.refusal}."
+        return
+    yield from map(_describe_claim, judged.claims[:MAX_CLAIMS])
+    if len(judged.claims) > MAX_CLAIMS:
+        yield f"Further declared contrasts: {len(judged.claims) - MAX_CLAIMS}, in the next section."
+
+
+def _describe_claim(claim: Claim) -> str:
+    contrast = claim.contrast
+    goal = "a difference" if contrast.margin is None else f"not worse by {contrast.margin:g}"
+    verdict = "shown" if claim.is_shown else "not shown"
+    sign = "÷" if claim.effect.scale == "ratio" else "−"
+    return (
+        f"{verdict.capitalize()}: {goal} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
+        f"{format_effect(claim.effect)}, {claim.effect.estimand} (p = {format_p(claim.holm_p)} after correction)."
+    )
+
+
+def _knows_future(trials: pd.DataFrame) -> bool:
+    """Return whether an arm knows what the task needs later: an upper bound that no real policy or summarizer attains."""
+    summarizers = read_policy_field(trials, "summarizer")
+    return bool((trials["policy"] == "oracle").any() or (summarizers == "scripted/oracle").any())
+
+
+def _describe_best(best: ArmSummary, metric: str, candidate_count: int, arm_count: int) -> str:
+    value = best.trials[metric].mean()
+    excluded = format_count(arm_count - candidate_count, "arm")
+    bounds = f"; {excluded} with an oracle left out" if candidate_count < arm_count else ""
+    return (
+        f"Highest observed {metric}: {best.arm}, {value:.2f} (n {len(best.trials)}{bounds}). The highest of "
+        f"{format_count(candidate_count, 'arm')} is expected to be lower on new trials."
+    )
+
+
+def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str) -> str:
+    """Return a sentence on the cheapest arm that is not shown to be worse than the one with the highest value.
+
+    Args:
+        trials: Trials of one fidelity level.
+        effects: Effect of each arm, by name, against the one with the highest value.
+        best: Name of the arm with the highest value.
+    """
+    costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
+    known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
+    rivals = [arm for arm, effect in effects.items() if arm in known and effect.pair_count and not _is_worse(effect)]
+    cheaper = [arm for arm in rivals if best in known and costs_usd[arm] < costs_usd[best]]
+    if not cheaper:
+        return f"Cheapest arm not shown to be worse: the same, at {format_usd(costs_usd.get(best, nan))} USD per trial."
+    cheapest = min(cheaper, key=lambda arm: costs_usd[arm])
+    effect = effects[cheapest]
+    prices = f"{format_usd(costs_usd[cheapest])} instead of {format_usd(costs_usd[best])} USD per trial"
+    estimate = f"{effect.metric} {format_effect(effect)}"
+    return f"Cheapest arm not shown to be worse: {cheapest}, at {prices}, {estimate}. It is not shown to be as good."
+
+
+def _is_worse(effect: Effect) -> bool:
+    return not effect.refusal and effect.interval.high < 0 and effect.p_value <= ALPHA
+
+
+def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
+    known = [effect for effect in effects if effect.pair_count]
+    if not known:
+        return "Cannot be said: how the arms differ, since no two arms share a task and seed."
+    largest = max(known, key=lambda effect: (effect.task_count, effect.unit_count))
+    smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand)
+    if smallest > ALPHA:
+        return f"Cannot be said: which arm is better. {describe_too_few(smallest)}"
+    widths = [effect.half_width for effect in known if not effect.refusal and not isnan(effect.half_width)]
+    if not widths:
+        return f"Cannot be said: how large differences in {metric} are ({known[0].refusal})."
+    return (
+        f"Cannot be said: differences in {metric} below about {100 * median(widths):.0f} points, the half-width of intervals. An "
+        "interval that contains 0 does not show that arms are equal."
+    )
+
+
+def _describe_level_threat(level: str) -> str:
+    return {
+        "L0": "agent and summarizer are simulated; the order of arms may differ for real models.",
+        "L1": "the agent is simulated; only the summarizer is real.",
+        "L2-open": "the recorded actions do not react to compaction, so only sizes and costs are meaningful.",
+    }.get(level, "the model may behave differently on another day; repeat an arm as an A/A arm.")
+
+
+def _advise(effects: Sequence[Effect], metric: str) -> str:
+    """Return how many tasks or seeds would make the intervals narrow, or what else to do."""
+    known = [effect for effect in effects if effect.pair_count and not effect.refusal]
+    if not known:
+        return "the same arms on the same tasks with several seeds, and at least six tasks for statements about tasks like these."
+    effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
+    factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
+    goal = f"for intervals of ±{100 * TARGET_HALF_WIDTH:.0f} points of {metric}"
+    if effect.estimand == "tasks like these":
+        if factor <= 1:
+            return "new seeds, to confirm what is exploratory here as a declared contrast."
+        return f"about {format_short_number(ceil(effect.task_count * factor))} tasks instead of {effect.task_count}, {goal}."
+    advice = f"at least {MIN_TASKS} tasks, for statements about tasks like these"
+    if factor <= 1:
+        return f"{advice}."
+    seeds = ceil(effect.unit_count * factor / effect.task_count)
+    return f"{advice}, or about {format_short_number(seeds)} seeds of each task {goal}."

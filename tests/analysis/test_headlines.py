@@ -1,0 +1,78 @@
+"""First lines of a report: they say what is shown, what is not, and what to do next, in at most ten lines."""
+
+import pytest
+
+from harness.analysis.report import report
+from tests.analysis.made import grid, results
+
+
+def headlines(trials, **options):
+    section = report(trials, **options).sections[0]
+    assert section.heading == "In short"
+    assert len(section.notes) <= 10
+    return section.notes
+
+
+def arm(name, scores, *, cost_usd, tasks=7, **more):
+    """Return trials of an arm on several tasks, with one score for each seed, plus a small effect of the arm on the task."""
+    return [
+        {
+            "arm": name,
+            "task": f"task-{task}",
+            "seed": seed,
+            "score": score + (task * len(name) % 5 - 2) / 100,
+            "success": False,
+            "cost_usd": cost_usd,
+            **more,
+        }
+        for task in range(tasks)
+        for seed, score in enumerate(scores)
+    ]
+
+
+def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
+    trials = results(
+        [
+            *arm("dear", (0.80, 0.82), cost_usd=9.0),
+            *arm("cheap", (0.79, 0.81), cost_usd=1.0),
+            *arm("bad", (0.20, 0.25), cost_usd=0.1),
+        ]
+    )
+    notes = headlines(trials)
+    assert notes[0] == "3 arms on 7 tasks × 2 seeds, 42 trials; L0 simulated."
+    assert any(note.startswith("Highest observed score: dear, 0.8") for note in notes)
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
+    assert "bad" not in cheapest
+
+
+def test_an_arm_that_knows_the_future_is_no_recommendation():
+    oracle = arm("all-knowing", (1.0, 1.0), cost_usd=0.1, policy_json='{"kind": "keep-last", "summarizer": "scripted/oracle"}')
+    notes = headlines(results([*oracle, *arm("real", (0.5, 0.6), cost_usd=1.0), *arm("other", (0.4, 0.6), cost_usd=2.0)]))
+    assert any(note.startswith("Highest observed score: real, 0.5") and "1 arm with an oracle left out" in note for note in notes)
+    assert not any("all-knowing" in note for note in notes)
+
+
+def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks():
+    notes = headlines(grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle")))
+    assert any(note.startswith("Largest threat: 1 task only") for note in notes)
+    assert any(note.startswith("Run next: ") and "6 tasks" in note for note in notes)
+    assert any(note.startswith("Declared contrasts: none") for note in notes)
+
+
+def test_one_arm_alone_says_that_nothing_can_be_compared():
+    notes = headlines(results([{"arm": "a", "seed": seed} for seed in range(3)]))
+    assert any(note.startswith("Cannot be said: how the arms differ") for note in notes)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full):
+    found = report(grid())
+    text = found.render_text(full=full)
+    headings = [section.heading for section in found.sections]
+    assert all(
+        (heading in text.split("In the full report")[0].splitlines()) == (full or not section.is_detail)
+        for heading, section in zip(headings, found.sections, strict=True)
+    )
+    assert ("In the full report" in text) is not full
+    if not full:
+        assert len(text.splitlines()) <= 120
