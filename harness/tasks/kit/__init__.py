@@ -1,13 +1,14 @@
-"""Building blocks of tasks: facts (values to remember), steps, prompts, generated pages, checks and graders.
+"""Building blocks of tasks: facts (values to remember), steps of the work, texts of prompts and pages, checks, and graders.
 
 Each task of the suite is a package, and most have the same modules. The package itself defines the task and its checks; `facts`
 defines the facts and draws their values; `steps` builds the script (the steps of a competent agent); `workspace` writes the files
 that the agent finds; `grader` grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`.
 Their names end in `.tmpl`, so that linters do not mistake an unfilled template for Python.
 
-The seed of an instance draws its structure apart from its values. `structure` has the random draws, `statements` decides where
-and how each fact is stated, and `sheets` adds work items that rest on some of the facts, e.g. on `agreements` about the
-organisation around the work. See `harness.tasks.flashcards` for a task that uses all of them.
+The seed of a task decides its structure, e.g. the order of the work, and the values to remember, independently of each other.
+Four modules here build the structure: `structure` makes the random choices; `statements` chooses where and how each fact is
+stated; `sheets` adds small documents that the agent has to write; `agreements` has facts about the organisation for these
+documents. See `harness.tasks.flashcards` for a task that uses all of them.
 
 A task in a file of your own imports its building blocks from this package.
 """

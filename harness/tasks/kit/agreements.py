@@ -1,7 +1,8 @@
-"""Agreements: facts about the organisation around the work, from which an instance of any task draws some.
+"""Agreements: facts about the organisation around a task, such as the room for questions or the licence of the texts.
 
-An agreement is needed only by information sheets (see `harness.tasks.kit.sheets`). The request, a page or the output of a command
-states it, as the structure of the instance decides. The text of the sentences is `files/agreements.md` of this package.
+The task made for a seed states some of them, in the user's request, on a page or in the output of a command. An agreement is
+needed only in information sheets, small documents that the agent writes (see `harness.tasks.kit.sheets`). The sentences are in
+`files/agreements.md.tmpl` of this package.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +15,9 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 from harness.tasks.kit.statements import Saying, Statement, load_sayings
 
 PAGE_PATH = "sheets/agreements.md"
-"""Path of the page that states some agreements."""
+"""Path of the page in the workspace that states some agreements (facts about the organisation)."""
 ANSWERS_PATH = "sheets/answers.sh"
-"""Path of the shell script that prints some agreements."""
+"""Path of the shell script in the workspace that prints some agreements (facts about the organisation)."""
 ANSWERS_COMMAND = f"sh {ANSWERS_PATH}"
 
 _FACTS: tuple[Fact, ...] = (
@@ -53,18 +54,18 @@ CHOICES: Mapping[str, Sequence[object]] = MappingProxyType(
         "freeze_week": range(18, 50),
     }
 )
-"""Values that a seed can draw, by name of the agreement."""
+"""Possible values of each agreement (fact about the organisation), by name of the agreement."""
 NAMES: tuple[str, ...] = tuple(CHOICES)
-"""Names of all agreements."""
+"""Names of all agreements (facts about the organisation around a task)."""
 
 
 def load_agreements() -> Mapping[str, Saying]:
-    """Return the sentences of all agreements, by name of the agreement."""
+    """Return the sentences for each agreement (fact about the organisation, e.g. the room for questions), by its name."""
     return load_sayings(__package__, "agreements.md")
 
 
 def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
-    """Return the facts for the agreements that an instance states, each with the way in which it can be looked up again."""
+    """Return a fact for each agreement among the statements of a task, with the place where its value can be looked up again."""
     facts = {fact.name: fact for fact in _FACTS}
     return tuple(_place(facts[one.fact], one) for one in statements if not one.is_misleading and one.fact in facts)
 
@@ -80,5 +81,5 @@ def _place(fact: Fact, statement: Statement) -> Fact:
 
 
 def draw_agreements(task: str, task_seed: int) -> dict[str, str]:
-    """Draw the value of every agreement, whether an instance states it or not."""
+    """Draw a random value for every agreement (fact about the organisation), also for those that the task does not state."""
     return draw_values(task, task_seed, _FACTS, CHOICES)

@@ -1,4 +1,4 @@
-"""Functions that draw the values of a task at random, and compute hash digests from which tools make their output."""
+"""Functions that draw the values of a task at random, and compute the values that tools of the workspace print from digests."""
 
 import hashlib
 import random
@@ -36,7 +36,7 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
 
 
 def _exclude(options: Sequence[object], prior: str | None) -> Sequence[object]:
-    """Return the options that differ from a prior; a long range without the prior is not copied."""
+    """Return the options without the prior (default guess), which is never drawn; a range that lacks the prior is not copied."""
     if isinstance(options, range) and not (prior and prior.isdecimal() and int(prior) in options):
         return options
     return [option for option in options if str(option) != prior]

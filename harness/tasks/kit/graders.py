@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check of the final workspace; `required_facts` are names of values without which an agent passes only by luck."""
+    """Make a check of the workspace at the end; `required_facts` names the facts without which an agent passes only by luck."""
     return Check(name=name, title=title, required_facts=required_facts)
 
 

@@ -1,8 +1,8 @@
-"""Information sheets: small documents that an instance asks for at certain points of the work, each with its own check.
+"""Information sheets: small documents that the agent has to write during a task, each of which states a few facts.
 
-The structure of an instance decides which sheets are due, in which order, after which part of the work, and which facts each one
-states. The checks of two instances thus rest on different facts, needed at different distances from their statements. A sheet
-states facts of the task itself and agreements (see `harness.tasks.kit.agreements`).
+The seed of a task decides which sheets are due, after which part of the work, and which facts each one states. Each sheet has its
+own check. Two seeds thus test the memory of different facts, over different distances. The facts are those of the task itself and
+agreements, i.e. facts about the organisation (see `harness.tasks.kit.agreements`).
 """
 
 import re
@@ -27,29 +27,29 @@ from harness.tasks.kit.structure import Levels, StructureDraws
 
 SHEETS_FOLDER = "sheets"
 INDEX_PATH = f"{SHEETS_FOLDER}/README.md"
-"""Path of the page that says which sheets are due, when, and what each one states."""
+"""Path of the page that lists the sheets to write: when each one is due, and which facts it states."""
 SHEET_NAMES = (
     *("announcement", "archive", "auditors", "calendar", "contacts", "helpdesk", "invoice", "management", "newcomers"),
     *("partners", "printing", "reception"),
 )
-"""Names of all sheets that an instance can ask for."""
+"""Names of all information sheets, of which each seed of a task selects some."""
 SHEET_COUNTS = Levels(easy=range(4, 6), standard=range(6, 11), hard=range(9, 13))
 AGREEMENT_COUNTS = Levels(easy=range(3, 6), standard=range(6, 11), hard=range(10, 15))
 FACTS_PER_SHEET = Levels(easy=range(1, 3), standard=range(1, 4), hard=range(2, 5))
 DUE_SHARES = Levels(easy=(0.0, 0.4), standard=(0.15, 1.0), hard=(0.6, 1.0))
-"""Part of the work, as shares of its parts, after which sheets become due."""
+"""First and last point of the work at which sheets can be due, as shares of the work (0–1), for each difficulty."""
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 9), hard=range(6, 13))
 LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
 """Bounds of the share of statements in the request that are short lines rather than stories or rows of a table."""
 NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
-"""Bounds of the share of statements that notes make longer."""
+"""Bounds of the share of statements that are made longer by sentences of `NOTES`."""
 ELSEWHERE_WEIGHT = 0.12
-"""Weight of the page, and of the command, as the place that states an agreement."""
+"""Weight of each of two places, a page and a command's output, in the random choice of where an agreement is stated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Information sheet that an instance asks for."""
+    """Information sheet: a small document that the agent writes after a part of the work, and which states a few facts."""
 
     name: str
     """Name of the sheet, from `SHEET_NAMES`."""
@@ -66,21 +66,21 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class SheetPlan:
-    """Sheets of an instance, and all statements of facts in its request, its page of agreements and the command for answers."""
+    """Plan of the information sheets (small documents) that a task asks for, and of where the task states the facts in them."""
 
     sheets: tuple[Sheet, ...]
     """Sheets in the order in which they are due."""
     statements: tuple[Statement, ...]
-    """Statements of the task's own prompt facts and of agreements, and misleading ones, in order."""
+    """Statements of facts of the request and of agreements, mixed with misleading statements, in the order of the texts."""
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Agreements that the instance states."""
+        """Facts about the organisation (agreements) that the texts of the task state, such as the room for questions."""
         return make_agreements(self.statements)
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Checks of the instance's sheets, one for each."""
+        """One check for each information sheet: whether the sheet states the right values."""
         return tuple(
             make_check(f"sheet_{one.name}", f"the sheet {one.path} states what it must", *one.facts) for one in self.sheets
         )
@@ -91,17 +91,17 @@ class SheetPlan:
         return {one.name: one.facts for one in self.sheets}
 
     def has_form(self, form: Form) -> bool:
-        """Return whether the instance states any fact in this form."""
+        """Return whether the plan has a statement in the given form, e.g. `row` for a row of the table in the request."""
         return any(one.form == form for one in self.statements)
 
     def read_index(self, text: str) -> StepSpec:
-        """Make the step `read_sheets`, in which the agent reads which sheets are due and where agreements are stated."""
+        """Make the step `read_sheets`, in which the agent reads the list of sheets and agreements outside the request."""
         calls = [read(INDEX_PATH)]
         calls += [read(PAGE_PATH)] * self.has_form("page") + [run(ANSWERS_COMMAND)] * self.has_form("output")
         return look("read_sheets", text, *calls)
 
     def write_sheets(self, slot: str) -> Iterator[StepSpec]:
-        """Yield the steps in which the agent writes the sheets that are due after a part of the work."""
+        """Yield a step for each sheet due after the part of the work named `slot`, in which the agent writes the sheet."""
         for one in self.sheets:
             if one.slot == slot:
                 yield do(f"sheet_{one.name}", f"The sheet {one.name} is due now.", write(one.path, _render_sheet(one)))
@@ -109,7 +109,7 @@ class SheetPlan:
     def render_files(
         self, titles: Mapping[str, str], sayings: Mapping[str, Saying], values: Mapping[str, object]
     ) -> Iterator[tuple[str, str]]:
-        """Yield path and text of each file about sheets and agreements in the initial workspace.
+        """Yield the path and the text of the files in the initial workspace that list the sheets or state agreements.
 
         Args:
             titles: Description of each part of the work, as in "after the storage", by name of the part.
@@ -146,7 +146,7 @@ class SheetPlan:
 
 
 def make_label(fact: str) -> str:
-    """Return the name of a fact as a sheet writes it."""
+    """Return the name of a fact as a sheet shows it, with spaces instead of underscores."""
     return fact.replace("_", " ")
 
 
@@ -163,7 +163,7 @@ def draw_sheets(
     *,
     only_stated: Sequence[str] = (),
 ) -> SheetPlan:
-    """Draw the sheets of an instance, and how its request states the facts.
+    """Draw at random which information sheets a task asks for, which facts each one states, and where these facts are stated.
 
     Args:
         draws: Random draws of the instance's structure.
@@ -185,7 +185,7 @@ def draw_sheets(
 def _deal_facts(
     draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], sheet_count: int
 ) -> list[tuple[str, ...]]:
-    """Deal facts to sheets, so that each sheet has at least one and each agreement is needed by at least one sheet."""
+    """Distribute facts to sheets at random: each sheet gets at least one fact, and at least one sheet needs each agreement."""
     rng = draws.make_rng("contents")
     hands: list[list[str]] = [[] for _ in range(sheet_count)]
     for at, fact in enumerate(rng.sample(agreements, len(agreements))):
@@ -213,10 +213,10 @@ def _draw_statements(
 
 
 def judge_sheets(submission: Submission, sheets: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, bool, str]]:
-    """Grade the sheets of an instance: yield the name of each check, whether it passes, and what was found.
+    """Grade the information sheets that the agent wrote: yield the name of each check, whether it passes, and what was found.
 
     Args:
-        submission: Work of the agent; its expected values contain those of all facts.
+        submission: Work of the agent. `submission.expected` contains the right value of each fact by its name.
         sheets: Names of the facts that each sheet must state, by name of the sheet.
     """
     for name, facts in sheets.items():

@@ -1,8 +1,8 @@
-"""Statements of facts: where and how an instance states each value, and misleading statements that only look like one.
+"""Statements of facts (values to remember) in the texts of a task, and misleading statements that only look like them.
 
-A saying gives a fact's sentence, which is the same under every seed, so one pattern reads the value. The structure of an instance
-decides the form of each statement: a short line, the end of a story or the row of a table in the request, a line of a page, or a
-line that a command prints. It also decides the order, and which misleading statements stand among the others.
+The sentence that states a fact (its `Saying`) is the same for every seed, so one pattern finds the value. The seed decides the
+form of each statement: a short line, the end of a story or a row of a table in the request, a line of a page, or a line that a
+command prints. The seed also decides the order of the statements, and which misleading statements are mixed in.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,46 +15,47 @@ from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import load_text
 
 Form: TypeAlias = Literal["line", "story", "row", "page", "output"]
-"""Form of a statement: line, end of a story or row of a table in the request, line of a page, or line printed by a command."""
+"""Form of a statement: line, end of a story or row of a table in the request, line of a page, or line that a command prints."""
 NOTES = (
     "This was settled with everybody who has to do with it, and it holds for the whole of the work and for each part of it.",
     "Whoever goes on with the work after us has to keep to it as well, and nobody may change it without asking all of them.",
 )
-"""Sentences that can follow any statement in the request. Since many statements share them, they say little about any of them."""
+"""Sentences without information that can follow any statement in the request and make it longer."""
 PROMPT_FORMS: tuple[Form, ...] = ("line", "story", "row")
-"""Forms of the statements that stand in the request."""
+"""Forms of statements in the user's request; statements in other forms are elsewhere in the workspace."""
 
 
 class Saying(NamedTuple):
-    """Sentence that states a fact with its value, a story that may precede it, and a sentence that only looks like it."""
+    """Texts for one fact: a sentence that states its value, a story before it, and a misleading sentence that looks similar."""
 
     sentence: str
-    """Sentence with the placeholder of the fact."""
+    """Sentence that states the fact, with a placeholder such as `${rate}` for the value."""
     story: str
-    """Story that may precede the sentence."""
+    """Story that precedes the sentence if the fact is stated at the end of a story."""
     misleading: str = ""
     """Sentence about something else, in similar words, which no pattern of the fact matches; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Statement of one fact in an instance, or a misleading statement that looks like it."""
+    """Place and form in which a task states one fact, or in which it has a misleading sentence that looks like the fact."""
 
     fact: str
     """Name of the fact that is stated."""
     form: Form
-    """Place and manner of the statement."""
+    """Place and form of the statement, e.g. `row` for a row of the table in the request."""
     is_misleading: bool = False
-    """Whether the statement is about something else and only looks like one of the fact."""
+    """Whether the sentence is about something else and only looks like a statement of the fact."""
     notes: int = 0
-    """Number of sentences of `NOTES` that follow the statement in the request, and make it longer without saying more."""
+    """Number of sentences of `NOTES` (without information) that follow the statement in the request and make it longer."""
 
 
 @cache
 def load_sayings(package: str, name: str) -> Mapping[str, Saying]:
-    """Return the sayings in a text of a task, by name of the fact.
+    """Return the texts for each fact (`Saying`) from a file of a task, by name of the fact.
 
-    Each paragraph of the text is one saying: sentence, story and, if there is one, the misleading sentence, on a line each.
+    Each paragraph of the file is for one fact. Its lines are the sentence, the story and, in some paragraphs, the misleading
+    sentence.
     """
     sayings = [Saying(*paragraph.split("\n")) for paragraph in load_text(package, name).strip().split("\n\n")]
     return {Template(one.sentence).get_identifiers()[0]: one for one in sayings}
@@ -63,20 +64,20 @@ def load_sayings(package: str, name: str) -> Mapping[str, Saying]:
 def draw_statements(
     draws: StructureDraws, name: str, facts: Iterable[str], weights: Mapping[Form, float]
 ) -> tuple[Statement, ...]:
-    """Draw the form of each fact's statement; forms with larger weights are drawn more often.
+    """Draw at random in which form each fact is stated, e.g. as a short line or in a table.
 
     Args:
         draws: Random draws of the instance's structure.
         name: Name of the draw.
         facts: Names of the facts to state.
-        weights: Weight of each form that is possible.
+        weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
     """
     rng = draws.make_rng(name)
     return tuple(Statement(fact, rng.choices([*weights], [*weights.values()])[0]) for fact in facts)
 
 
 def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: float) -> tuple[Statement, ...]:
-    """Add notes to a share of the statements; half of these get one note, the others get all of `NOTES`."""
+    """Make a random share of the statements longer by one or more sentences of `NOTES`, which carry no information."""
     rng = draws.make_rng("notes")
     return tuple(replace(one, notes=rng.randint(1, len(NOTES)) if rng.random() < share else 0) for one in statements)
 
@@ -84,7 +85,7 @@ def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: flo
 def mislead(
     draws: StructureDraws, name: str, sayings: Mapping[str, Saying], count: int, weights: Mapping[Form, float]
 ) -> tuple[Statement, ...]:
-    """Draw up to `count` misleading statements and the form of each; the facts need not be stated in the instance."""
+    """Draw up to `count` misleading statements and the form of each, for any facts, also for those that the task never states."""
     facts = draws.draw_subset(f"{name}/facts", [fact for fact, one in sayings.items() if one.misleading], count)
     return tuple(Statement(one.fact, one.form, True) for one in draw_statements(draws, name, facts, weights))
 
@@ -92,10 +93,11 @@ def mislead(
 def render_request(
     frame: str, statements: Sequence[Statement], sayings: Mapping[str, Saying], values: Mapping[str, object]
 ) -> str:
-    """Return a request that states facts in the order of `statements`; statements outside the request are left out.
+    """Return the text of the user's request: the template `frame`, filled with the statements of facts and with `values`.
 
-    The placeholder `${dry}` in `frame` becomes the lines, `${rows}` the table and `${told}` the stories; others are filled from
-    `values`.
+    In `frame`, statements in the form of a line replace the placeholder `${dry}`, a table of those in the form of a row replaces
+    `${rows}`, and stories replace `${told}`, each in the order of `statements`. Statements on a page or in a command's output are
+    left out.
     """
     by_form: dict[Form, list[str]] = {form: [] for form in PROMPT_FORMS}
     for one in statements:
@@ -111,7 +113,7 @@ def render_request(
 
 
 def render_sentences(statements: Iterable[Statement], form: Form, sayings: Mapping[str, Saying]) -> list[str]:
-    """Return the sentences of the statements with one form, with placeholders instead of values."""
+    """Return the sentences of all statements in the given form, with placeholders such as `${rate}` instead of values."""
     return [_select_sentence(one, sayings[one.fact]) for one in statements if one.form == form]
 
 

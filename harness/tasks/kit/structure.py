@@ -1,8 +1,8 @@
-"""Random draws of the structure of an instance: all that differs between seeds of a task and is no value to remember.
+"""Random draws of the structure of a task: all that differs between its seeds except the values to remember.
 
-A template draws the structure first, e.g. which work is asked for and where each value is stated, and stores it in frozen values.
-The script, the facts and the checks are built from the structure alone. The values are drawn apart from it, so two instances can
-have the same structure and other values, which is how validity checks find a script that contains a value.
+The structure is drawn first, e.g. which work is asked for and where each value is stated. The script, the facts and the checks
+are built from the structure alone. The values are drawn independently, so two tasks can have the same structure and different
+values. Validity checks compare such tasks to find a script that contains a value.
 """
 
 import random
@@ -19,22 +19,22 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels(Generic[T_co]):
-    """Value of one parameter of a task for each difficulty, e.g. the range of a number of work items."""
+    """Setting of a task for each difficulty, e.g. the range from which the number of documents to write is drawn."""
 
     easy: T_co
     standard: T_co
     hard: T_co
 
     def pick(self, difficulty: Difficulty) -> T_co:
-        """Return the value for a difficulty."""
+        """Return the setting for a difficulty."""
         return {"easy": self.easy, "standard": self.standard, "hard": self.hard}[difficulty]
 
 
 @dataclass(frozen=True, slots=True)
 class StructureDraws:
-    """Random draws of one instance's structure, each from a stream of its own that its name selects.
+    """Source of the random choices that make up the structure of a task, e.g. the order of the work.
 
-    A draw does not depend on which other draws are made, so a new draw leaves the others as they are.
+    Each choice has a name and its own random generator. A new choice in a task therefore leaves all other choices as they are.
 
     Example:
         >>> from harness.tasks.kit import Levels, StructureDraws
@@ -53,19 +53,19 @@ class StructureDraws:
     """Level of the instance's demands on memory."""
 
     def make_rng(self, name: str) -> random.Random:
-        """Return the random generator for one purpose, independent of all others and of the values."""
+        """Return the random generator for the choice with a name; it is independent of all other choices and of the values."""
         return make_rng(self.task, self.seed, f"structure/{name}")
 
     def pick(self, levels: Levels[T]) -> T:
-        """Return the value of a parameter for the difficulty of the instance."""
+        """Return the setting for the difficulty of these draws."""
         return levels.pick(self.difficulty)
 
     def draw_count(self, name: str, counts: Levels[range]) -> int:
-        """Draw a number from the range for the difficulty of the instance."""
+        """Draw a random number from the range for the difficulty of these draws."""
         return self.make_rng(name).choice(self.pick(counts))
 
     def draw_share(self, name: str, bounds: Levels[tuple[float, float]]) -> float:
-        """Draw a share between the two bounds for the difficulty of the instance."""
+        """Draw a random share between the two bounds for the difficulty of these draws."""
         return self.make_rng(name).uniform(*self.pick(bounds))
 
     def draw_order(self, name: str, items: Iterable[T]) -> tuple[T, ...]:
@@ -74,7 +74,7 @@ class StructureDraws:
         return tuple(self.make_rng(name).sample(given, len(given)))
 
     def draw_subset(self, name: str, items: Sequence[T], count: int) -> tuple[T, ...]:
-        """Choose `count` items, or all if there are fewer, and return them in their original order."""
+        """Choose `count` items at random, or all if there are fewer, and return them in their original order."""
         indexes = self.make_rng(name).sample(range(len(items)), min(count, len(items)))
         return tuple(items[index] for index in sorted(indexes))
 
@@ -82,7 +82,7 @@ class StructureDraws:
 def draw_work_order(
     draws: StructureDraws, name: str, parts: Iterable[str], prerequisites: Mapping[str, Collection[str]]
 ) -> tuple[str, ...]:
-    """Return the parts of a work in random order, but each after its prerequisites.
+    """Return the parts of a task's work in random order, but each part after its prerequisites.
 
     Args:
         draws: Random draws of the instance's structure.
