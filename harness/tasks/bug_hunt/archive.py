@@ -1,4 +1,4 @@
-"""Generated files of the task `bug-hunt`, mostly irrelevant to the bugs: logs, minutes, and letters of customers."""
+"""Generator of mostly irrelevant files for the task `bug-hunt`: logs, minutes of meetings, and letters of customers."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _FIGURES = {
     "decree_tier": "From the first of March on the tier of all stages begins at `{}` kWh.",
     "rounding": "Since the first of March amounts are settled in the mode `{}`, by each stage for itself.",
 }
-"""Sentences that state a figure in force, by name of the fact."""
+"""Sentence that states each figure that invoices must use (the tier and the rounding mode), by name of the fact."""
 MINUTE_ITEMS = (
     "{name} reports that {count} letters came back because the street was renamed. The addresses are mended by hand.",
     "The lift is out of order for {count} days. Whoever carries paper upstairs may write it down as overtime.",
@@ -59,7 +59,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 def _generate_night(night: date, drift_since: str, remark: str, rng: random.Random) -> Iterator[str]:
     """Yield the log lines of one nightly invoice run, with lines about wrong amounts from the day of the first error on.
 
-    The remark is the operator's, two days after the first error.
+    `remark` is a remark of the operator, which is logged two days after the first error.
     """
     drift_start = date.fromisoformat(drift_since)
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
@@ -91,7 +91,7 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of the minutes of each monthly meeting; those of one month may state facts."""
+    """Yield the path and the text of the minutes of each monthly meeting; the minutes of one month may state facts."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
@@ -104,7 +104,7 @@ def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed:
 
 
 def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the items of the minutes that state facts."""
+    """Yield the paragraphs of the minutes that state facts: who blames which stage, and figures that invoices must use."""
     if "council" in structure.suspicions:
         yield f"The council blames the stage `{values['council_suspect']}`, since its members are asked about it at the market."
     for fact, page in structure.pages:
@@ -113,7 +113,7 @@ def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator
 
 
 def render_figure(fact: str, values: Mapping[str, str]) -> str:
-    """Return the sentence that states a figure in force."""
+    """Return the sentence that states the value of a figure that invoices must use, e.g. the rounding mode."""
     return _FIGURES[fact].format(values[fact])
 
 

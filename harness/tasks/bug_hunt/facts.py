@@ -1,8 +1,8 @@
 """Facts (values to remember) of the task `bug-hunt`: patterns that find each value, and the random draw of the values.
 
-The request states nine facts. Files, log lines and the agent's own notes state facts that can be read again. The bench, which
-must not be asked twice, prints the correct rate of a stage whose first patch it refuses, the number of each accepted attempt, and
-the desk at which the fix is announced.
+The request states nine facts. Files, log lines and the agent's own notes state facts that can be read again. Other facts are
+printed by the bench (the tool `tools/ci.py`), which must not be asked twice: the correct rate of a stage whose first patch it
+refuses, the number of each accepted attempt, and the desk at which the fix is announced.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _PROMPT_FACTS: tuple[Fact, ...] = (
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return the facts of an instance: those of the request, of files and logs, of its stages with a bug, and of its sheets."""
+    """Return all facts (values to remember) of a task with this structure, from its request, files, logs, bugs and sheets."""
     return (
         *_PROMPT_FACTS,
         *_make_page_facts(structure),
@@ -59,7 +59,7 @@ def _make_page_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
-    """Yield the facts about the stages that are blamed although they have no bug: who blames which one, and the agent's note."""
+    """Yield the facts about each stage blamed without reason: the name of the stage and, if needed later, the agent's note."""
     paths = {"operator": NIGHTLY_LOG, "council": structure.minutes_path, "customer": structure.letter_path}
     for who in structure.suspicions:
         search = f"grep -n '{who} blames' {paths[who]}"
@@ -72,7 +72,7 @@ def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
-    """Yield the facts about one stage that has a bug."""
+    """Yield the facts (values to remember) about one stage that has a bug."""
     search = f"grep -h 'stale stage {number} is' {CULPRIT_NOTE} || python3 tools/compare.py --stale"
     words = rf"stale stage {number} is `(\w+)`"
     yield make_output_fact(f"culprit_{number}", "artifact", search, "vat", words, source="tools/compare.py")
@@ -90,7 +90,7 @@ def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
 
 
 def name_rate(structure: Structure, number: int) -> str:
-    """Return the name of the fact that is the rate in force of a stage with a bug."""
+    """Return the name of the fact that is the correct rate of a stage with a bug."""
     return f"{'final' if structure.refusals[number - 1] else 'page'}_rate_{number}"
 
 

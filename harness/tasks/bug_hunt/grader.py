@@ -33,7 +33,7 @@ BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of an instance: of its stages with a bug, of the papers that it asks for, and of its sheets."""
+    """Return the checks of a task with this structure: on each stage with a bug, each document to write, and each sheet."""
     numbers = structure.bug_numbers
     culprits, rates = [f"culprit_{number}" for number in numbers], [name_rate(structure, number) for number in numbers]
     figures = ("decree_tier", "rounding")
@@ -80,7 +80,7 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
     """Build the grader of the task: its expected values, and the programs that question the agent's code.
 
     Args:
-        structure: Structure of the instance.
+        structure: Number of bugs, documents to write and all else that differs between seeds, except the values.
         values: Values drawn from the seed: those that the agent must remember, and others that files contain.
         initial_files: Text of each file in the initial workspace, by path.
         task_seed: Seed of the task, which decides the correct prices of the invoices.
@@ -174,7 +174,7 @@ def _check_regression_test(submission: Submission) -> Outcome:
 
 
 def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the tries on the bench; see `judge`."""
+    """Yield the results of the checks on the patches that the agent tried on the bench (the tool `tools/ci.py`); see `judge`."""
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row for row in rows if row[1] == "accepted"]
         is_unique = len({row[2] for row in rows}) == len(rows)
@@ -183,9 +183,9 @@ def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _list_tries(submission: Submission) -> list[list[list[str]]]:
-    """Return the tries on each stage with a bug: number, outcome, patch, module and seal of each.
+    """Return the attempts to patch each stage with a bug, as fields of the bench's log: number, outcome, patch, module and seal.
 
-    A line without the seal of the bench counts as a refused try.
+    A line without a valid seal (digest by the bench) counts as a refused attempt.
     """
     values = submission.expected
     rows = [line.split() for line in list_new_lines(submission, "ci/attempts.log", values["attempts"])]

@@ -1,4 +1,4 @@
-"""Looks of the agent in the task `bug-hunt`: files and parts of logs that it looks at although it needs nothing from them."""
+"""Unnecessary steps of the task `bug-hunt`, in which the agent looks at files and parts of logs that it does not need."""
 
 from collections.abc import Iterator
 
@@ -49,4 +49,4 @@ def _list_looks() -> Iterator[StepSpec]:
 
 
 LOOKS = {step.name: step for step in _list_looks()}
-"""Every look, by the name of its step; an instance draws some of them."""
+"""Every unnecessary step (look), by name; each seed selects some of them."""

@@ -31,14 +31,14 @@ def build_script(structure: Structure) -> Script:
 
 
 class _Work:
-    """The agent's work in an instance, with methods that yield the steps of each part."""
+    """Generator of the script for one structure of the task, with a method for the steps of each part of the work."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self._gaps = iter(structure.looks)
 
     def list_steps(self) -> Iterator[StepSpec]:
-        """Yield all steps; a look is left out if an essential step makes the same call."""
+        """Yield all steps in order, without those unnecessary looks whose tool call an essential step also makes."""
         steps = tuple(self._list_parts())
         essential_calls = {call for step in steps if LOOKS.get(step.name) != step for call in step.calls}
         yield from (step for step in steps if LOOKS.get(step.name) != step or not essential_calls & {*step.calls})
@@ -59,7 +59,7 @@ class _Work:
         yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))
 
     def _look_on(self) -> Iterator[StepSpec]:
-        """Yield the looks of the next gap."""
+        """Yield the unnecessary looks at files that come next, between two groups of essential steps."""
         yield from (LOOKS[name] for name in next(self._gaps, ()))
 
     def _orient(self) -> Iterator[StepSpec]:
@@ -153,7 +153,7 @@ class _Work:
         yield from self._try_patch(number, "b", name_rate(self.structure, number))
 
     def _try_patch(self, number: int, letter: str, rate: str) -> Iterator[StepSpec]:
-        """Yield the steps that write a patch for a stage and try it on the bench."""
+        """Yield the steps that write a patch for a stage and submit it to the bench, which accepts or refuses it."""
         patch, stage = f"patches/{number}{letter}.sed", f"${{culprit_{number}}}"
         text = load_text(__package__, "agent/patch.sed").replace("${rate}", f"${{{rate}}}")
         outcome = "refused" if letter == "a" and self.structure.refusals[number - 1] else "accepted"

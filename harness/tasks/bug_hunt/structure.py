@@ -1,4 +1,4 @@
-"""Structure of an instance of the task `bug-hunt`: the bugs, the suspicions, the order of the work, and the papers to write."""
+"""Choices that a seed makes for the task `bug-hunt`: bugs, false suspicions, order of the work, and documents to write."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from harness.tasks.kit.structure import Levels, StructureDraws
 PROMPT_FACTS = (
     *("ticket", "complaint", "entry_point", "owner_tag", "test_prefix", "channel", "severity", "frozen", "drift_goal"),
 )
-"""Names of the facts that the request states in every instance."""
+"""Names of the facts (values to remember) that the request states for every seed."""
 PARTS: Mapping[str, str] = {
     "symptom": "once the symptom is noted",
     "code": "once the map of the code is noted",
@@ -19,60 +19,60 @@ PARTS: Mapping[str, str] = {
     "fixes": "once the bench has accepted all patches",
     "papers": "at the very end",
 }
-"""Parts of the work after which a sheet can be due, with the words in which the list of sheets says so."""
+"""Parts of the work after which an information sheet can be due, and the words for this time in the list of sheets."""
 SUSPICIONS = ("operator", "council", "customer")
-"""Names of those who may blame a stage that has no bug: in the log, in the minutes of a meeting, or in a letter."""
+"""People who may blame a stage that has no bug: the operator in a log, the council in minutes, a customer in a letter."""
 PAGES: Mapping[str, tuple[str, ...]] = {
     "decree_tier": ("decree", "minutes", "audit"),
     "rounding": ("rounding", "minutes", "audit"),
 }
-"""Pages that may state a figure in force, by name of the fact; `minutes` stands for those of one month."""
+"""Pages of which one states each figure that invoices must use, by name of the fact; `minutes` are the minutes of one month."""
 REPORT_SECTIONS = ("rates", "case", "stages", "attempts")
-"""Sections of the report; every instance asks for the first one and for some of the others."""
+"""Sections of the report; every task asks for the first one, and for some of the others depending on the seed."""
 PAPERS = ("changelog", "announce", "report", "handover", "reply")
 RULES = ("frozen", "drift_goal")
-"""Facts of the request that every hand-over states."""
+"""Names of the facts of the request that the hand-over document always states."""
 HANDOVER_FACTS = ("ticket", "desk", "entry_point", "channel", "drift_since", "decree_tier", "rounding")
-"""Facts that the hand-over may state besides the rules."""
+"""Names of the facts that the hand-over document may state besides `RULES`."""
 REPLY_FACTS = ("ticket", "drift_since", "decree_tier", "drift_goal", "entry_point", "rounding")
-"""Facts that the reply to the complaint may state besides the number of the invoice."""
+"""Names of the facts that the reply to the complaint may state besides the number of the invoice."""
 REFUSAL_SHARE, ONE_BY_ONE_SHARE = 0.7, 0.5
-"""Share of the stages with a bug whose first patch is refused, and of the instances that mend a refused patch at once."""
+"""Probabilities that a first patch is refused (one always is), and that refused patches are corrected at once."""
 REPLY_SHARE, SEVERITY_SHARE = 0.5, 0.5
-"""Shares of the instances that ask for a reply to the complaint, and in which the announcement states the severity."""
+"""Probabilities that a task asks for a reply to the complaint, and that its announcement states the severity."""
 
 BUG_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
 SUSPICION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
 SECTION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
 """Number of sections of the report besides the first one."""
 EXTRA_FACT_COUNTS = Levels(easy=range(1, 3), standard=range(2, 6), hard=range(4, 7))
-"""Number of facts in the hand-over besides the rules."""
+"""Number of facts in the hand-over document besides `RULES`, for each difficulty."""
 LOOK_COUNTS = Levels(easy=range(26, 32), standard=range(42, 53), hard=range(50, 56))
-"""Number of files and parts of logs that the agent looks at without need."""
+"""Number of files and parts of logs that the agent looks at although it does not need them, for each difficulty."""
 MONTH_COUNT, LETTER_COUNT = 6, 8
 """Numbers of files with minutes, and of letters of customers, in the workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """All of an instance that is not a value: what is wrong, where it is stated, and in which order the agent works."""
+    """All that a seed decides except the values to remember: what is wrong, where facts are stated, and the order of the work."""
 
     refusals: tuple[bool, ...]
     """For each stage with a bug: whether its page states a provisional rate, so that the first patch is refused."""
     suspicions: tuple[str, ...]
-    """Those who blame a stage that has no bug, in the order in which the agent rules the stages out."""
+    """People who blame a stage that has no bug, in the order in which the agent refutes them; see `SUSPICIONS`."""
     month: int
     """Index of the month whose minutes state facts."""
     letter: int
     """Number of the letter in which the customer blames a stage."""
     pages: tuple[tuple[str, str], ...]
-    """Name of each figure in force, and the page that states it; see `PAGES`."""
+    """Name of each figure that invoices must use, and the page that states it; see `PAGES`."""
     parts: tuple[str, ...]
     """Parts of the work in order; see `PARTS`."""
     is_fixed_one_by_one: bool
-    """Whether the agent mends a refused patch at once, rather than after the first try on every stage."""
+    """Whether the agent corrects a refused patch at once, or only after a first attempt on every stage."""
     looks: tuple[tuple[str, ...], ...]
-    """Names of the looks between the essential steps, for each gap in the order of the work."""
+    """Names of the unnecessary looks at files, one group for each gap between essential steps, in order."""
     papers: tuple[str, ...]
     """Papers to write, in the order of the work."""
     sections: tuple[str, ...]
@@ -102,7 +102,7 @@ class Structure:
         return f"letters/{self.letter:02}.txt"
 
     def find_page(self, fact: str) -> str:
-        """Return the path of the page that states a figure in force."""
+        """Return the path of the page that states a figure that invoices must use."""
         page = dict(self.pages)[fact]
         return self.minutes_path if page == "minutes" else f"docs/{page}.md"
 
@@ -113,11 +113,11 @@ class Structure:
 
 MONTHS = ("2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03")
 GAP_COUNT = 9
-"""Number of gaps between essential steps, which looks fill."""
+"""Number of gaps between essential steps, which unnecessary looks at files can fill."""
 
 
 def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Structure:
-    """Draw the structure of an instance; `look_names` are the names of all files and parts of logs to look at without need."""
+    """Draw all that a seed decides except the values to remember; `look_names` are the unnecessary steps to choose from."""
     coin, place = draws.make_rng("coins"), draws.make_rng("place")
     refusals = [coin.random() < REFUSAL_SHARE for _ in range(draws.draw_count("bugs", BUG_COUNTS))]
     refusals[coin.randrange(len(refusals))] = True
@@ -145,7 +145,7 @@ def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Struct
 
 
 def _deal_looks(draws: StructureDraws, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Deal some looks to the gaps between essential steps, in random order, with gaps of different lengths."""
+    """Choose some unnecessary looks at random and distribute them over the gaps between essential steps, unevenly."""
     chosen = draws.draw_order("looks", names)[: draws.draw_count("look count", LOOK_COUNTS)]
     rng = draws.make_rng("gaps")
     weights = [rng.uniform(0.2, 1.0) for _ in range(GAP_COUNT)]

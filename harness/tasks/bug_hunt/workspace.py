@@ -60,7 +60,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 
 def _render_figures(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the sentences about figures in force on each page: the figure itself, or the page that states it."""
+    """Return what each page says about figures that invoices must use: their values, or where to read them."""
     here: dict[str, list[str]] = {"decree": [], "rounding": [], "audit": []}
     for fact, page in structure.pages:
         home = "decree" if fact == "decree_tier" else "rounding"
@@ -133,7 +133,7 @@ def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task
 
 
 def _choose_audited(invoices: list[str], complaint: str, bug_count: int, rng: random.Random) -> list[str]:
-    """Choose the audited invoices: the one of the complaint, some with half a cent for each stage with a bug, and others."""
+    """Choose the audited invoices: the disputed one, for each stage with a bug some that end in half a cent there, and others."""
     chosen = {complaint}
     for number in range(bug_count):
         chosen.update(rng.sample(invoices[number::HALF_CENT_SPACING], AUDITED_HALF_CENTS))
@@ -146,7 +146,7 @@ def _render_table(header: str, rows: list[str]) -> str:
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the prompt of the task, which states facts and names the papers of the instance."""
+    """Return the prompt of the task, which states facts (values to remember) and lists the documents to write."""
     sections = "; ".join(f"{section}: {_name_facts(list_section_facts(structure, section))}" for section in structure.sections)
     announced = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
     papers = [

@@ -47,7 +47,7 @@ CHECKS = (
     make_check("permit", "the letter names the permit", "permit"),
     make_check("one_permit", "one permit was asked for, and no more"),
 )
-"""Checks that every instance has."""
+"""Checks of the task for every seed."""
 
 
 def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
@@ -85,7 +85,7 @@ def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "stan
 
 
 def _render_change(name: str, change: Change, words: Mapping[str, str]) -> str:
-    """Return a message in which the user changes the rules, with its lines in the order of the instance."""
+    """Return the message in which the user changes the rules; the seed decides the order of its lines."""
     opening, *lines = fill_text(__package__, f"{name}.md", words).splitlines()
     news = (" ".join([lines[at], *NOTES[:count]]) for at, count in zip(change.lines, change.notes, strict=True))
     return "\n".join([opening, *news])

@@ -16,7 +16,7 @@ STOPS = (
     *("hospital", "lighthouse", "market", "mill", "museum", "orchard", "quarry", "school", "station", "stadium", "theatre"),
     "vineyard",
 )
-"""Names of all bus stops; the structure of an instance decides which ones the line passes, and in which order."""
+"""Names of all bus stops; the seed decides at which of them the bus line stops, and in which order."""
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("interval", "superseded", "10", r"bus runs every (\d+) minutes", r"let (\d+) minutes pass between"),
     make_prompt_fact(
@@ -31,12 +31,12 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("greeting", "preference", "Hello", r"letter to greet with `([A-Z][a-z]+)`"),
     make_output_fact("permit", "artifact", "", "P-0000", r"has permit number (P-\d{4})"),
 )
-"""Facts that every instance has."""
+"""Facts (values to remember) of the task for every seed."""
 BAY_FACTS: Mapping[str, Fact] = {
     stop: make_file_fact(f"bay_{stop}", "value", f"surveys/{stop}.md", "0", rf"The buses of {stop} leave from bay (\d+)\b")
     for stop in STOPS
 }
-"""Fact for the bay of each stop, by name of the stop."""
+"""Fact for the number of the bay of each bus stop, by name of the stop."""
 _CHOICES = {
     "hotline": range(200_000, 1_000_000),
     "rest_day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),

@@ -1,4 +1,4 @@
-"""Structure of an instance of the task `changing-requirements`: the stops, their order, and when the user changes the rules."""
+"""Choices that a seed makes for the task `changing-requirements`: bus stops, their order, and when the user changes the rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,36 +11,36 @@ from harness.tasks.kit.structure import Levels, StructureDraws
 STOP_COUNTS = Levels(easy=range(15, 18), standard=range(18, 24), hard=range(23, 25))
 FIRST_CHANGE_SHARES = Levels(easy=(0.3, 0.35), standard=(0.3, 0.45), hard=(0.3, 0.35))
 SECOND_CHANGE_SHARES = Levels(easy=(0.75, 0.85), standard=(0.6, 0.85), hard=(0.6, 0.65))
-"""Shares of the stops with a timetable at the user's changes; an early last change must be remembered for long."""
+"""Share of the timetables written before the user's second change; after an early change, its rules must be remembered long."""
 BAY_COUNTS = Levels(easy=range(2, 4), standard=range(2, 7), hard=range(6, 8))
 LOOK_COUNTS = Levels(easy=range(3, 6), standard=range(6, 13), hard=range(12, 15))
 SURVEY_CHARACTERS = (3_500, 6_000, 9_400)
 """Minimum lengths of generated surveys in characters; each survey fits into one tool output."""
 SURVEY_WEIGHTS = Levels(easy=(3, 1, 1), standard=(1, 1, 2), hard=(0, 1, 3))
-"""How often each length is drawn, relative to the others."""
+"""Relative frequency of each length in `SURVEY_CHARACTERS`, for each difficulty."""
 STATED_FACTS = ("operator", "opening", "ticket", "greeting")
 """Names of the facts of the request that never change; an information sheet can ask for them at any time."""
 FIRST_RULES = ("interval_1", "first_bus_1", "zone_1")
 """Names of the rules that the request states and the user changes later."""
 CHANGE_LINES = 3
-"""Number of lines of a message with changes that can stand in any order."""
+"""Number of lines, in a message that changes rules, whose order depends on the seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Message in which the user changes the rules."""
+    """Time and layout of one message in which the user changes the rules."""
 
     sheet_count: int
-    """Number of timetables that are written when the user changes the rules."""
+    """Number of timetables that are finished when the user sends the message."""
     lines: tuple[int, ...]
-    """Indexes of the lines with news, in the order in which the message has them."""
+    """Indexes of the lines that state new rules, in the order of the message."""
     notes: tuple[int, ...]
     """Number of notes after each line of the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Structure of an instance, from which its script, checks and texts are built."""
+    """All that a seed of the task decides except the values to remember; script, checks and texts are built from it."""
 
     stops: tuple[str, ...]
     """Names of the stops, in the order in which the line passes them."""
@@ -49,17 +49,17 @@ class Structure:
     changes: tuple[Change, Change]
     """The user's changes of the rules."""
     permit_after: int
-    """Number of timetables that are written when the permit is requested."""
+    """Number of timetables that are finished when the agent requests the permit."""
     looks: tuple[str, ...]
-    """Stops at whose timetable the agent looks again."""
+    """Stops whose timetable the agent looks at again without need."""
     survey_characters: tuple[int, ...]
     """Minimum length of the survey of each stop."""
     sheets: SheetPlan
-    """Information sheets that are asked for, and the statements of the request."""
+    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw the structure of an instance."""
+    """Draw all that a seed of the task decides except the values to remember."""
     stops = draws.draw_order("stops", STOPS)[: draws.draw_count("stop count", STOP_COUNTS)]
     first = round(draws.draw_share("first change", FIRST_CHANGE_SHARES) * len(stops))
     second = round(draws.draw_share("second change", SECOND_CHANGE_SHARES) * len(stops))

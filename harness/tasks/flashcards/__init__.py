@@ -78,9 +78,9 @@ CHECKS: tuple[Check, ...] = (
     make_check("changelog", "the change log has exactly one new entry, with release and ticket", "release_id", "ticket"),
     make_check("one_release", "exactly one release was reserved"),
 )
-"""Checks that every instance has."""
+"""Checks of the task for every seed."""
 FEEDING_CHECK = make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "ingest_token")
-"""Check of the instances in which the sample deck is fed to the catalogue."""
+"""Additional check if the task asks the agent to feed the sample deck to the catalogue."""
 
 
 def make_flashcards(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:

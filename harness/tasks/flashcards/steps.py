@@ -41,14 +41,14 @@ def build_script(structure: Structure) -> Script:
 
 
 def _is_due(step: StepSpec, structure: Structure) -> bool:
-    """Return whether the instance has a step that only some instances have."""
+    """Return whether a step belongs to the script; some steps are only in the scripts of some seeds."""
     if step.name in {"feed_first_rows", "feed_other_rows"}:
         return structure.feeds_deck
     return step.name not in LOOKS or step.name in structure.looks
 
 
 def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps of one part of the work, with those that are due because of the order of the parts, and its sheets."""
+    """Yield the steps of one part of the work, and the steps due with it in this order of parts, such as information sheets."""
     done = structure.parts[: structure.parts.index(part)]
     if structure.release_time == (part if done else "ordered parts"):
         yield from _reserve_release()

@@ -1,4 +1,4 @@
-"""Structure of an instance of the task `flashcards`: order of the work, looks and papers, and the sheets that are asked for."""
+"""Choices that a seed makes for the task `flashcards`: order of the work, unnecessary steps, documents and sheets to write."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,27 +18,27 @@ PARTS: Mapping[str, str] = {
     "commands": "after the command line",
     "papers": "after README, manual and settings",
 }
-"""Parts of the work after which a sheet can be due, with the words in which the list of sheets says so."""
+"""Parts of the work after which an information sheet can be due, and the words for this time in the list of sheets."""
 PREREQUISITES: Mapping[str, tuple[str, ...]] = {"review": ("generation",), "removal": ("review",)}
-"""Parts that must come before a part, for those parts whose order the structure decides."""
+"""Parts of the work that must come before a part, by name of the part; only for `ORDERED_PARTS`."""
 ORDERED_PARTS = ("files", "generation", "review", "removal", "numbers", "copies")
-"""Parts of the work whose order the structure decides; the command line and the papers always come last."""
+"""Parts of the work whose order depends on the seed; the command line and the documents always come last."""
 LOOKS = (
     *("look_at_tools", "left_to_the_order", "tabulate_intervals", "look_at_test_scheduler_again", "suite_of_bottom"),
     *("look_at_card_again", "look_at_importer_again", "try_offline_generator", "sizes_so_far", "look_at_storage_again"),
     *("all_names_so_far", "suite_before_cli", "look_at_review_again", "try_help", "try_review", "try_answers", "try_export"),
     *("try_generate", "try_approve", "try_stats", "try_json", "try_idle", "inspect_database", "check_style"),
 )
-"""Names of steps without an effect on the result, in which the agent looks at something; an instance has some of them."""
+"""Names of unnecessary steps, in which the agent only looks at something; each seed selects some of them."""
 LOOK_SHARES = Levels(easy=(0.2, 0.4), standard=(0.5, 0.95), hard=(0.9, 1.0))
 RELEASE_TIMES: Mapping[str, str] = {
     "start": "At the very start",
     "ordered parts": "As soon as the storage is ready,",
     "commands": "Right before you begin with the command line,",
 }
-"""Times at which an instance has a release reserved, with the words of the request."""
+"""Times at which the agent can be asked to reserve a release, each with the words of the request for it."""
 CATALOGUE_SHARE = 0.6
-"""Share of the instances in which the sample deck is fed to a catalogue."""
+"""Probability that the task asks the agent to feed the sample deck to a catalogue."""
 PAPERS = ("README.md", "docs/manual.md", "settings.example.json")
 PAGES = ("command-line", "decisions", "generation", "import-export", "overview", "scheduling", "statistics", "storage")
 """Names of the pages of the specification."""
@@ -50,7 +50,7 @@ REMARKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Structure of an instance, from which its script, checks and texts are built."""
+    """All that a seed of the task decides except the values to remember; script, checks and texts are built from it."""
 
     parts: tuple[str, ...]
     """Parts of the work in order."""
@@ -61,15 +61,15 @@ class Structure:
     feeds_deck: bool
     """Whether the sample deck is fed to the catalogue of the schools."""
     papers: tuple[str, ...]
-    """Paths of the first papers, in the order in which the agent writes them."""
+    """Paths of the first documents, in the order in which the agent writes them."""
     remarks: tuple[tuple[str, tuple[int, ...]], ...]
-    """Name of each page, and indexes of the remarks at its end."""
+    """Name of each page, and the indexes in `remarks.md` of the irrelevant remarks at the page's end."""
     sheets: SheetPlan
-    """Sheets that are asked for, and the statements of the facts."""
+    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw the structure of an instance."""
+    """Draw all that a seed of the task decides except the values to remember."""
     parts = (*draw_work_order(draws, "parts", ORDERED_PARTS, PREREQUISITES), "commands", "papers")
     remark_rng = draws.make_rng("remarks")
     remark_counts = draws.pick(REMARK_COUNTS)

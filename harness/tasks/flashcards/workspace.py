@@ -24,7 +24,7 @@ PART_NAMES = {
     "numbers": "statistics",
     "copies": "the backup",
 }
-"""Words with which the overview names each part of the work whose order the structure decides."""
+"""Words for each part of the work in the overview page, for the parts whose order depends on the seed."""
 
 
 def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,8 @@
 """Facts (values to remember) of the task `log-forensics`: patterns that find each value, and the random draw of the values.
 
 The request states some facts, which are needed late. Findings are printed by a search in a log and can be found again at 300 to
-1,500 tokens per search. Papers of the desk state up to three facts. The number of the case and a mark of the seals are printed by
-commands that do harm if they are run twice.
+1,500 tokens per search. Documents in the workspace state up to three facts. The number of the case and a mark for sealing logs
+are printed by commands that do harm if they are run twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,11 +43,11 @@ WORDS_BY_SEARCH = {
     "by_hand": "altered by hand",
     "no_difference": "made no difference",
 }
-"""Words of the message that each search looks for."""
+"""Words of the log message that each search looks for, by name of the search."""
 
 
 def make_search(structure: Structure, name: str) -> Search:
-    """Return a search of an instance by its name; the structure decides how many lines around the message it prints."""
+    """Return the command that searches a log for the message `name` and prints as many lines around it as `structure` says."""
     if name == "damage":
         return Search("grep -bo 'segment damaged beyond repair' logs/queue.log", "logs/queue.log")
     if name == "lost":
@@ -57,7 +57,7 @@ def make_search(structure: Structure, name: str) -> Search:
 
 
 class _Finding(NamedTuple):
-    """Value that a search of a log finds."""
+    """Kind, default guess (prior) and text pattern of a fact that the agent finds by a search in a log."""
 
     kind: FactKind
     prior: str
@@ -109,7 +109,7 @@ _SEAL_MARK = make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal th
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return the facts of an instance: those of the request, the papers, the logs and the commands, and of its sheets."""
+    """Return all facts (values to remember) of a task with this structure, from request, documents, logs, commands and sheets."""
     papers = dict(structure.papers)
     settled = {fact.name: fact for fact in _SETTLED}
     return (

@@ -26,7 +26,7 @@ _TITLES: Mapping[str, str] = {
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of an instance: of its pages, report, hand-over and notes, of seals and cases, and of its sheets."""
+    """Return the checks of a task with this structure: on documents, notes and sheets, and on sealed logs and opened cases."""
     pages = [
         make_check(
             *(page, _TITLES[page], *FINDINGS_BY_PAGE[page], *SETTLED_BY_PAGE.get(page, ())), *["mask"] * (page == "blocklist")
@@ -71,7 +71,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _compare_page(submission: Submission, page: str) -> Outcome:
-    """Check that a page of the report is as the form demands."""
+    """Check that a page of the agent's report has the right content and the layout that the task prescribes for this page."""
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
         return _compare_statements(submission, path, *(f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]))
@@ -127,7 +127,7 @@ def _compare_people(submission: Submission) -> Outcome:
 
 
 def _compare_notes(submission: Submission) -> Outcome:
-    """Check that the note on each component names the component, and that no note contains a finding."""
+    """Check that the agent's note on each component names the component, and that no note contains a result of a search."""
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]

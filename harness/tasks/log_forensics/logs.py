@@ -109,7 +109,7 @@ def _list_clock_times() -> tuple[str, ...]:
 
 
 def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each generated log, and of each dump (a text file with data of the program `ledger`)."""
+    """Return the path and the text of each generated log, and of text files (dumps) with data of one of the logged programs."""
     misleading = [MISLEADING[index] for index in structure.misleading]
     log_files = [
         (
@@ -122,7 +122,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _add_messages(log: _LogSpec, messages: Sequence[tuple[str, str]]) -> _LogSpec:
-    """Return the specification of a log with further messages, those of its component."""
+    """Return the specification of a log, extended by those of the given messages that belong to its component."""
     return log._replace(needles=(*log.needles, *(message for name, message in messages if name == log.name)))
 
 

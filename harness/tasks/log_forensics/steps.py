@@ -137,7 +137,7 @@ def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
 
 
 def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:
-    """Yield the steps that write the pages which are due after a number of logs."""
+    """Yield the steps that write those pages of the report that are due once `log_count` logs are searched."""
     for name in (name for name, due in structure.pages if due == log_count):
         if name == "damage":
             yield look("read_dump", "The dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))

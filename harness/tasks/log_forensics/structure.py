@@ -1,4 +1,4 @@
-"""Structure of an instance of the task `log-forensics`: which logs are searched for what and when, and what is reported."""
+"""Choices that a seed makes for the task `log-forensics`: which logs are searched for what and when, and what is reported."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ FINDINGS_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "people": ("account",),
     "retention": (),
 }
-"""Findings that each page of the report needs, by name of the page; an instance asks for some of the pages."""
+"""Findings (facts from logs) that each page of the report states, by name of the page; each seed selects some of the pages."""
 SETTLED_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "timeline": ("time_suffix", "separator"),
     "blocklist": ("deny_word",),
@@ -56,13 +56,13 @@ SETTLED_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "people": ("person_mark",),
     "retention": ("keep_days",),
 }
-"""Facts of the request that a page needs, by name of the page."""
+"""Names of the facts in the request that a page of the report needs, by name of the page."""
 PROMPT_FACTS = ("heading", "audience", "ticket")
-"""Facts of the request that every instance needs."""
+"""Names of the facts in the request that are needed for every seed."""
 LOOKS = ("count", "errors", "middle", "open", "warnings")
-"""Looks at a log before it is searched; an instance takes some of them for each log."""
+"""Ways to look at a log before it is searched; the scripted agent uses some of them for each log, depending on the seed."""
 PAPERS = ("runbook", "addendum", "form")
-"""Papers that may state a fact of the desk."""
+"""Documents in the workspace of which one states each fact of `Structure.desk_facts`."""
 OPTIONAL_FILING_FACTS = ("incident_class", "desk", "case_number")
 HANDOVER_FACTS = (
     "case_number",
@@ -74,44 +74,44 @@ HANDOVER_FACTS = (
     "keep_days",
     "shard",
 )
-"""Facts that the hand-over may state, as far as the instance has them."""
+"""Names of the facts that the hand-over document may state, if the task has them."""
 MISLEADING_COUNT = 10
-"""Number of misleading messages that can stand in the logs; see `logs.MISLEADING`."""
+"""Number of messages in `logs.MISLEADING`, some of which are put into the logs."""
 
 PAGE_COUNTS = Levels(easy=range(5, 7), standard=range(6, 10), hard=range(9, 11))
 LOOK_SHARES = Levels(easy=(0.4, 0.6), standard=(0.65, 0.95), hard=(0.9, 1.0))
 CONTEXT_LINES = Levels(easy=range(4, 14), standard=range(8, 36), hard=range(24, 38))
 """Number of lines around a message that a search prints."""
 LATE_SHARES = Levels(easy=(0.0, 0.3), standard=(0.1, 1.0), hard=(0.8, 1.0))
-"""Share of the pages that are due only after all logs, rather than as soon as their findings are known."""
+"""Share of the pages that are written only after all logs are searched, rather than as soon as their findings are known."""
 HANDOVER_COUNTS = Levels(easy=range(2, 4), standard=range(2, 6), hard=range(5, 8))
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 8), hard=range(6, 11))
 SEAL_AT_ONCE_SHARE, OPEN_LATE_SHARE = 0.5, 0.75
-"""Shares of the instances that seal all logs at once, and that open the case only after some of the logs."""
+"""Probabilities that all logs are sealed at once, and that the case is opened only after some logs are searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """All of an instance that is not a value: what is asked, where it is stated, and in which order the agent works."""
+    """All that a seed decides except the values to remember: what is asked, where facts are stated, and the order of the work."""
 
     logs: tuple[str, ...]
     """Components whose logs are searched, in order."""
     pages: tuple[tuple[str, int], ...]
     """Name of each page of the report, and the number of logs after which it is due, in the order of the work."""
     looks: tuple[tuple[str, tuple[str, ...]], ...]
-    """Looks that the agent takes at each log before it searches the log."""
+    """Component of each log, and the ways in which the agent looks at the log before it searches it; see `LOOKS`."""
     contexts: tuple[tuple[str, int], ...]
     """Number of lines around the message that each search prints, by name of the search."""
     first_portion: int
     """Number of logs that are sealed in the first of two portions; 0 if all logs are sealed at once."""
     open_after: int
-    """Number of logs after which the case is opened."""
+    """Number of logs that are searched before the case is opened."""
     papers: tuple[tuple[str, str], ...]
-    """Name of each fact of the desk, and the paper that states it."""
+    """Name of each fact that a document in the workspace states, and the document; see `PAPERS`."""
     filing_facts: tuple[str, ...]
-    """Facts that the report names for the archive, besides its heading, its reader and its ticket."""
+    """Names of the facts that the report states for the archive, besides its heading, its audience and its ticket."""
     handover_facts: tuple[str, ...]
-    """Facts that the hand-over states."""
+    """Names of the facts that the hand-over document states."""
     misleading: tuple[int, ...]
     """Indexes of the misleading messages in the logs."""
     sheets: SheetPlan
@@ -124,24 +124,24 @@ class Structure:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Names of the findings that the pages need."""
+        """Names of the findings (facts from logs) that the pages of the report need."""
         return list_findings(self.page_names)
 
     @property
     def settled_facts(self) -> tuple[str, ...]:
-        """Names of the facts of the request."""
+        """Names of the facts that the user's request states, apart from facts that only information sheets need."""
         return (*PROMPT_FACTS, *(fact for page in sorted(self.page_names) for fact in SETTLED_BY_PAGE.get(page, ())))
 
     @property
     def desk_facts(self) -> tuple[str, ...]:
-        """Names of the facts that papers of the desk state."""
+        """Names of the needed facts that documents in the workspace state rather than the request or a log."""
         return (
             *["mask"] * ("blocklist" in self.page_names),
             *(name for name in ("incident_class", "desk") if name in self.filing_facts),
         )
 
     def list_searches(self, log: str) -> tuple[str, ...]:
-        """Return the names of the searches of a log, each once."""
+        """Return the name of each search that the agent makes in a log, without duplicates."""
         searches = dict.fromkeys(SEARCH_BY_FINDING[finding] for finding in self.findings)
         return tuple(search for search in searches if LOG_BY_SEARCH.get(search) == log)
 
@@ -153,7 +153,7 @@ def list_findings(pages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw the structure of an instance."""
+    """Draw all that a seed decides except the values to remember."""
     others = tuple(page for page in FINDINGS_BY_PAGE if page != "cause")
     names = ("cause", *draws.draw_subset("pages", others, draws.draw_count("page count", PAGE_COUNTS) - 1))
     logs = _order_logs(draws, list_findings(names))
@@ -183,7 +183,7 @@ def draw_structure(draws: StructureDraws) -> Structure:
 
 
 def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the components in whose logs the findings stand, in random order."""
+    """Return in random order the components whose logs contain the findings (facts from logs)."""
     needed = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in findings}
     return draws.draw_order("logs", (log for log in COMPONENTS if log in needed))
 

@@ -21,7 +21,7 @@ _SENTENCES = {
     "mask": "A block-list names networks with a mask of {} bits, since single addresses change overnight.",
     "incident_class": "By the scale of the house, losing settled orders is an incident of class {}, whatever the sum.",
 }
-"""Sentence of a paper of the desk that states a fact, by name of the fact."""
+"""Sentence with which a document in the workspace states a fact, by name of the fact."""
 _PLAIN_FORM = "one line `name: value` for each of its names, nothing else."
 _FORMS = {
     "timeline": "one line an event, in order, with three columns: time, event, source. "
@@ -31,7 +31,7 @@ _FORMS = {
     "suspects": "one line: the release that was taken back, a colon, and what it is called now.",
     "retention": "one line `keep: DAYS`.",
 }
-"""Form of each page that does not only state findings."""
+"""Prescribed layout of each page of the report that does not just list findings."""
 _CORRECTION_FORM = (
     "- config/ledger.conf: the setting has its former value again, and behind it two blanks, `#`, a blank and the ticket."
 )
@@ -104,16 +104,16 @@ def _load_sayings() -> dict[str, Saying]:
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:
-    """Return the words in which the list of sheets says when a sheet is due, by part of the work.
+    """Return the words that say when a sheet is due after each part of the work, for the list of sheets.
 
-    No word, such as `written`, may make a line of the list look like a report that the sheet is there.
+    The words must not make a line of the list look like a report that the sheet is finished, as `written` would.
     """
     logs = {log: f"once the {log} log is noted, after its pages" for log in structure.logs}
     return {**logs, "answers": "after all pages", "report": "after the hand-over"}
 
 
 def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return what each paper of the desk states, by name of its placeholder; statements that no page needs are left out."""
+    """Return the facts that each document states, as sentences by name of its placeholder; unneeded facts are left out."""
     stated: dict[str, list[str]] = {paper: [] for paper in PAPERS}
     for fact, paper in structure.papers:
         if fact in structure.desk_facts:
@@ -124,7 +124,7 @@ def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[
 
 
 def _render_wanted(structure: Structure) -> dict[str, object]:
-    """Return the parts of papers and tools that list the pages, by name of the placeholder."""
+    """Return the texts about the requested pages for documents and tools of the workspace, by name of the placeholder."""
     due = dict.fromkeys(structure.page_names, "once all logs are noted")
     due |= {
         page: f"once {join_names(structure.logs[:count])} are noted"

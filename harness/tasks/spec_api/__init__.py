@@ -89,9 +89,9 @@ CHECKS: tuple[Check, ...] = (
     make_check("profiles", "the client was compared with the basic profile and the next one", "next_profile"),
     make_check("one_key", "exactly one key was taken"),
 )
-"""Checks that every instance has."""
+"""Checks of the task for every seed."""
 PUSH_CHECK = make_check("pushed_once", "every sample parcel was pushed once", "push_mark")
-"""Check of the instances in which sample parcels are pushed to the trial hall."""
+"""Additional check if the task asks the agent to push sample parcels to the trial hall."""
 
 
 def make_spec_api(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:

@@ -31,14 +31,14 @@ def build_script(structure: Structure) -> Script:
 
 
 def _is_due(step: StepSpec, structure: Structure) -> bool:
-    """Return whether the instance has a step that only some instances have."""
+    """Return whether a step belongs to the script; some steps are only in the scripts of some seeds."""
     if step.name in {"push_first", "push_rest"}:
         return structure.pushes_samples
     return step.name not in LOOKS or step.name in structure.looks
 
 
 def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps of one part of the work, with its sheets."""
+    """Yield the steps of one part of the work, then those that write the information sheets due after it."""
     if part == structure.enrolment_time:
         yield _enroll()
     yield from _SECTIONS[part]()

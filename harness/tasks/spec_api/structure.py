@@ -1,4 +1,4 @@
-"""Structure of an instance of the task `spec-api`: order of the work, looks, lengths of pages, and sheets that are asked for."""
+"""Choices that a seed makes for the task `spec-api`: order of the work, unnecessary steps, lengths of pages, sheets to write."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ PARTS: Mapping[str, str] = {
     "commands": "the command line",
     "papers": "README, integration page and settings",
 }
-"""Parts of the work, with the words in which the request and the list of sheets speak of them."""
+"""Parts of the work, with the words for each part in the request and in the list of information sheets."""
 PREREQUISITES: Mapping[str, tuple[str, ...]] = {
     "parcels": ("numbers",),
     "wire": ("parcels", "money"),
@@ -32,20 +32,20 @@ PREREQUISITES: Mapping[str, tuple[str, ...]] = {
     "commands": ("messages", "client", "labels"),
     "papers": ("commands",),
 }
-"""Parts that must come before a part."""
+"""Parts of the work that must come before a part, by name of the part."""
 LOOKS = (
     *("look_at_tools", "look_at_samples", "review_basics", "look_before_client", "look_before_service", "map", "try_help"),
     *("try_about", "try_list", "try_check", "search_times", "sizes", "suite_before_papers", "code_again", "read_papers"),
 )
-"""Names of steps without an effect on the result, in which the agent looks at something; an instance has some of them."""
+"""Names of unnecessary steps, in which the agent only looks at something; each seed selects some of them."""
 LOOK_SHARES = Levels(easy=(0.1, 0.3), standard=(0.4, 0.95), hard=(0.9, 1.0))
 ENROLMENT_TIMES: Mapping[str, str] = {
     "start": "At the very start",
     "client": "Right before you begin with the client and its stand-in",
 }
-"""Times at which an instance has the client enrolled, with the words of the request."""
+"""Times at which the agent can be asked to enroll (register) the client, each with the words of the request for it."""
 PUSH_SHARE = 0.6
-"""Share of the instances in which sample parcels are pushed to the trial hall."""
+"""Probability that the task asks the agent to push sample parcels to the trial hall (a test service)."""
 PAGE_SIZES = {
     "01-conventions": 8_900,
     "02-authentication": 9_300,
@@ -61,14 +61,14 @@ PAGE_SIZES = {
 }
 """Typical length in characters of each page that is generated for the specification, by name of the page."""
 LONG_PAGE = "06-resources"
-"""Page that one output cannot show as a whole; its length is the same in every instance."""
+"""Page that is too long for one tool output; its length is the same for every seed."""
 SIZE_FACTORS = Levels(easy=(0.75, 0.85), standard=(0.85, 1.05), hard=(1.05, 1.08))
-"""Bounds of the factor by which the length of another page differs from its typical length."""
+"""Bounds of the factor by which the typical length of each other page is multiplied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Structure of an instance, from which its script, checks and texts are built."""
+    """All that a seed of the task decides except the values to remember; script, checks and texts are built from it."""
 
     parts: tuple[str, ...]
     """Parts of the work in order."""
@@ -77,15 +77,15 @@ class Structure:
     enrolment_time: str
     """Time at which the client is enrolled, from `ENROLMENT_TIMES`."""
     pushes_samples: bool
-    """Whether sample parcels are pushed to the trial hall."""
+    """Whether the task asks the agent to push sample parcels to the trial hall."""
     page_sizes: tuple[tuple[str, int], ...]
     """Name and minimum length in characters of each page of the specification."""
     sheets: SheetPlan
-    """Sheets that are asked for, and the statements of the facts."""
+    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw the structure of an instance."""
+    """Draw all that a seed of the task decides except the values to remember."""
     parts = draw_work_order(draws, "parts", PARTS, PREREQUISITES)
     return Structure(
         parts=parts,
