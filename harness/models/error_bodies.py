@@ -1,6 +1,6 @@
-"""Limit on the length of error responses of providers, which litellm and the providers' packages read as a whole.
+"""Limit on the length of error responses from providers, so that a server with an endless response cannot fill the memory.
 
-The body of an error response is read before harness gets the response. A server that sends an endless body would fill the memory.
+Without the limit, litellm and the providers' packages read the whole body of an error response before harness gets it.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ MAX_COMPRESSED_BYTES = 2**16
 """Maximum number of bytes that are read of a compressed body of an error response, before decompression."""
 FIRST_ERROR_STATUS = 400
 ENCODING_LIMITS = {"identity": MAX_ERROR_BYTES, "gzip": MAX_COMPRESSED_BYTES, "deflate": MAX_COMPRESSED_BYTES}
-"""Maximum number of bytes to read by the encoding of the body. Other encodings can expand a body without a bound."""
+"""Maximum number of bytes to read from a body, by its encoding. In other encodings, a few bytes can expand without limit."""
 
 
 class _CutBytes:
@@ -34,7 +34,7 @@ class _CutBytes:
 
 
 def limit_error_bodies(httpx: Any) -> None:
-    """Make the package httpx drop the rest of the body of each error response after a limit, in this process.
+    """Make the package httpx, in this process, read the bodies of error responses only up to a limit and drop the rest.
 
     The response keeps its status. A body with an encoding that is not in `ENCODING_LIMITS` is dropped as a whole.
     """

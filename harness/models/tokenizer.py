@@ -45,9 +45,8 @@ def _load_encoding() -> "Encoding":
 def count_text_tokens(text: str) -> Measured:
     """Return the number of tokens in a text; control tokens in the text are counted as plain text.
 
-    No token of this encoding continues after a line break that is followed by a character other than white space. A long text,
-    such as a summary prompt, is therefore the sum of its pieces between such line breaks, and most pieces are already in the
-    cache.
+    A long text, such as a summary prompt, is split at line breaks that no token of this encoding can span: those followed by a
+    character other than white space. The counts of the pieces are added, and most pieces are already in the cache.
     """
     if len(text) < SPLIT_ABOVE_CHARACTERS:
         return Measured(len(_load_encoding().encode_ordinary(text)))

@@ -1,4 +1,4 @@
-"""Sandboxes in which the commands of a model run, with one tool server, one client, and a launcher for each backend."""
+"""Sandboxes in which a model's commands run. Each has a tool server (first process), a client, and a launcher of its backend."""
 
 from harness.sandboxes.backends import Probe, choose_backend, open_sandbox, probe_backend
 

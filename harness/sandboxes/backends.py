@@ -28,7 +28,7 @@ _LIMIT_ADVICE: Final[Mapping[str, tuple[str, str]]] = {
     "pids": ("number of processes", _CONTROL_GROUP_ADVICE),
     FILES: ("number of files", "to limit files, install util-linux (unshare, mount) and allow mounts in user namespaces"),
 }
-"""Limits that some machines cannot enforce, each with a description and the advice to the user."""
+"""Limits that some machines cannot enforce, by name, each with a description and advice for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,9 +238,9 @@ def choose_backend(
 
 
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
-    """Test whether a backend works by starting a sandbox; the result is kept for the process, per image and runtime.
+    """Test whether a backend works with an image and a runtime by starting a sandbox, once per process; return the result.
 
-    If the sandbox was killed during the test, the result is not kept.
+    If the sandbox was killed during the test, the next call tests again.
     """
     probe = run_cached_probe(backend, image, runtime)
     if probe.is_lost:
@@ -250,7 +250,7 @@ def probe_backend(backend: str, image: str | None = None, runtime: str = "python
 
 @functools.cache
 def run_cached_probe(backend: str, image: str | None, runtime: str) -> Probe:
-    """Return the result of the first test of a backend in this process, per image and runtime."""
+    """Return the result of testing a backend with an image and a runtime; each such test runs only once in this process."""
     limits = SandboxLimits()
     make_launcher = _find_backend(backend, unsafe_local=False).make_launcher
 

@@ -26,7 +26,7 @@ from harness.sandboxes.toolserver import compile_source, load_source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
-"""Maximum size of the body of a message in bytes, enough for the largest file or for both outputs of a command."""
+"""Maximum size in bytes of the body of a request or reply, enough for the largest file or for both outputs of a command."""
 RECEIVED_BYTES = 2**18
 """Maximum number of bytes received at once."""
 BOOTSTRAP = (

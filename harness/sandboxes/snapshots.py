@@ -97,7 +97,7 @@ def join_path(directory: str, name: str) -> str:
 
 
 def _is_same_kind(current: FileState, target: FileState) -> bool:
-    """Return whether one file can be changed into another without being deleted first; False for symbolic links."""
+    """Return whether a file can be changed into another without being deleted first; False for symbolic links."""
     if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
     return not stat.S_ISLNK(current.mode) or current == target

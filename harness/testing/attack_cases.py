@@ -18,7 +18,7 @@ from harness.protocols import Sandbox
 from harness.sandboxes.seccomp import DENIED_CALLS
 
 Family: TypeAlias = Literal["kernel", "server", "resources", "neighbour", "machine", "tools"]
-"""What an attack aims at: system calls, the tool server, resources without limit, another sandbox, the machine, or file tools."""
+"""Target of an attack: system calls, the tool server, unlimited resources, another sandbox, the machine, or file tools."""
 ATTACK_SECONDS: Final = 5.0
 """Seconds after which an attack is stopped."""
 SLACK_SECONDS: Final = 60.0

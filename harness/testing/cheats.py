@@ -16,7 +16,7 @@ FUNCTION = "greeting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cheat:
-    """Task with one defect, and the finding by which a law reports the defect.
+    """Task with one deliberate defect, and the finding with which a law (validity check of tasks) must report it.
 
     Attributes:
         law: Name of the law that finds the defect. Required.
@@ -64,7 +64,7 @@ _FILES = "        workspace=(\n"
 
 
 def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
-    """Return replacements of text after which the example task computes its value `times` by an expression that uses a module."""
+    """Return edits of the example task after which an expression, which uses a module, computes the value `times`."""
     return {
         _IMPORTS: f'"""\n\nimport {module}\n\nfrom harness.tasks.kit import make_rng\nfrom harness.task import',
         _VALUES: f'    values["times"] = str({expression})\n{_VALUES}',
@@ -72,7 +72,7 @@ def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
 
 
 def _draw_from(text: str, module: str = "os") -> dict[str, str]:
-    """Return replacements of text after which the value `times` of the example task depends on an expression besides the seed.
+    """Return edits of the example task after which its value `times` depends not only on the seed but also on an expression.
 
     The value is drawn from a wide range, so that two results of the expression hardly ever give the same value.
     """
@@ -90,7 +90,7 @@ def _add_file(path: str, text: str) -> dict[str, str]:
 
 
 def _count_by(expression: str) -> dict[str, str]:
-    """Return the replacement after which a shell expression, not the value `times`, gives the number of greetings written."""
+    """Return the edit of the example task after which a shell expression, not the value `times`, sets the number of greetings."""
     return {_GREETINGS: f"for i in $$(seq {expression}); do"}
 
 
@@ -98,7 +98,7 @@ _TIMES_VERDICT = "len(lines) == times"
 
 
 def _judge_times(condition: str) -> dict[str, str]:
-    """Return the replacement after which the check `times` passes under another condition, which is a Python expression."""
+    """Return the edit of the example task after which its check `times` passes under another condition, a Python expression."""
     return {_TIMES_VERDICT: condition}
 
 

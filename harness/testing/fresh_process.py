@@ -26,14 +26,14 @@ from harness.testing import shifted_clock
 from harness.testing.observation import Observation, observe_template
 
 Circumstance: TypeAlias = Literal["hash seed", "working directory", "environment", "date"]
-"""Property in which a new process can differ from the current one; a task must not depend on any of them."""
+"""Property in which a new process can differ from the current one, and on which a task must not depend."""
 CIRCUMSTANCES: Mapping[Circumstance, str] = {
     "hash seed": "where hashes and the order of sets differ",
     "working directory": "in another working directory",
     "environment": "with another user, home directory and time zone",
     "date": "on another day",
 }
-"""Phrase with which a finding says in what a new process differed, e.g. `on another day` for the date, by circumstance."""
+"""Phrase for each circumstance in which a new process can differ, e.g. `on another day`; used in messages about tasks."""
 _ONLY_HASHES: tuple[Circumstance, ...] = ("hash seed",)
 _SAME_HASH_SEED = "3"
 """Value of `PYTHONHASHSEED` in new processes that must all have the same hash seed."""
@@ -110,7 +110,7 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
 
 
 def observe_in_fresh_process(name: str) -> Observation:
-    """Make tasks from several seeds in a new process; return where the template reads the clock, and which guesses can be right.
+    """Make tasks in a new process; return where the task template reads the clock, and which default guesses can be right.
 
     Raises:
         UsageError: The template makes no task in the new process.

@@ -1,7 +1,7 @@
-"""Observe a task template (a function that makes a task from a seed) and its judge: where they read the clock or the machine.
+"""Observe where the code of a task reads the clock or the machine, so that its results may not depend on the seed alone.
 
-The random draws of the template are observed, too. The code runs under a profile function (`sys.setprofile`). A template is
-observed in a process of its own.
+The code is the template (the function that makes a task from a seed) and the judge (the function that grades the work). It runs
+under a profile function (`sys.setprofile`), which also records random draws. A template is observed in a process of its own.
 """
 
 import ast
@@ -24,7 +24,7 @@ OBSERVED_SEEDS = range(6)
 MAX_SEEDS = 1000
 """Maximum number of seeds whose values are compared with the default guesses (priors)."""
 MAX_MADE_CHARACTERS = 10_000_000
-"""Number of characters of task text after which no further seeds are tried, because large tasks take long to make."""
+"""Total length of tasks in characters after which no further seeds are tried, because large tasks take long to make."""
 CLOCK_NAMES = frozenset(
     f"{name}{suffix}" for name in ("time", "monotonic", "perf_counter", "clock_gettime", "process_time") for suffix in ("", "_ns")
 ) | {"localtime", "gmtime", "ctime", "asctime", "strftime", "now", "today", "utcnow"}
@@ -69,7 +69,7 @@ class Observation(NamedTuple):
 
 
 class _Draw(NamedTuple):
-    """A random draw: the line of the template that draws, which draw on this line it is (from 1), the options and the results."""
+    """One random draw by a task template: its line of code, its number among the draws on this line, options and results."""
 
     place: str
     number: int

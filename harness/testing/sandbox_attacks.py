@@ -279,7 +279,7 @@ class KernelAttacks(SandboxLaws):
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_a_command_can_change_its_own_process(self, sandbox: Sandbox) -> None:
-        """A command can change priority and processors of its own process, and signal it."""
+        """A command can change the priority and the CPUs of its own process, and send signals to it."""
         sandbox.write("change.py", _CHANGE_OWN_PROCESS.encode())
         result = sandbox.run("python3 change.py")
         assert result.stdout == b"changed\n", result.stderr

@@ -1,6 +1,7 @@
-"""Run programs with a shifted date, by the library `libfaketime`, which replaces the clock of a program that loads it first.
+"""Sandbox whose programs see a shifted date, used to find tasks whose results depend on the date.
 
-A task that depends on the date gives equal results when it is repeated at once, but other results on the next day.
+Such a task gives equal results when it is repeated at once, but different results on the next day. Programs load the library
+`libfaketime`, which replaces their clock.
 """
 
 import importlib.util
@@ -20,19 +21,19 @@ INSTALL_ADVICE = "install libfaketime, e.g. by the extra `task-check` of harness
 
 
 def find_library() -> Path | None:
-    """Return the path of the library that replaces the clock of programs; None if `libfaketime` is not installed."""
+    """Return the path of the library `libfaketime`, which replaces the clock of programs; None if it is not installed."""
     spec = importlib.util.find_spec("libfaketime")
     folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
     return None if folder is None else next(iter(sorted(folder.rglob("libfaketime.so.1"))), None)
 
 
 def build_environment(library: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the environment variables with which a program loads the library and reads the shifted date from its clock."""
+    """Return the environment variables that make a program load the clock library and see the shifted date."""
     return {"LD_PRELOAD": os.fspath(library), "FAKETIME": f"+{SHIFT_SECONDS}", "DONT_FAKE_MONOTONIC": "1"}
 
 
 def remove_leftovers(pid: int) -> None:
-    """Remove the shared memory that the library leaves behind if the process ended without cleaning up."""
+    """Remove the shared memory that the clock library leaves behind if the process ended without cleaning up."""
     for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
         Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108
 
@@ -56,7 +57,7 @@ class ShiftedClockSandbox:
         return self._sandbox.info
 
     def start(self) -> None:
-        """Start the sandbox and install the library."""
+        """Start the sandbox and install the library that replaces the clock of commands."""
         self._sandbox.start()
         self._install()
 
@@ -95,12 +96,12 @@ class ShiftedClockSandbox:
         return self._sandbox.diff(older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore a state of the workspace, and install the library again."""
+        """Restore a state of the workspace, and install the clock library again, since restoring deletes it."""
         self._sandbox.restore(snapshot)
         self._install()
 
     def lay(self, files: Mapping[str, bytes]) -> None:
-        """Write files, e.g. those of a grader, into the workspace, and install the library again."""
+        """Write files into the workspace, and install the clock library again, since temporary files are deleted first."""
         self._sandbox.lay(files)
         self._install()
 

@@ -18,7 +18,7 @@ from harness.testing.sample_jobs import Behavior, make_sample_job, run_sample_jo
 HANG_SECONDS = 300.0
 """Time in seconds after which a test fails because the workers hang; much longer than any test takes."""
 LONG_SECONDS = 3_600.0
-"""Time limit of a job in seconds that no test reaches."""
+"""Time limit of a job in seconds that is longer than any test."""
 
 
 class WorkersContract:
@@ -89,7 +89,7 @@ class WorkersContract:
     def test_a_recorded_result_outlives_its_worker(
         self, open_workers: Callable[[TrialRunner, float], Workers], folder: Path
     ) -> None:
-        """If a process dies after its job has recorded its result, the journal contains the result."""
+        """If a worker process dies after it has recorded the result of its job, the journal still contains the result."""
         self.require("survive")
         workers = open_workers(run_sample_job, LONG_SECONDS)
         job = make_sample_job("die after recording", 0, folder)
@@ -125,7 +125,7 @@ class WorkersContract:
         assert read_finished_trial(job.journal) is None
 
     def _run_in_turn(self, workers: Workers, folder: Path, behaviors: list[Behavior]) -> list[BaseException | None]:
-        """Run one job after another, close the workers, and return the error of each job. Each journal must have a session."""
+        """Run jobs one after another, close the workers, check that each journal has a session, and return each job's error."""
         jobs = [make_sample_job(behavior, number, folder) for number, behavior in enumerate(behaviors)]
         errors = [workers.submit(job).exception(HANG_SECONDS) for job in jobs]
         workers.close()

@@ -1,9 +1,9 @@
 """Compiled text patterns of a task, with which a scripted model finds values of facts and finished steps in a text.
 
-The time of a search depends on the length of the text, but not on that of the script. A script of ten thousand steps has as many
-receipts (patterns of tool calls that show a step as done). Receipts without wildcards are therefore looked up in a dictionary,
-facts that require a word are searched only in texts with that word, and steps with a counter share one pattern for the counter. A
-pattern of a fact is searched only in texts that contain the literal text which every match contains.
+The time of a search depends on the length of the text, not on the length of the script. A script of ten thousand steps has as
+many receipts (patterns of tool calls that show a step as done). Receipts without wildcards are therefore looked up in a
+dictionary. Steps with a counter share one pattern for the counter. A fact that requires a word is searched for only in texts
+with this word, and a pattern is tried only on texts with the literal text that every match contains.
 """
 
 import re
@@ -19,7 +19,7 @@ from harness.task import CallTemplate, Fact, Step
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\\([^\w])|\\[\s\S]|\{\d*,?\d*\}|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|([^\\\[().^$*+?{}|])|[\s\S]")
-"""Token of a regular expression: an escaped (group 1) or plain (group 2) character, or something else, such as a set."""
+"""Regular expression for one token of a regular expression: an escaped (group 1) or plain (group 2) character, or a set etc."""
 MAX_CACHED_TASKS = 4
 """Number of tasks whose compiled patterns are cached; the trials of a grid are run task by task and seed by seed."""
 MAX_CACHED_TEXTS = 4_000

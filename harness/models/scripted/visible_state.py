@@ -1,4 +1,4 @@
-"""Reader of the facts, answered calls, listings and finished steps that the scripted model can see in its messages.
+"""Reader of messages, which finds what a scripted model can see in them: facts, tool results, listings and finished steps.
 
 Two caches save time and change no answer: what was read in a message is cached by the content of the message, and the result for
 a conversation is extended when the next conversation begins with the same messages. A tool result is read together with its call,
@@ -102,7 +102,7 @@ class MessageReader:
     """Reader that finds facts, tool calls and finished steps of one task in single messages; results are cached."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Compile the patterns of a task; no value of a fact is stored."""
+        """Compile the text patterns that find facts, tool calls and finished steps; the values of facts are not used."""
         self.counters = patterns.StepCounters(script.steps)
         self._facts = patterns.compile_fact_patterns(tuple(facts))
         self._done_patterns = patterns.compile_done_patterns(script.steps)
@@ -148,7 +148,7 @@ class ConversationReader:
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Prepare the patterns that show steps as done; no value of a fact is stored."""
+        """Compile the text patterns by which the reader recognizes finished steps; the values of facts are not used."""
         self._steps = script.steps
         self._message_reader = build_message_reader(tuple(facts), script)
         self._by_path: dict[str, list[int]] = {}

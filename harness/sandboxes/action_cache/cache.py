@@ -1,4 +1,4 @@
-"""Storage of commands with their effects, and of verdicts, in one SQLite file, shared by all worker processes of a user.
+"""Storage for the effects of commands and the verdicts of graders, in one SQLite file that all processes of a user share.
 
 Any failure of the cache counts as a miss, never as a wrong result or an error of a trial. Each entry has a digest that is
 verified on reading. Processes may be killed at any time, so each write is one transaction. When the maximum size is reached, the
@@ -117,7 +117,7 @@ class ActionCache:
         self._lock = threading.Lock()
         self._recent_uses: dict[bytes, tuple[float, int]] = {}
         self.infos: dict[Hashable, SandboxInfo] = {}
-        """Properties (backend, image, limits) of each kind of sandbox that this process has opened; kept in memory only."""
+        """Backend, image and limits of each kind of sandbox that this process has opened; kept in memory only."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.folder.stat().st_uid != os.geteuid():

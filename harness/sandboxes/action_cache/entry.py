@@ -78,7 +78,7 @@ def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
 
 
 def pack_bytes(key: bytes, content: bytes) -> bytes:
-    """Return the content of a cache entry compressed, preceded by a digest over the compressed bytes and the key."""
+    """Return bytes to store as a cache entry: a digest over the key and the compressed content, then the compressed content."""
     body = zstandard.ZstdCompressor(level=3).compress(content)
     return _compute_digest(key, body) + body
 

@@ -9,7 +9,7 @@ therefore reports such effects after each real run. From then on the session use
 writes the cache. The same happens if the workspace contains files that the mirror cannot hold, such as links. Earlier entries
 remain valid.
 
-The real sandbox starts when it is first needed. If every command is known, and so are the verdicts of the task's checks, no
+The real sandbox starts when it is first needed. If the cache has the results of all commands and the verdicts of the checks, no
 sandbox is started at all. The real sandbox serves this session alone and is closed with it.
 """
 
@@ -169,9 +169,9 @@ class CachedSandbox(StartedOnce):
 
     @property
     def workspace_key(self) -> bytes | None:
-        """Digest over the environment of commands and the exact state of the workspace.
+        """Key for cached verdicts on the current workspace: a digest of its exact state and the environment of commands.
 
-        None if the session does not use the cache any more, or if commands can reach a network, whose state is unknown.
+        None if the session no longer uses the cache, or if commands can reach a network, whose state is unknown.
         """
         if self._mirror is None or self._real.limits.network:
             return None

@@ -736,7 +736,7 @@ class Stream:
         return len(self.tail) if self.produced_bytes > self.kept_bytes else 0
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
-        """Read the available output of a command, at most `max_bytes`, since a command may write faster than the server reads."""
+        """Read the available output of a command; at most `max_bytes`, because a command may write without end."""
         while max_bytes > 0 and not self.has_ended:
             chunk = _read_available(self.fd)
             if chunk is None:
@@ -747,7 +747,7 @@ class Stream:
             self._keep(chunk)
 
     def _keep(self, chunk: bytes) -> None:
-        """Append output to the beginning of the stream until it is full, then to its end, whose oldest bytes are dropped."""
+        """Store a piece of output: fill the kept beginning first; append the rest to the kept end and drop its oldest bytes."""
         missing = self.max_head_bytes - len(self.head)
         if missing > 0:
             self.head += chunk[:missing]
@@ -1019,7 +1019,7 @@ def _delete_files(directory: int) -> list[str]:
 
 
 def _open_writable_directory(name: str, parent: int | None) -> int:
-    """Open a directory, unless it is a link, with all permissions for its owner."""
+    """Open a directory, giving its owner all permissions first, and return its descriptor; a link raises an error."""
     pinned = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         status = os.fstat(pinned)

@@ -1,4 +1,4 @@
-"""Functions that make facts (values that the agent must remember) stated in a prompt, a file, or the output of a command."""
+"""Functions that define the facts of a task (values to remember), one function for each place where a fact can be stated."""
 
 from dataclasses import replace
 

@@ -60,7 +60,7 @@ def render_prompt(
 ) -> str:
     """Return a prompt that states its constraints in random order, some as bullets and some at the end of a short story.
 
-    The placeholder `${dry}` in `frame` becomes the bullets, `${told}` the stories; others are filled from `values`.
+    In `frame`, the bullets replace the placeholder `${dry}` and the stories replace `${told}`; `values` fills all others.
     """
     shuffled_constraints = rng.sample(constraints, len(constraints))
     is_long = [rng.random() < story_share for _ in shuffled_constraints]

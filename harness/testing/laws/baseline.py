@@ -1,4 +1,4 @@
-"""Validity checks about the session without compaction, the session in which the agent does nothing, and the workspace."""
+"""Validity checks of a task that need no compaction: the full session passes, an idle agent passes nothing, files are valid."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -47,7 +47,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the patterns of a fact find no wrong value in any message of the session, including tool outputs."""
+    """Check that each fact's text patterns find only its true value in the messages of the session, tool outputs included."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -71,7 +71,7 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent takes each step once, or again after a repair, and that no other step makes the step look done."""
+    """Check that the agent takes each step once, or again after a repair, and that no step looks done because of another step."""
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")

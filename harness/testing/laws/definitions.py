@@ -104,7 +104,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that script and facts do not depend on the values, and that no default guess (prior) can be a value.
+    """Check that script and facts do not depend on the drawn values, and that no default guess (prior) can be a right value.
 
     With the structure of one seed, all seeds must give the same script and the same facts, but other values. With other
     structures, a fact keeps its patterns and its prior.

@@ -1,7 +1,7 @@
-"""Law 11: the instances that seeds draw from a template are different sessions, and a lossy policy solves them differently well.
+"""Law 11: tasks made from different seeds lead to different sessions, in which the agent passes different shares of the checks.
 
-Seeds with equal sessions are copies of one measurement. The law therefore runs the sessions of many seeds under one policy, the
-default policy with its extractive summaries in a window of 32K tokens, and compares their scores and their courses.
+Seeds with equal sessions only repeat one measurement. The law (a validity check) therefore runs the tasks of many seeds under one
+policy, the default policy with extractive summaries in a window of 32K tokens, and compares scores and tool calls.
 """
 
 import hashlib
@@ -17,24 +17,24 @@ from harness.testing.laws.findings import Finding
 from harness.testing.laws.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, compute_max_steps, simulate
 
 BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extractive")
-"""Policy under which instances are compared."""
+"""Compaction policy under which the sessions of different seeds are compared."""
 MIN_STANDARD_DEVIATION = 0.05
-"""Smallest standard deviation of the score between seeds that counts as different."""
+"""Smallest standard deviation of the score between seeds with which a task passes the check."""
 MIN_MEAN_SCORE, MAX_MEAN_SCORE = 0.2, 0.8
-"""Bounds of the mean score, between which a policy can turn out better or worse."""
+"""Bounds of the mean score, far enough from 0 and 1 that other policies can do better or worse."""
 MIN_DISTINCT_SHARE = 2 / 3
-"""Smallest share of seeds with a course of their own."""
+"""Smallest number of different courses (sequences of calls and verdicts), as a share of the seeds, with which a task passes."""
 CALIBRATION_SEEDS = range(20)
 """Seeds with which the tasks of the suite were calibrated."""
 REPORT_SEEDS = range(100, 120)
-"""Seeds with which differences between instances are reported; no task was calibrated with them."""
+"""Seeds for which differences between sessions are reported; no task was calibrated with these seeds."""
 
 
 class InstanceResult(NamedTuple):
-    """Score and course of the session of one instance.
+    """Score and course of the session with the task of one seed.
 
     Args:
-        seed: Seed of the instance.
+        seed: Seed of the task.
         score: Share of passed checks.
         course: Digest of the sequence of tools, the shapes of their arguments and the verdicts of the checks.
         compactions: Number of compactions in the session.
@@ -47,7 +47,7 @@ class InstanceResult(NamedTuple):
 
 
 class InstanceSpread(NamedTuple):
-    """Differences between the instances of one task under `BASE_POLICY`.
+    """Results of one task for several seeds under `BASE_POLICY`, with measures of how much they differ.
 
     Args:
         results: Result of each seed.
@@ -57,7 +57,7 @@ class InstanceSpread(NamedTuple):
 
     @property
     def mean_score(self) -> float:
-        """Mean of the scores."""
+        """Mean over the seeds of the share of passed checks."""
         return statistics.fmean(one.score for one in self.results)
 
     @property
@@ -67,16 +67,16 @@ class InstanceSpread(NamedTuple):
 
     @property
     def distinct_share(self) -> float:
-        """Number of different courses, as a share of the seeds."""
+        """Number of different courses (sequences of calls and verdicts), divided by the number of seeds."""
         return len({one.course for one in self.results}) / len(self.results)
 
 
 def measure_instances(
     make_task: Callable[[int], Task], seeds: Iterable[int], sandbox: SandboxChoice = BUBBLEWRAP
 ) -> Iterator[InstanceResult]:
-    """Run the session of each seed under `BASE_POLICY`, and yield its result.
+    """Make the task of each seed, run its session under the policy `BASE_POLICY`, and yield the result.
 
-    The sessions run without an action cache, which by law 9 changes none of them.
+    The sessions run without an action cache (stored results of commands). By law 9, a cache would not change them.
     """
     for seed in seeds:
         task = make_task(seed)
@@ -85,7 +85,7 @@ def measure_instances(
 
 
 def describe_course(run: Run) -> str:
-    """Return a digest of the course of a session, in which texts count by their number of lines and not by their words."""
+    """Return a digest of the tool calls and verdicts of a session; of each argument only the number of lines counts."""
     calls = [(name, describe_shape(arguments)) for name, arguments in run.calls]
     verdicts = [(one.check.name, one.passed) for one in run.check_results]
     return hashlib.sha256(json.dumps([calls, verdicts]).encode()).hexdigest()
@@ -97,7 +97,7 @@ def describe_shape(arguments_json: str) -> list[tuple[str, int]]:
 
 
 def check_instances(spread: InstanceSpread) -> Iterator[Finding]:
-    """Check that scores and courses of instances differ enough, and that the mean score leaves room for better and worse."""
+    """Check that scores and courses differ enough between seeds, and that the mean score is neither too low nor too high."""
     if spread.standard_deviation < MIN_STANDARD_DEVIATION:
         words = f"the standard deviation of the score between seeds is {spread.standard_deviation:.3f}"
         yield Finding(f"{words}, less than {MIN_STANDARD_DEVIATION}: let the structure decide which facts the checks rest on")

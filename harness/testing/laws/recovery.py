@@ -1,4 +1,4 @@
-"""Validity checks on looking up facts: recoverable facts can be looked up when they are needed, and all other facts nowhere."""
+"""Validity checks on looking up facts: recoverable facts can be looked up whenever they are needed, other facts never."""
 
 import base64
 import codecs
@@ -22,9 +22,9 @@ from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
 CONTEXT_WIDTHS = (4, 8, 16)
-"""Lengths in characters of the text right before a value, by which a reader of a file could recognise the value."""
+"""Lengths in characters of the text right before a value by which an agent could find the value in a file."""
 MAX_PLACES = 200
-"""Maximum number of places of a value in a text that are looked up in the texts of other seeds."""
+"""Maximum number of places of a value in a text that are compared with the texts of other seeds."""
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -182,7 +182,7 @@ DECODINGS: Mapping[str, Callable[[str], str]] = {
 
 
 class _Place(NamedTuple):
-    """Place of a value in a text: the number of its line or None for any line, and the words before and after the value.
+    """Place at which a value can be found in a text: the number of the line (None for any line), and the words around the value.
 
     `before` and `after` are the whole rest of the line if `whole_line` is set, and otherwise characters next to the value.
     """
@@ -193,7 +193,7 @@ class _Place(NamedTuple):
     whole_line: bool
 
     def leads_to(self, value: str, text: str) -> bool:
-        """Return whether a text has such a place, and has the value at every such place."""
+        """Return whether this place exists in a text, and the value is there each time that the place occurs."""
         if not self.whole_line:
             ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
             return bool(ends) and all(re.match(_bound(value), text[end : end + len(value) + 1]) for end in ends)
@@ -210,9 +210,9 @@ def _bound(value: str) -> str:
 
 
 def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
-    """Return whether there is one place that leads to the value of each seed in the text of that seed, also if it is encoded.
+    """Return whether some place in the texts of all seeds reveals the value of each seed, plain or encoded.
 
-    The result is False if all values are equal. `numbered` says whether a line number may be the place.
+    The result is False if all values are equal. `numbered` says whether a line number counts as a place.
     """
     if len(set(values)) == 1:
         return False

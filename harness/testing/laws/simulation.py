@@ -157,7 +157,7 @@ class WatchedRun:
 
 
 class OtherValues(NamedTuple):
-    """Task with other values than that of a seed but the same structure, and its recorded session.
+    """Task with the same structure as the task of another seed but other values to remember, and the session recorded for it.
 
     Args:
         seed: Seed of the values.
@@ -406,11 +406,11 @@ class SessionCache:
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
-        """Run the session of a seed without compaction again, and record the workspace before each request. Results are kept.
+        """Run a task without compaction, and record the state of the workspace before each model request. Results are cached.
 
         Args:
             seed: Seed of the task.
-            values_seed: Seed from which the values are drawn instead; the structure stays that of `seed`. None takes `seed`.
+            values_seed: Seed that decides the values to remember; `seed` still decides the structure. None uses `seed` for both.
         """
         key = seed, seed if values_seed is None else values_seed
         if key not in self._watched:
@@ -428,9 +428,9 @@ class SessionCache:
         return self._watched[key]
 
     def watch_other(self, seed: int) -> OtherValues:
-        """Return the task and the recorded session with the structure of a seed and the values of another seed.
+        """Return a task with the structure of the given seed but the values of another seed, and its recorded session.
 
-        For a template with one structure, another seed whose session was recorded before is preferred.
+        If the template has one structure for all seeds, another seed whose session was recorded before is preferred.
         """
         other = seed + 1
         if "structure_seed" not in list_parameters(self.template):
@@ -455,16 +455,16 @@ class SessionCache:
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
-        """Return a policy and a context window in tokens, both so small that the session of a seed needs compaction."""
+        """Return a compaction policy and a context window in tokens with which the session of a seed needs compaction."""
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
         return tight.scale_policy(policy), tight.window_tokens
 
     def choose_small_window(self, seed: int) -> SmallWindow:
-        """Return the window in which a session is compacted: `WINDOW_TOKENS` if the session fills it, otherwise a smaller one.
+        """Return a context window so small that the session of a seed must be compacted: at most `WINDOW_TOKENS`.
 
-        The smaller window leaves room for the tool schemas and for the longest step. Its reserves allow for the difference
-        between the policy's estimate and the model's own token count.
+        A smaller window is chosen if the session does not fill `WINDOW_TOKENS`. The smaller window has room for the tool schemas
+        and the longest step. Its token reserves allow for the difference between the policy's estimate and the model's count.
         """
         plain = self.run(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]

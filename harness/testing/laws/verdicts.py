@@ -19,7 +19,7 @@ REPEATED_GRADINGS = 20
 
 
 def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the finished work of another seed fails each check that requires a fact with another value under that seed.
+    """Check that work with wrong values fails: the finished work of another seed fails each check on facts that differ.
 
     The other work has the structure of this seed, so it differs in its values alone. A check that passes such work ignores its
     facts, or reads the expected value from a file that the agent can write. Only facts that messages or files state are
@@ -42,7 +42,7 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 
 
 def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the same files always get the same verdicts; this is tried on the finished work and the initial workspace.
+    """Check that the grader gives the same verdicts each time it grades the same files: the finished work, and the initial files.
 
     The judge must not read the clock or the machine, nor keep anything from one grading to the next.
     """
@@ -73,7 +73,7 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
 
 
 def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
-    """Yield findings about calls and stored values of a judge on which verdicts may depend, besides the graded files."""
+    """Yield findings about a judge (grading function) that reads or keeps more than the files, so that verdicts may vary."""
     before = _describe_state(task.grader.judge)
     observed = observe_calls(lambda: _count_passes(task, sandbox, tree, 1))
     after = _describe_state(task.grader.judge)
