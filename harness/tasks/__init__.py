@@ -59,8 +59,8 @@ TASK_REVISIONS: Mapping[str, int] = {
 }
 """Number of times that the behaviour of a task changed since version 0.1, by task name.
 
-The number is part of the id of every trial (run) of the task, so old and new results are not mixed. Revision 1: seeds draw
-instances that differ in structure.
+The number is part of the id of every trial (run) of the task, so old and new results are not mixed. Revision 1: seeds
+differ in structure, e.g. in the order of the work, and not only in values.
 """
 
 MAX_TASK_FILE_BYTES = 16 * 2**20
@@ -113,7 +113,7 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
     Args:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
-        seed: Seed of the instance: decides the values that the agent must remember and, if the template draws a structure, also
+        seed: Seed of the task. It decides the values that the agent must remember and, for some templates, also the structure:
             what work is asked for and where each value is stated.
         world: Settings of the task's demands on memory. A template with a parameter `world` receives the settings. Other
             templates receive the difficulty, and the user's messages are changed (see `harness.tasks.variants`). None keeps the
@@ -145,7 +145,7 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
 
 def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) -> Task:
-    """Make a task whose structure is that of one seed and whose values are those of another.
+    """Make a task with the structure of one seed (e.g. its order of the work) and the values to remember of another seed.
 
     A template without a parameter `structure_seed` has one structure for all seeds, so the result is the task of `values_seed`.
     """

@@ -11,7 +11,7 @@ including tasks of your own:
 | `recoverable_share` | this share of the facts is also written to a file, as first stated | no such file |
 
 Shares refer to the facts that the request states on lines of their own and that the task itself does not revise. The same facts
-are selected in all instances of equal structure. Steps are counted in the script, so an agent that repeats work reads a message
+are selected in all tasks with the same structure. Steps are counted in the script, so an agent that repeats work reads a message
 at an earlier point of its work. Script, checks and answer key stay the same, and so do the number of steps and the sizes of
 outputs, which come from real commands on real files. Only `long-march` supports `steps`, `tokens_per_step` and `output_sigma`.
 """

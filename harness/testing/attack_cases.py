@@ -1,4 +1,4 @@
-"""Attacks on a sandbox: Python scripts that run inside and report whatever they reach although they must not reach it.
+"""Attacks on a sandbox: Python scripts that run inside it and report what they reach although the sandbox should prevent it.
 
 An attack that the sandbox does not stop harms no machine: scripts open files of the kernel without writing, and set values to
 what they already are. `run_attack` runs one attack and returns what it reached. The suite `SandboxAttacks` runs all attacks on
@@ -103,7 +103,7 @@ class AttackVerdict:
 
 @dataclass(slots=True)
 class AttackedSandboxes:
-    """The sandbox under attack and a second one, which are used again after attacks that leave them intact. To be closed."""
+    """Pair of sandboxes: one under attack, and a neighbour. Both are reused until an attack ends or damages them."""
 
     make_sandbox: Callable[[], Sandbox]
     """Function that returns a new sandbox, not yet started."""

@@ -560,7 +560,7 @@ def _count_processes(program: str, argument: str) -> int:
 
 
 def _make_mark() -> str:
-    """Return a number of seconds, ten minutes or more, by which the process of a command can be recognized."""
+    """Return a random number of seconds, ten minutes or more, as an argument by which a test recognizes a process."""
     return f"{600 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
 
 

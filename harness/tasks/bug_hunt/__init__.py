@@ -11,16 +11,16 @@ Parts of the work, and the information from each part that the agent needs later
 | code | modules, tests, and pages on prices | limit and rounding mode, which every patch needs |
 | suspects | stages that somebody blames without reason | which stages are ruled out |
 | stages | a comparison with audited invoices, and pages of stages | which stages have a bug, and the rates on their pages |
-| fixes | the bench, which accepts or refuses a patch | refused patches, the rates in the refusals, the ids of attempts |
+| fixes | the bench (a tool), which accepts or refuses a patch | refused patches, the rates in the refusals, the ids of attempts |
 | papers | regression test, change log, announcement, report, hand-over, reply | nearly all of the above once more |
 
 A first patch that is refused is plausible and wrong, because the page of the stage states a provisional rate. Only the refusal
 states the correct rate. An agent that forgets the refusal submits the patch again; the attempt is counted, and the refusal shows
 the rate once more. Facts in files and in the agent's own notes can be read again; other forgotten facts are lost.
 
-The structure decides how many stages have a bug and which first patches are refused, who blames which stages where, which pages
-state the figures in force, what the agent looks at without need and when, the order of the work, and which papers and sheets are
-due with which facts. The seed also decides the stages, the prices, and the names.
+The seed decides the structure: how many stages have a bug, which first patches are refused, who blames which stages without
+reason, which pages state the correct tier and rounding mode, the order of the work, at which irrelevant files the agent looks,
+and which documents must state which facts. The seed also decides the values: stages with a bug, prices, and names.
 """
 
 from harness.task import Difficulty, Task
@@ -34,12 +34,12 @@ from harness.tasks.kit.structure import StructureDraws
 
 
 def make_bug_hunt(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `bug-hunt` for a seed.
+    """Make the task `bug-hunt` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. the number of bugs; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. the number of bugs; None uses `task_seed`.
     """
     seed = task_seed if structure_seed is None else structure_seed
     structure = draw_structure(StructureDraws("bug-hunt", seed, difficulty), tuple(LOOKS))

@@ -11,9 +11,9 @@ Phases of the work, and the information from each phase that the agent needs lat
 | second change | all sheets revised, the rest written | third interval, new zone; a day without buses stated only here |
 | documents | overview, poster, letter, list of bays | constraints, goal, preference of the prompt; bays from early surveys |
 
-The structure of an instance decides the stops and their order; when the rules change and when the permit is requested; the order
-and the lengths of the lines in which the user changes the rules; which stops have bays; and which information sheets are due. An
-information sheet is a document with agreements, apart from the timetables; see `harness.tasks.kit.sheets`.
+The seed decides the structure of the task: the stops and their order; when the rules change and when the permit is requested; the
+order and the lengths of the lines in which the user changes the rules; which stops have bays; and which information sheets are
+due. An information sheet is a small document with facts, apart from the timetables; see `harness.tasks.kit.sheets`.
 
 Most summaries keep the prompt, as instructed, and the prompt states the old rules. An agent that loses a later message
 therefore does not guess: it applies the outdated rule to new and to revised sheets. The interval is stated three times with
@@ -51,12 +51,12 @@ CHECKS = (
 
 
 def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `changing-requirements` for a seed.
+    """Make the task `changing-requirements` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. the stops of the line; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. the stops of the line; None uses `task_seed`.
     """
     draws = StructureDraws("changing-requirements", task_seed if structure_seed is None else structure_seed, difficulty)
     structure = draw_structure(draws)

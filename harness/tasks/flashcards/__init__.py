@@ -16,7 +16,7 @@ Phases of the work, and the information that the agent needs in each phase:
 | command line | program name, commands, trials by hand | name and exit status from the prompt; the id of a release |
 | documents | README, manual, settings, change log, hand-over | nearly all constraints once more |
 
-The structure of an instance decides:
+The seed decides the structure of the task, which comprises:
 
 - the order of files, generation, a day, archive, statistics and backup, as far as one does not need the other;
 - the sheets: how many, which ones, after which phase each is due, and which facts it states;
@@ -26,7 +26,7 @@ The structure of an instance decides:
 - at which files and outputs the agent looks on the way, and how long the pages are.
 
 Constraints are stated once and used late and often twice. A compaction policy that keeps the prompt keeps all of them. A
-summarizer that ranks lines keeps different constraints in different instances. A forgotten value of a page can be read again. The
+summarizer that ranks lines keeps different constraints for different seeds. A forgotten value of a page can be read again. The
 release id and the resume token cannot be recovered without harm. Three actions must not be forgotten either: an agent that
 forgets them reserves a second release, feeds a portion twice, or writes a second entry to the change log. All other work leaves
 files, which the agent can list.
@@ -84,12 +84,12 @@ FEEDING_CHECK = make_check("fed_once", "every row of the sample deck was fed to 
 
 
 def make_flashcards(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `flashcards` for a seed.
+    """Make the task `flashcards` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. the order of the work; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. the order of the work; None uses `task_seed`.
     """
     seed = task_seed if structure_seed is None else structure_seed
     structure = draw_structure(StructureDraws("flashcards", seed, difficulty))

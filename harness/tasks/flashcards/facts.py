@@ -77,7 +77,7 @@ CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, the secret `salt` of the tools, and one row of a sample deck.
 
-    The values of all agreements are drawn as well, whether an instance states them or not.
+    The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
     """
     rng_for = partial(make_rng, "flashcards", task_seed)
     values = draw_agreements("flashcards", task_seed) | draw_choices(

@@ -23,7 +23,7 @@ PAPER_TEXTS = {
     "docs/manual.md": "The manual for the schools' administrators, who look into the database themselves.",
     "settings.example.json": "The example settings; nothing reads them, they tell the schools which limits hold.",
 }
-"""Text of the agent's message in which it writes each of the first papers, by path."""
+"""Text of the agent's message in the step that writes each of the first documents, by path of the document."""
 FINAL_TEXT = (
     "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
     "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "

@@ -15,7 +15,7 @@ WORKSPACE_PATHS = (
     *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
     *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
 )
-"""Paths of the files that the agent finds in the workspace at the start of every instance."""
+"""Paths of the files that the workspace contains at the start for every seed."""
 PART_NAMES = {
     "files": "files",
     "generation": "generation",

@@ -166,7 +166,7 @@ def draw_sheets(
     """Draw at random which information sheets a task asks for, which facts each one states, and where these facts are stated.
 
     Args:
-        draws: Random draws of the instance's structure.
+        draws: Source of the random choices for the structure of the task.
         own_facts: Names of the task's own facts that the request states; sheets may ask for them, too.
         slots: Names of the parts of the work, in order.
         sayings: Sentences of the task's own facts, by name of the fact.

@@ -67,8 +67,8 @@ def draw_statements(
     """Draw at random in which form each fact is stated, e.g. as a short line or in a table.
 
     Args:
-        draws: Random draws of the instance's structure.
-        name: Name of the draw.
+        draws: Source of the random choices for the structure of the task.
+        name: Name of this random choice, which selects its random generator.
         facts: Names of the facts to state.
         weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
     """

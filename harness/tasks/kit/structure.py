@@ -50,7 +50,7 @@ class StructureDraws:
     seed: int
     """Seed of the structure."""
     difficulty: Difficulty = "standard"
-    """Level of the instance's demands on memory."""
+    """Level of the task's demands on the agent's memory."""
 
     def make_rng(self, name: str) -> random.Random:
         """Return the random generator for the choice with a name; it is independent of all other choices and of the values."""
@@ -85,8 +85,8 @@ def draw_work_order(
     """Return the parts of a task's work in random order, but each part after its prerequisites.
 
     Args:
-        draws: Random draws of the instance's structure.
-        name: Name of the draw.
+        draws: Source of the random choices for the structure of the task.
+        name: Name of this random choice, which selects its random generator.
         parts: Names of the parts of the work.
         prerequisites: Names of the parts that must come before a part, by name of the part.
     """

@@ -14,10 +14,10 @@ A log is too long to be read as a whole, so the agent searches it and reads part
 irrelevant. A forgotten finding can be recovered by another search. The values of the prompt, the case number and the mark cannot.
 The agent's notes are shown to a customer, so they must not contain findings: they list the searches and thus show only progress.
 
-The structure decides which pages are asked for and when each is due, which logs are searched in which order, what the agent looks
-at before, how much each search prints, when the case is opened and the logs are sealed, where facts are stated, and which
-misleading messages the logs contain. The logs are generated from the seed in `logs.py`. Tasks of the last three seeds are cached,
-since the logs are large.
+The seed decides the structure: which pages the report has and when each is due, which logs are searched in which order, what the
+agent looks at before a search, how much each search prints, when the case is opened and the logs are sealed, where facts are
+stated, and which misleading messages the logs contain. The logs are generated from the seed in `logs.py`. Tasks of the last three
+seeds are cached, since the logs are large.
 """
 
 import hashlib
@@ -35,12 +35,12 @@ from harness.tasks.log_forensics.workspace import build_papers, render_config, r
 
 @lru_cache(maxsize=3)
 def make_log_forensics(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `log-forensics` for a seed.
+    """Make the task `log-forensics` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. which logs are searched; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. which logs are searched; None uses `task_seed`.
     """
     seed = task_seed if structure_seed is None else structure_seed
     structure = draw_structure(StructureDraws("log-forensics", seed, difficulty))

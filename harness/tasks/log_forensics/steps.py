@@ -54,7 +54,7 @@ MIDDLES = {
     "queue": "1900,1935",
     "deploy": "700,740",
 }
-"""First and last line of the part of each log that the agent looks at."""
+"""Numbers of the first and the last line of the part of each log that the agent reads, by name of the component."""
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +101,7 @@ def _open_case() -> Iterator[StepSpec]:
 
 
 def _search_log(structure: Structure, log: str) -> Iterator[StepSpec]:
-    """Yield the steps that look at parts of a log, search the log for each message that the pages need, and note the searches."""
+    """Yield the steps on one log: look at parts of it, search it for each message that the report needs, note the searches."""
     path = f"logs/{log}.log"
     looks = {
         "count": (f"The {log} log: first how many lines there are of each level.", run(f"cut -c 10-14 {path} | sort | uniq -c")),

@@ -13,7 +13,7 @@ Phases of the work, and the information that the agent needs in each phase:
 | command line | version, commands, conformance test | goal and exit status from the prompt; name of the next test profile |
 | documents | README, integration, settings, hand-over, change log | nearly all of the above once more |
 
-The structure of an instance decides:
+The seed decides the structure of the task, which comprises:
 
 - the order of the phases up to the command line, as far as one does not need the other;
 - the information sheets that are due after some of them (see `harness.tasks.kit.sheets`);
@@ -95,12 +95,12 @@ PUSH_CHECK = make_check("pushed_once", "every sample parcel was pushed once", "p
 
 
 def make_spec_api(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `spec-api` for a seed.
+    """Make the task `spec-api` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. the order of the work; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. the order of the work; None uses `task_seed`.
     """
     draws = StructureDraws("spec-api", task_seed if structure_seed is None else structure_seed, difficulty)
     structure = draw_structure(draws)

@@ -117,7 +117,7 @@ CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output.
 
-    The values of all agreements are drawn as well, whether an instance states them or not.
+    The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
     """
     values = draw_agreements("spec-api", task_seed) | draw_choices(
         "spec-api", task_seed, FACTS, CHOICES, ("PD", "LG", "QX", "TR")

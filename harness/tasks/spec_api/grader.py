@@ -34,7 +34,7 @@ BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of an instance from its values and structure, and from the text of each initial file by its path."""
+    """Build the grader of the task from its values, its structure, and the text of each initial file by path."""
     samples = initial_files["samples/parcels.csv"].splitlines()[1:]
     expected: dict[str, Any] = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
     expected |= {"sheets": structure.sheets.expected, "pushes_samples": structure.pushes_samples}

@@ -104,9 +104,9 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that no file reveals a fact that the agent must not be able to look up, until the agent first uses the fact.
 
-    These are the facts without a recovering call (a tool call that looks the fact up). A file reveals a value if a pattern of the
-    fact finds the value, or if the same place or the same words next to it lead to the value, and to nothing else, for the
-    values of every seed. The value may be encoded, e.g. in base64. Files that the fact lists in `also_in` are exempt.
+    These are the facts without a recovering call (a tool call that looks the fact up). A file reveals a value if a text pattern
+    of the fact finds it. A file also reveals a value if one rule finds the right value for every seed: a place in the file, or
+    words next to the value. The value may be encoded, e.g. in base64. Files in the fact's list `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:
@@ -138,8 +138,8 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
     """Yield the paths of files that a session wrote and that reveal the value of a fact before the fact is first needed.
 
-    If no pattern of the fact finds the value in a file, the file counts only if the file of another seed's session reveals its
-    value in the same place.
+    A file reveals a value if a text pattern of the fact finds it, or if the file from a session with other values has its value
+    in the same place.
     """
     task = sessions.make_task(seed)
     value, texts = task.values[fact.name], _list_texts_before_use(task, sessions.watch(seed), fact)
@@ -242,7 +242,7 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
 
 
 def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact) -> dict[str, str]:
-    """Return, by path, the files that a session wrote before it first needed a fact; each value is path and text of a file."""
+    """Return the files that a session wrote before it first needed a fact, by path, each as a text of path and content."""
     needs = _list_needs(task, trace(task, watched.run.requests)).get(fact.name, [])
     if not needs:
         return {}
