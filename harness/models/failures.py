@@ -102,7 +102,7 @@ def _list_secret_forms(secret: str) -> set[str]:
 
 
 def _replace_beginnings(text: str, secret: str) -> str:
-    """Return a text in which *** replaces each beginning of a secret that has at least half of its length.
+    """Return a text in which *** replaces each truncated secret: its first characters, at least half of them.
 
     A beginning appears, for example, where a long error message was cut.
     """

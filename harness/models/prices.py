@@ -79,7 +79,7 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
 
 @lru_cache(maxsize=100)
 def _look_up_listed_prices(name: str, _table: str | None) -> tuple[Price, ...]:
-    """Return a model's prices in the registry, which never change for the same table of declared models."""
+    """Return a model's prices in litellm's registry, cached, since they change only with the user's table of models."""
     known = look_up_entry(name)
     matches = (_PROMPT_STEP.fullmatch(key) for key in known)
     steps = {0: ""} | {1000 * int(match[2]): match[1] for match in matches if match}

@@ -19,7 +19,7 @@ from harness.sandboxes.toolserver.server import count_oom_kills
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 GROUP_PREFIX = "harness-"
 _JOIN_COMMAND = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
-"""Words placed before a shell command, so that its process joins one or two control groups before the command runs.
+"""Beginning of a command line: it makes a process join one or two control groups and then run the rest of the line.
 
 The process joins the group whose file `cgroup.procs` is open as its stdout, and the group whose file `cgroup.procs` is the first
 argument. Then the command runs, with a copy of its stdin as stdout.
@@ -62,7 +62,7 @@ class ControlGroup:
 
     @property
     def join_command(self) -> tuple[str, ...]:
-        """Words placed before a command, so that its process joins this control group before the command runs.
+        """Beginning of a command line: it makes a process join this control group and then run the rest of the line.
 
         The process must be started with the descriptor from `open_join_fd` as its stdout.
         """

@@ -37,7 +37,7 @@ class MemoryMount(NamedTuple):
 
 
 def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tuple[str, ...]:
-    """Return the words placed before a command, so that memory file systems are mounted before the command runs.
+    """Return the beginning of a command line that mounts memory file systems and then runs the rest of the line.
 
     The result is empty if this machine does not let `user` mount them: the programs `unshare` and `mount` of util-linux are
     missing, or the system forbids mounts in user namespaces.

@@ -213,9 +213,9 @@ class Results:
 
     @cached_property
     def _journal_states(self) -> dict[str, BlockStates] | None:
-        """Digests of the journal's data for each table, with which outdated Parquet files are detected.
+        """Digests of the journal's data for each table, to detect outdated Parquet files; None if there is no journal.
 
-        There are no digests for any table if there are several journals. None if there is no journal.
+        If there are several journals, the digests of each table are empty.
         """
         if not self._journal_paths:
             return None

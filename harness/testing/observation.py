@@ -50,7 +50,7 @@ _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] =
     random.Random.sample.__code__: lambda names: names["population"],
     random.Random.randrange.__code__: lambda names: _list_range(names["start"], names["stop"], names["step"]),
 }
-"""For the code of each drawing function of `random`: a function that finds the options among its local variables."""
+"""Function that finds the options of a random draw among the local variables of a function of `random`, by its code."""
 
 
 class Observation(NamedTuple):

@@ -263,7 +263,7 @@ def remove_system_v_objects() -> None:
 
 @contextlib.contextmanager
 def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
-    """Append a text to each of some files within the `with` block. Whatever is not a regular file is skipped."""
+    """Append texts to files during the `with` block, and restore the files at its end; only regular files are changed."""
     originals = []
     for name, text in appended:
         path = os.path.join(".", name)

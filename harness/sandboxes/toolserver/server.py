@@ -515,7 +515,7 @@ class Server:
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
-        """Delete and write the files and directories of the workspace that the index at the beginning of the body lists."""
+        """Delete and write files and directories of the workspace, as listed at the beginning of the request's body."""
         start = header["index_bytes"]
         index = json.loads(body[:start])
         for path in index["delete"]:
@@ -763,7 +763,7 @@ class Children:
 
     def __init__(self) -> None:
         self.statuses: dict[int, int | None] = {}
-        """Wait status of each process whose status somebody waits for; None while the process runs."""
+        """Wait status (as from `waitpid`) of each process that the server asks about later; None while the process runs."""
 
     def take_status(self, pid: int) -> int | None:
         """Return the wait status (as from `waitpid`) of an ended process and forget it; None if the process has not ended."""

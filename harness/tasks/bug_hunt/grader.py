@@ -29,7 +29,7 @@ REGRESSION_TEST = "tests/regressions/test_drift.py"
 PACKAGE_FOLDERS = ("wattbook", "wattbook/stages")
 """Folders with the modules of the invoice program."""
 BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
-"""Code that breaks a module when it is run at the end, by path of the module; the tests in the workspace must then fail."""
+"""Code that, executed at the end of a module, breaks the module, by its path. The tests in the workspace must then fail."""
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:

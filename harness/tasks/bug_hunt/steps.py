@@ -17,7 +17,7 @@ FOLDERS = (
     *("tools", "notes", "patches", SHEETS_FOLDER),
 )
 OWN_PATHS = ("notes/", "patches/", "tests/regressions/", f"{SHEETS_FOLDER}/", "REPORT.md", "REPLY.md", "handover.json")
-"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The case is closed. The stages with figures from before the decree are mended, the bench accepted the patches, all tests "
     "pass, and a regression test keeps it so. The papers and sheets of the case are written."

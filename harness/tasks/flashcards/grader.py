@@ -28,7 +28,7 @@ QUESTIONS = (
 )
 """Names of the questions that the grader asks the agent's modules, in order."""
 BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return memory\n"}
-"""Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
+"""Code that, executed at the end of a module, breaks the module, by its path. The agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:

@@ -13,7 +13,7 @@ FOLDERS = (".", "docs", "tools", "decks", "sheets", "flashcards", "tests")
 
 PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
 OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md", "sheets/")
-"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 NEED_IDS = {"files", "generation"}
 """Parts of the work that need the module for ids."""
 FEED_PARTS = {"files", "review"}

@@ -21,7 +21,7 @@ BROKEN = {
     "src/scheduler.ts": "answered = (memory) => memory;\n",
     "src/storage.ts": "Storage.prototype.get = () => undefined;\n",
 }
-"""Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
+"""Code that, executed at the end of a module, breaks the module, by its path. The agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:

@@ -65,7 +65,7 @@ def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, 
     Args:
         source: Python source that defines a function for each question.
         questions: Names of the functions that answer questions about the agent's modules.
-        broken: Code that breaks a module when it is run at the end of the module, by path of the module.
+        broken: Code that, executed at the end of a module, breaks the module, by path of the module.
     """
     suite = fill_text(__package__, "suite.py", {"broken": repr([PurePosixPath(path).stem for path in broken])})
     asked = (Interview(source=source, questions=tuple(questions)),) if questions else ()

@@ -13,7 +13,7 @@ from harness.tasks.log_forensics.structure import Structure
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report", SHEETS_FOLDER)
 OWN_PATHS = ("notes/", "report/", f"{SHEETS_FOLDER}/", "HANDOVER.md")
-"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The questions are answered on the pages in report/, each in the agreed form; the logs that were searched are sealed, the "
     "sheets are written, and the hand-over says where to go on."

@@ -23,7 +23,7 @@ from harness.tasks.rename_sweep.workspace import KEY_BY_FACT
 CORE = "quay/core.py"
 """Path of the module that defines the function to be renamed."""
 BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(globals().items()) if callable(value)})\n"}
-"""Code that breaks every function of a module when it is run at the end, by path of the module; the tests must then fail."""
+"""Code that, executed at the end of a module, breaks all its functions, by path of the module. The tests must then fail."""
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:

@@ -28,9 +28,9 @@ QUESTIONS = (
 )
 """Names of the questions that the grader asks the agent's modules, in order."""
 CANDIDATES = ("conflict_code", "cursor_field", "delivered_event", "env_prefix", "signature_header", "sum_line", "weight_field")
-"""Names of the values for which the questions try everything that a seed can draw, to see which value the agent's code uses."""
+"""Names of facts for which the grader tries every value that a seed can draw, to find out which one the agent's code uses."""
 BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
-"""Code that breaks a module when it is run at the end, by path of the module; the agent's tests must then fail."""
+"""Code that, executed at the end of a module, breaks the module, by its path. The agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:

@@ -13,7 +13,7 @@ from harness.tasks.spec_api.structure import LOOKS, Structure
 FOLDERS = (".", "spec", "tools", "samples", "docs", "sheets", "depot", "tests")
 CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
 OWN_PATHS = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md", "sheets/")
-"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 FINAL_TEXT = (
     "The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
     "command line and a stand-in service, each with tests that pass. The papers are written, both profiles "
