@@ -1,4 +1,4 @@
-"""Repetition of failed model calls, with clock and randomness passed in so that tests need not wait."""
+"""Rule for repeating failed model calls. Waiting and random numbers are functions passed in, so that tests need not wait."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

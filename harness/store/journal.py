@@ -38,9 +38,10 @@ _PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """Open journal, a SQLite file with sessions and trials. Each call is one transaction; several processes may write at once.
+    """Journal file (SQLite) that was opened to read or store sessions and trials. Several processes may write at once.
 
-    Several threads may use the object, but only one at a time. Use the object in a `with` block or call `close`.
+    Each call is one transaction. Several threads may use the object, but only one at a time. Use the object in a `with` block or
+    call `close`.
 
     Args:
         database: Connection to the journal file; `Journal.open` creates both.

@@ -145,7 +145,7 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Undo the events between `to_event` and the rollback `seq`: forget which messages they brought into and out of view."""
+        """Forget which messages the events between `to_event` and the rollback `seq` brought into and out of view."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 

@@ -174,7 +174,10 @@ def compute_states(journal: Journal) -> dict[str, BlockStates]:
 
 
 def _digest_blocks(rows: Sequence[Sequence[Any]]) -> dict[int, str]:
-    """Return a digest of the rows of each block; the key in the first column decides the block. No rows give one empty block."""
+    """Return a digest of the rows in each block. A row's first column is the key that decides its block.
+
+    Without rows, the result is one block with an empty digest.
+    """
     blocks = groupby(rows, key=lambda row: row[0] // BLOCK_SIZE)
     digests = {block: hashlib.sha256(repr([tuple(row) for row in of_block]).encode()).hexdigest() for block, of_block in blocks}
     return digests or {0: ""}

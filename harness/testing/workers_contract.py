@@ -42,7 +42,7 @@ class WorkersContract:
 
     @pytest.fixture
     def open_workers(self) -> Callable[[TrialRunner, float], Workers]:
-        """Return a function that opens the workers under test, for a function that runs jobs and a time limit in seconds."""
+        """Return a function that opens the workers under test, given a function that runs a job and a time limit in seconds."""
         raise NotImplementedError
 
     @pytest.fixture

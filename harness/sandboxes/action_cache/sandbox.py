@@ -238,9 +238,9 @@ class CachedSandbox(StartedOnce):
         return answer
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox, which is started if necessary, to the state of the in-memory copy of the workspace.
+        """Bring the real sandbox to the state of the in-memory copy of the workspace, and return the copy.
 
-        Return the copy, which is not used again until `_refresh_mirror`.
+        The real sandbox is started if necessary. The copy is not used again until `_refresh_mirror` is called.
         """
         assert self._mirror is not None
         mirror = self._mirror

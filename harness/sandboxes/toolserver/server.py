@@ -100,7 +100,7 @@ class Workspace:
         return [part for part in path.split("/") if part not in ("", ".")]
 
     def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
-        """Open the directory that contains `path`; return its descriptor, which the caller closes, and the last component.
+        """Open the directory that contains `path`; return its descriptor, which the caller closes, and the path's last component.
 
         The path is followed one component at a time, without the kernel following links.
         """

@@ -175,7 +175,7 @@ def format_message_id(session_id: str, sequence: int) -> str:
 
 
 def _split_message_id(message_id: str) -> tuple[str, int]:
-    """Return the id of the session and the number of the message; the number is 0, which no message has, if it is invalid."""
+    """Return the session id and the message number in the id of a message; the number is 0 if the id is invalid."""
     session_id, _, sequence = message_id.rpartition("/")
     return session_id, int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
 

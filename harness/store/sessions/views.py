@@ -92,7 +92,7 @@ def _build_snapshot_sql(session: str, seq: str) -> str:
 
 
 def _build_step_parts_sql(stored_text_sql: str) -> str:
-    """Return the SELECT statements for the parts of steps, which belong to the model's answer but are no parts of its message.
+    """Return the SELECT statements for parts that belong to a step as a whole, such as its start, and not to a message.
 
     The start of the step is the first part of the answer. Sub-agents, the end of the step and the patch follow the parts of the
     message, in the order in which they were logged.

@@ -55,7 +55,7 @@ MONTH_COUNT, LETTER_COUNT = 6, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """All that a seed decides except the values to remember: what is wrong, where facts are stated, and the order of the work."""
+    """Choices that a seed makes for the task, except values to remember: what is wrong, where facts are stated, order of work."""
 
     refusals: tuple[bool, ...]
     """For each stage with a bug: whether its page states a provisional rate, so that the first patch is refused."""
@@ -117,7 +117,7 @@ GAP_COUNT = 9
 
 
 def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Structure:
-    """Draw all that a seed decides except the values to remember; `look_names` are the unnecessary steps to choose from."""
+    """Draw at random all choices of a seed except the values to remember; `look_names` are unnecessary steps to choose from."""
     coin, place = draws.make_rng("coins"), draws.make_rng("place")
     refusals = [coin.random() < REFUSAL_SHARE for _ in range(draws.draw_count("bugs", BUG_COUNTS))]
     refusals[coin.randrange(len(refusals))] = True

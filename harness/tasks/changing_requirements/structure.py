@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """All that a seed of the task decides except the values to remember; script, checks and texts are built from it."""
+    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
     stops: tuple[str, ...]
     """Names of the stops, in the order in which the line passes them."""
@@ -59,7 +59,7 @@ class Structure:
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw all that a seed of the task decides except the values to remember."""
+    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
     stops = draws.draw_order("stops", STOPS)[: draws.draw_count("stop count", STOP_COUNTS)]
     first = round(draws.draw_share("first change", FIRST_CHANGE_SHARES) * len(stops))
     second = round(draws.draw_share("second change", SECOND_CHANGE_SHARES) * len(stops))

@@ -50,7 +50,7 @@ REMARKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """All that a seed of the task decides except the values to remember; script, checks and texts are built from it."""
+    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
     parts: tuple[str, ...]
     """Parts of the work in order."""
@@ -69,7 +69,7 @@ class Structure:
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw all that a seed of the task decides except the values to remember."""
+    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
     parts = (*draw_work_order(draws, "parts", ORDERED_PARTS, PREREQUISITES), "commands", "papers")
     remark_rng = draws.make_rng("remarks")
     remark_counts = draws.pick(REMARK_COUNTS)

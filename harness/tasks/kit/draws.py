@@ -1,4 +1,4 @@
-"""Functions that draw the values of a task at random, and compute the values that tools of the workspace print from digests."""
+"""Functions that draw the values of a task at random, or derive the values that its tools print from a secret."""
 
 import hashlib
 import random

@@ -92,7 +92,7 @@ SEAL_AT_ONCE_SHARE, OPEN_LATE_SHARE = 0.5, 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """All that a seed decides except the values to remember: what is asked, where facts are stated, and the order of the work."""
+    """Choices that a seed makes for the task, except values to remember: what is asked, where facts are stated, order of work."""
 
     logs: tuple[str, ...]
     """Components whose logs are searched, in order."""
@@ -153,7 +153,7 @@ def list_findings(pages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw all that a seed decides except the values to remember."""
+    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
     others = tuple(page for page in FINDINGS_BY_PAGE if page != "cause")
     names = ("cause", *draws.draw_subset("pages", others, draws.draw_count("page count", PAGE_COUNTS) - 1))
     logs = _order_logs(draws, list_findings(names))

@@ -125,7 +125,7 @@ class _Work:
         return self.submission.read_text(f"ledger/{name}.log").splitlines()
 
     def compute_seal(self, batch: str) -> str:
-        """Return the digest that the ledger contains for a finished folder."""
+        """Return the digest by which the ledger (the list of finished folders) must record a finished folder."""
         words = f"{self.values['key']}:{self.values['ledger_book']}:{batch}"
         return hashlib.sha256(words.encode()).hexdigest()[:24]
 

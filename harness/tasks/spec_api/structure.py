@@ -68,7 +68,7 @@ SIZE_FACTORS = Levels(easy=(0.75, 0.85), standard=(0.85, 1.05), hard=(1.05, 1.08
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """All that a seed of the task decides except the values to remember; script, checks and texts are built from it."""
+    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
     parts: tuple[str, ...]
     """Parts of the work in order."""
@@ -85,7 +85,7 @@ class Structure:
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw all that a seed of the task decides except the values to remember."""
+    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
     parts = draw_work_order(draws, "parts", PARTS, PREREQUISITES)
     return Structure(
         parts=parts,

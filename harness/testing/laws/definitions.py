@@ -106,8 +106,8 @@ def _format_error(error: BaseException) -> str:
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that script and facts do not depend on the drawn values, and that no default guess (prior) can be a right value.
 
-    With the structure of one seed, all seeds must give the same script and the same facts, but other values. With other
-    structures, a fact keeps its patterns and its prior.
+    For a fixed structure, all seeds must give the same script and the same facts, but different values. If the structure
+    differs too, each fact must still have the same patterns and the same prior.
     """
     first, other = sessions.make_task(seed), sessions.make_variant(seed, seed + 1)
     yield from list(_compare_scripts(first, other, seed)) or _compare_facts(first, map(sessions.make_task, SEEDS), seed)

@@ -47,7 +47,7 @@ class Finding:
 
 
 class LawSkippedError(Exception):
-    """A law (validity check) cannot be tried on this machine or in this sandbox; the message states the reason."""
+    """Raised when a law (validity check) cannot be tried on this machine or in this sandbox; the message states the reason."""
 
 
 def read_values(text: str, fact: Fact) -> list[str]:

@@ -210,7 +210,7 @@ def _bound(value: str) -> str:
 
 
 def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
-    """Return whether some place in the texts of all seeds reveals the value of each seed, plain or encoded.
+    """Return whether one place (line or neighbouring words) leads to the right value in the text of every seed, plain or encoded.
 
     The result is False if all values are equal. `numbered` says whether a line number counts as a place.
     """

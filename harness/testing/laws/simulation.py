@@ -256,7 +256,7 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
     """Return a copy of a task whose messages and files state other values of some facts (values that the agent must know).
 
     The script stays the same. Only text that the patterns of a fact match is changed. A new value replaces the current value of
-    the fact; earlier values of a fact that is revised stay. None deletes every value of the fact, the earlier ones included.
+    the fact; earlier values of a fact that is revised stay. If the new value is None, every value of the fact is deleted.
     """
     patterns = {fact.name: fact.patterns for fact in task.facts}
 
@@ -461,10 +461,10 @@ class SessionCache:
         return tight.scale_policy(policy), tight.window_tokens
 
     def choose_small_window(self, seed: int) -> SmallWindow:
-        """Return a context window so small that the session of a seed must be compacted: at most `WINDOW_TOKENS`.
+        """Return a context window so small that the session of a seed must be compacted.
 
-        A smaller window is chosen if the session does not fill `WINDOW_TOKENS`. The smaller window has room for the tool schemas
-        and the longest step. Its token reserves allow for the difference between the policy's estimate and the model's count.
+        The window is `WINDOW_TOKENS` if the session fills it, and otherwise smaller. The smaller window has room for the
+        tool schemas and the longest step. Its token reserves allow for the difference between the policy's estimate and the model's count.
         """
         plain = self.run(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]

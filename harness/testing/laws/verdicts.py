@@ -23,8 +23,8 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 
     The other work has the structure of this seed, so it differs in its values alone. A check that passes such work ignores its
     facts, or reads the expected value from a file that the agent can write. Only facts that messages or files state are
-    considered. A value that only a command prints, such as the code with which a copy is continued, is right for the files of its
-    own seed.
+    considered. A value that only a command prints, such as a code needed to continue a copy, is right for the files of the other
+    seed and proves nothing.
     """
     task, (other_seed, other_task, watched) = sessions.make_task(seed), sessions.watch_other(seed)
     other_values = other_task.values
