@@ -464,7 +464,8 @@ class SessionCache:
         """Return a context window so small that the session of a seed must be compacted.
 
         The window is `WINDOW_TOKENS` if the session fills it, and otherwise smaller. The smaller window has room for the
-        tool schemas and the longest step. Its token reserves allow for the difference between the policy's estimate and the model's count.
+        tool schemas and the longest step. Its token reserves allow for the difference between the policy's estimate and the
+        model's count.
         """
         plain = self.run(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]
