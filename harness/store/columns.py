@@ -42,7 +42,7 @@ class Source(NamedTuple):
     """Rows of the journal (the SQLite file with all sessions) that become the rows of a table of results."""
 
     table: str
-    """Name of the table in the journal that has one row for each row of the table of results."""
+    """Name of the journal's table from which the rows are read, one for each row of the table of results."""
     alias: str
     """Alias of the table in the SQL query, such as `t`, with which the expressions of the columns name it."""
     rows_sql: str

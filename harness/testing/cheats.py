@@ -477,4 +477,4 @@ CHEATS: Mapping[str, Cheat] = {
         needs_isolation=True,
     ),
 }
-"""Cheats (tasks with one defect each), by the name of the defect."""
+"""Tasks with one deliberate defect each (cheats), by the name of the defect."""

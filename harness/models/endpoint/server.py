@@ -66,7 +66,7 @@ class ModelEndpoint(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
         self.find, self.names, self.faults, self.key = find, tuple(names), tuple(faults), key
         self.served: list[AnsweredRequest] = []
-        """Completion requests that the server has answered so far, in the order of the answers."""
+        """Records of the completion requests that the server has answered so far, in the order of the answers."""
         self.stop_event = threading.Event()
         self.request_numbers = count(1)
 

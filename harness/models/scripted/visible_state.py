@@ -77,7 +77,7 @@ class VisibleState:
     characters: int = 0
     """Total length of all messages of the conversation in characters."""
     fresh_offset: int = 0
-    """Position in the conversation, in characters, from which on the scripted agent overlooks nothing.
+    """Position in the conversation, in characters, after which the scripted agent overlooks no fact.
 
     It is the position after the agent's last tool calls, not counting calls that only look up facts.
     """

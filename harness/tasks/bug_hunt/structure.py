@@ -74,17 +74,17 @@ class Structure:
     looks: tuple[tuple[str, ...], ...]
     """Names of the unnecessary looks at files, one group for each gap between essential steps, in order."""
     papers: tuple[str, ...]
-    """Papers to write, in the order of the work."""
+    """Names of the documents to write, in the order of the work."""
     sections: tuple[str, ...]
     """Sections of the report."""
     announces_severity: bool
     """Whether the announcement states the severity; otherwise the hand-over does."""
     handover_facts: tuple[str, ...]
-    """Facts that the hand-over states besides the rules."""
+    """Names of the facts that the hand-over document states besides `RULES`."""
     reply_facts: tuple[str, ...]
-    """Facts that the reply to the complaint states."""
+    """Names of the facts that the reply to the complaint states."""
     sheets: SheetPlan
-    """Information sheets, and the statements of facts in the request."""
+    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     @property
     def bug_numbers(self) -> range:

@@ -59,7 +59,7 @@ class Structure:
     release_time: str
     """Time at which a release is reserved, from `RELEASE_TIMES`."""
     feeds_deck: bool
-    """Whether the sample deck is fed to the catalogue of the schools."""
+    """Whether the task asks the agent to feed the sample deck to a catalogue."""
     papers: tuple[str, ...]
     """Paths of the first documents, in the order in which the agent writes them."""
     remarks: tuple[tuple[str, tuple[int, ...]], ...]

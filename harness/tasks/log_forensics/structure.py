@@ -115,7 +115,7 @@ class Structure:
     misleading: tuple[int, ...]
     """Indexes of the misleading messages in the logs."""
     sheets: SheetPlan
-    """Information sheets, and the statements of facts in the request."""
+    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     @property
     def page_names(self) -> tuple[str, ...]:
