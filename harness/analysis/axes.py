@@ -1,4 +1,4 @@
-"""Effects of the settings that a plan varies (axes), as paired contrasts between two values of an axis.
+"""Effects of the settings that a plan varies (the axes), each estimated by comparing two values of an axis on the same tasks.
 
 Two arms of the grid that differ in one axis only are compared on each task and seed, and the differences are averaged over all
 such pairs of arms. Extra arms of the plan are no part of the grid and never count.
@@ -30,7 +30,7 @@ class AxisContrast:
     value: object
     """Value of the axis whose effect is estimated."""
     baseline: object
-    """Value of the axis that is compared with, the first one in sorted order."""
+    """Value of the axis with which `value` is compared: the first one in sorted order."""
     arm_pairs: int
     """Number of pairs of arms that differ in this axis only."""
     effects: tuple[Effect, ...]
@@ -65,7 +65,7 @@ def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
 
 
 def _read_point(axes_json: str) -> dict[str, str]:
-    """Return the values of an arm by axis, as JSON texts that can be compared and sorted."""
+    """Return an arm's value on each axis (a setting that the plan varies), as JSON texts that can be compared and sorted."""
     axes: dict[str, object] = json.loads(axes_json or "{}")
     return {path: json.dumps(value) for path, value in axes.items() if path.partition(".")[0] not in _OMITTED}
 
@@ -93,9 +93,9 @@ def _contrast_axis(trials: pd.DataFrame, points: Mapping[str, Mapping[str, str]]
 
 
 def average_arm_pairs(trials: pd.DataFrame, arm_pairs: list[tuple[str, str]]) -> pd.DataFrame:
-    """Return one row per task and seed, with the values of both sides averaged over the pairs of arms that ran there.
+    """Return one row per task and seed: the mean over the first arms of all pairs that ran there, and over the second arms.
 
-    Amounts are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
+    Amounts, such as tokens, are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
 
     Args:
         trials: Valid trials with the columns of `AXIS_METRICS`.

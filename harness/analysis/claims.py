@@ -1,7 +1,8 @@
-"""Claims: the primary contrasts that a plan declared before its trials ran, tested as one family.
+"""Claims: tests of the comparisons (contrasts) that the author of a plan declared before its trials ran.
 
-The declared contrasts are read from the provenance of the trials. They are claimed only if every trial of the experiment ran
-under the same declaration and the plan is complete; the level is divided by the number of declared looks.
+The p-values are corrected for the number of declared contrasts and for the declared looks (how often the results are inspected).
+The contrasts are read from the provenance stored with each trial. Nothing is claimed unless every trial of the experiment ran
+under the same declaration and the plan is complete.
 """
 
 import json
@@ -21,7 +22,7 @@ from harness.experiment.contrasts import Contrast, Family
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Result of a declared contrast: its effect, its p-value corrected for the family, and whether it can be claimed."""
+    """Result of a contrast (a comparison declared in the plan): effect, corrected p-value, and whether it can be claimed."""
 
     contrast: Contrast
     effect: Effect
@@ -70,7 +71,7 @@ def judge_contrasts(results: Tables) -> ClaimReport | None:
 
 
 def read_families(results: Tables) -> list[Family]:
-    """Return the distinct declarations under which trials ran, from their provenance."""
+    """Return the distinct sets of contrasts that the trials' provenance declares; one set unless the plan was changed."""
     families = dict[str, Family]()
     for text in results.trials["provenance_json"].unique():
         plain = json.loads(text or "{}").get("family") or {}
@@ -94,7 +95,7 @@ def _test_contrast(comparer: ArmComparer, contrast: Contrast) -> tuple[Effect, f
 
 
 def is_within_margin(contrast: Contrast, effect: Effect) -> bool:
-    """Return whether the estimate of a contrast with a margin is on the good side of the margin."""
+    """Return whether, by its estimate, arm a of a contrast is not worse than arm b by more than the contrast's margin."""
     margin = contrast.margin or 0.0
     return effect.value < margin if effect.scale == "ratio" else effect.value > -margin
 

@@ -1,7 +1,8 @@
-"""Effect of one arm against another on one metric: estimand, estimate, interval and p-value, or the reason why there is none.
+"""Effect of one arm (configuration) against another on one metric: estimate, interval and p-value, or why there are none.
 
-Pairs are trials of both arms on the same task, seed and replicate. The unit within a task is the seed. Replicates of a task that
-has only one seed are units of their own, unless their trajectories coincide: such copies are averaged and count once.
+A pair consists of a trial of each arm on the same task, seed and replicate. Pairs of one seed are averaged and count as one unit.
+If a task has only one seed, each replicate is a unit, but replicates with equal trajectories (the same tool calls and checks)
+are averaged and count once.
 """
 
 from collections import defaultdict
@@ -82,7 +83,7 @@ _Seeds: TypeAlias = dict[object, dict[object, list[tuple[float, float]]]]
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Values of both arms, one array per task with one value per unit."""
+    """Values of a metric in both arms: one array per task, with one value per unit (a seed, or a distinct run)."""
 
     a: tuple[Array, ...]
     b: tuple[Array, ...]
@@ -149,7 +150,10 @@ def estimate_effect(
 
 
 def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Estimand | None = None) -> float:
-    """Return the two-sided p-value that the effect on a metric equals `null`, a difference or the logarithm of a ratio."""
+    """Return the two-sided p-value of the hypothesis that the effect on a metric equals `null`.
+
+    For a ratio of arms, `null` is the logarithm of the ratio.
+    """
     kind: Kind = BOUNDED_METRICS.get(metric, "amount")  # type: ignore[assignment]
     values = _collect_values(pairs, metric, is_ratio=kind == "amount")
     estimand = choose_estimand(len(values.a), estimand)
@@ -159,7 +163,7 @@ def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Esti
 
 
 def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Values:
-    """Return the values per task and unit; copies and replicates within several seeds are averaged."""
+    """Return both arms' values per task and unit (a seed, or a distinct run of the only seed); trials of a unit are averaged."""
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
     known = (a > 0) & (b > 0) if is_ratio else ~np.isnan(a) & ~np.isnan(b)
     a, b = (np.log(one[known]) if is_ratio else one[known] for one in (a, b))
@@ -177,13 +181,13 @@ def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Val
 
 
 def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """Return what identifies a pair within its task and seed: its trajectories, or else its replicate."""
+    """Return for each pair a value that is equal for copies: its trajectories (tool calls and checks), or else its replicate."""
     column = next((name for name in ("trajectory", "replicate") if name in pairs), None)
     return np.arange(len(pairs)).astype(object) if column is None else pairs[column].astype(str).to_numpy(dtype=object)
 
 
 def _average_copies(seeds: _Seeds) -> Array:
-    """Return one row per unit of a task: its seeds, or its distinct runs if there is only one seed; copies are averaged."""
+    """Return a row for each seed of a task or, if there is only one seed, for each distinct run; copies are averaged."""
     runs = [[np.mean(copies, axis=0) for copies in trajectories.values()] for _, trajectories in sorted(seeds.items())]
     return np.array(runs[0] if len(runs) == 1 else [np.mean(one, axis=0) for one in runs], dtype=float)
 
@@ -202,7 +206,7 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
 
 
 def describe_estimand(estimand: Estimand, task_count: int) -> str:
-    """Return a sentence that says what a number with this estimand speaks about."""
+    """Return a sentence that says to which tasks a number applies: to tasks like these, or to these tasks only."""
     if estimand == "tasks like these":
         return f"tasks like these: the mean over the kind of tasks from which the {task_count} tasks were drawn"
     if task_count == 1:
@@ -214,7 +218,7 @@ def describe_estimand(estimand: Estimand, task_count: int) -> str:
 
 
 def describe_too_few(smallest_p: float) -> str:
-    """Return sentences on pairs that cannot show any difference in success.
+    """Return sentences which say that there are too few pairs to show any difference in success.
 
     Args:
         smallest_p: Smallest p-value that these pairs can reach.

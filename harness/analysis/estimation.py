@@ -1,11 +1,11 @@
-"""Rules that decide which interval and which test belong to paired values of two arms, by metric, tasks and seeds.
+"""Choice and computation of the interval and the test for a comparison of two arms (configurations) on the same tasks.
 
-There are two estimands. *Tasks like these* is the mean effect over the population from which the tasks are drawn; it needs at
-least six tasks, and the unit is the task. *These tasks* is the mean effect over exactly the tasks that ran; the unit is the seed
-within its task, and nothing is said about other tasks.
+There are two estimands (quantities to estimate). *Tasks like these* is the mean effect over the population from which the tasks
+are drawn; it needs at least six tasks, and the unit is the task. *These tasks* is the mean effect over exactly the tasks that
+ran; the unit is the seed within its task, and nothing is said about other tasks.
 
-The values of each task are an array whose last axis holds one value per unit. Further axes in front are kept, so that the
-simulation in `tests/bench` runs these rules for thousands of studies at once.
+The values of each task are an array whose last dimension has one value per unit. Dimensions in front are kept, so that the
+simulation in `tests/bench` can compute thousands of studies at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +106,7 @@ def is_binary_once(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _compute_bounds_over_tasks(kind: Kind, means: Array, alpha: float) -> Bounds:
-    """Return Student's t interval over task means; for equal means of a bounded variable, bounds that need no spread."""
+    """Return Student's t interval over task means or, if all means of a bounded variable are equal, wider valid bounds."""
     student = compute_student_bounds(means, alpha)
     flat = np.isnan(student.low)
     if kind == "amount" or not flat.any():
@@ -118,9 +118,10 @@ def _compute_bounds_over_tasks(kind: Kind, means: Array, alpha: float) -> Bounds
 
 
 def uses_newcombe(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
-    """Return whether Newcombe's interval applies within tasks: to outcomes of one task, or of several with four units or more.
+    """Return whether Newcombe's interval may be used for each task: if there is one task, or each task has four seeds or more.
 
-    Combined over several tasks with fewer units, Newcombe's intervals cover the truth in 90 to 92 % of studies.
+    The values must be 0 or 1. With several tasks of fewer seeds, the combined 95 % interval would contain the truth in only 90
+    to 92 % of studies.
     """
     if not a or kind != "binary" or not all(_is_zero_or_one(one) for one in (*a, *b)):
         return False
@@ -128,7 +129,10 @@ def uses_newcombe(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _compute_task_bounds(kind: Kind, a: Array, b: Array, differences: Array, alpha: float, *, has_newcombe: bool) -> Bounds:
-    """Return the mean difference within one task with its bounds over units; NaN bounds where none are defined."""
+    """Return the mean paired difference of two arms within one task and the bounds of its interval.
+
+    The values differ by seed (the unit). Bounds that are not defined, e.g. with a single seed, are NaN.
+    """
     if has_newcombe and differences.shape[-1] > 1:
         return _compute_newcombe(a, b, alpha)
     if kind == "amount":
@@ -177,9 +181,9 @@ def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], esti
 def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
     """Return the p-value of the test that a claim needs in addition to the interval; 0 if it needs no other test.
 
-    Tasks like these: the sign-flip test over task means, which equals the exact McNemar test if every task ran once. These
-    tasks: the exact McNemar test if there is one task. For several tasks there is no other test of success, but the p-value is
-    at least the one that the exact test gives if all discordant units favour one arm.
+    For tasks like these, that is the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
+    For these tasks, it is the exact McNemar test if there is one task. With several tasks success has no such test; returned is
+    the smallest p-value that the exact test can give, as if all pairs with different outcomes favoured the same arm.
     """
     if estimand == "tasks like these":
         return compute_flip_p(_compute_task_means(a, b), null)

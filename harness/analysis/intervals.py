@@ -1,8 +1,8 @@
-"""Intervals and tests that the whole analysis uses, as functions of numpy arrays.
+"""Confidence intervals and statistical tests on numpy arrays, used by the whole analysis.
 
-Every function works on the last axis of its arrays and keeps the others, so that the simulation of thousands of studies in
-`tests/bench` runs the same code as a comparison of two arms. No function returns an interval of width zero: where the values have
-no spread, the bounds are those for bounded variables, or NaN if the variable is not bounded.
+The functions reduce the last dimension of their arrays and keep the others, so that `tests/bench`, which simulates thousands of
+studies at once, runs the same code as a comparison of two arms. No function returns an interval of width zero: if all values are
+equal, the bounds are those for bounded variables, or NaN if the variable is not bounded.
 """
 
 from functools import lru_cache
@@ -17,9 +17,9 @@ ALPHA = 0.05
 NO_SPREAD = 1e-9
 """Maximum range of values that count as equal, because they differ by rounding errors only."""
 MAX_EXACT_FLIPS = 24
-"""Maximum number of differences for which the sign-flip test counts all patterns of signs; beyond, it draws patterns."""
+"""Maximum number of differences for which the sign-flip test tries all combinations of signs; with more, it draws some."""
 DRAWN_FLIPS = 99_999
-"""Number of patterns of signs that the sign-flip test draws, with a fixed seed, if there are too many to count."""
+"""Number of combinations of signs that the sign-flip test draws, with a fixed seed, if there are too many to try them all."""
 WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
 
@@ -107,11 +107,11 @@ def compute_student_bounds(values: Array, alpha: float = ALPHA) -> Bounds:
 
 
 def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: float = ALPHA) -> Bounds:
-    """Return the means of the values of a bounded variable with bounds of the expected value, for any distribution.
+    """Return the means of a bounded variable's values, with bounds of its expected value that hold for any distribution.
 
-    The upper bound is a quantile of a randomly weighted mean of the values and the largest possible value, the lower bound one of
-    the values and the smallest possible value, with weights that are uniform over all that sum to 1. For values that are only 0
-    or 1 the bounds equal the exact interval of Clopper and Pearson. Bounds of equal values are proper, too.
+    The values and the largest possible value are averaged with random weights that sum to 1, many times over; the upper bound is
+    a quantile of these means. The lower bound is computed likewise with the smallest possible value. For values that are only 0
+    or 1, the bounds equal the exact interval of Clopper and Pearson. The interval has a width even if all values are equal.
 
     Source: Gaffke, Mathematical Methods of Statistics 14 (2005); Learned-Miller and Thomas, arXiv:1905.06208.
 
@@ -138,10 +138,10 @@ def _draw_weights(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 def combine_bounds(tasks: Bounds) -> Bounds:
-    """Return the mean of independent estimates, one per task, with the bounds that follow from theirs.
+    """Return the mean of independent estimates, one per task, with bounds computed from the bounds of the estimates.
 
-    The distances of the bounds from the estimates are combined in quadrature, separately below and above (MOVER). A task without
-    bounds leaves the mean without bounds.
+    The distances of the bounds from the estimates are combined in quadrature, separately below and above (MOVER). If a
+    task has no bounds, the mean has none.
 
     Source: Zou and Donner, Statistics in Medicine 27 (2008), pp. 1693–1702.
     """
@@ -168,8 +168,8 @@ def compute_student_p(values: Array, null: float = 0.0) -> float:
 def compute_flip_p(values: Array, null: float = 0.0) -> float:
     """Return the two-sided p of the sign-flip test that the values are symmetric about `null`.
 
-    All patterns of signs are counted for up to 24 values that differ from `null`. Values of equal size give a binomial test.
-    Otherwise patterns are drawn with a fixed seed.
+    If up to 24 values differ from `null`, all combinations of signs are tried; with more values, some are drawn with a fixed
+    seed. If all differences from `null` are equally large, the test is a binomial test.
     """
     differences = np.asarray(values, dtype=float) - null
     differences = differences[np.abs(differences) > NO_SPREAD]
@@ -193,9 +193,10 @@ def compute_flip_p(values: Array, null: float = 0.0) -> float:
 
 
 def _count_flips(sizes: Array, observed: float) -> float:
-    """Return the share of all patterns of signs whose sum is at least as far from 0 as the observed sum.
+    """Return the exact p-value of the sign-flip test: the share of all choices of signs with a sum as extreme as the observed.
 
-    The sums of both halves of the values are counted against each other, which takes 2¹² steps instead of 2²⁴.
+    Each value may be positive or negative, and sums at least as far from 0 as the observed one are counted. To save time, the
+    sums of the first and of the second half of the values are listed separately: 2 × 2¹² sums for 24 values instead of 2²⁴.
     """
     tolerance = 1e-9 * max(1.0, float(sizes.sum()))
     left, right = (_list_signed_sums(half) for half in (sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :]))
@@ -207,7 +208,7 @@ def _count_flips(sizes: Array, observed: float) -> float:
 
 
 def _list_signed_sums(sizes: Array) -> Array:
-    """Return the sums of the values for every pattern of signs."""
+    """Return the sums of the values for every choice of a sign (plus or minus) for each value."""
     sums = np.zeros(1)
     for size in sizes:
         sums = np.concatenate([sums - size, sums + size])

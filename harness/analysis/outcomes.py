@@ -1,7 +1,7 @@
-"""Results of other studies: a table with one row per run becomes tables of results that are compared like those of an experiment.
+"""Import of other studies' results: a table with one row per run, whose arms can then be compared like those of an experiment.
 
-A published table says how each run ended and what it cost, but not what the agent did. Requests, compactions and facts are
-therefore unknown, and checks that need them say that there is nothing to compare.
+Such a table says how each run ended and what it cost, but not what the agent did. Requests, compactions and facts are unknown,
+so checks that need them report that there is nothing to compare.
 """
 
 import os

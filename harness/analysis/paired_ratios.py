@@ -1,7 +1,7 @@
 """Descriptive ratios of tokens, steps and cost between paired trials: totals, medians and the share of cheaper pairs.
 
-The typical ratio, with its interval and test, is in `harness.analysis.effects`. A ratio of totals depends on a few large trials,
-which is why both are shown; its bootstrap interval needs at least 60 tasks.
+The typical ratio of a pair, with its interval and test, is computed in `harness.analysis.effects`. A ratio of totals depends
+mostly on a few large trials, so reports show both. The bootstrap interval of a ratio of totals needs at least 60 tasks.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a plan can show: number of contrasts that can survive the correction, and the least detectable effect before a run."""
+"""Statistical power of a plan: how many comparisons can become significant, and how small an effect can be detected."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -43,7 +43,9 @@ def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | No
 
 
 def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None) -> int:
-    """Return how many contrasts a plan may declare so that each can reach p <= 0.05 after Holm's correction, in the best case.
+    """Return how many contrasts (comparisons) a plan may declare so that each can reach p <= 0.05 after Holm's correction.
+
+    The best case is assumed: all seeds of all tasks differ in favour of one arm.
 
     Args:
         task_count: Number of tasks.
@@ -63,19 +65,19 @@ class PowerAssumptions:
     task_sd: float = TYPICAL_TASK_SD
     """Standard deviation, over tasks, of the true difference of the success rates, 0 to 1."""
     contrasts: int = 1
-    """Number of contrasts among which the level is divided (Bonferroni, the first step of Holm's correction)."""
+    """Number of contrasts (comparisons) by which the significance level is divided, as in the first step of Holm's correction."""
     looks: int = 1
-    """Number of declared looks among which the level is divided."""
+    """Number of declared looks (times at which the results are inspected) by which the significance level is divided."""
 
 
 def compute_least_detectable_difference(
     task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None
 ) -> float | None:
-    """Return the least true difference of success rates, 0 to 1, that a plan shows with 80 % power; None if there is none.
+    """Return the smallest true difference of success rates, 0 to 1, that a plan detects with 80 % power; None if there is none.
 
-    Tasks like these: Student's t over tasks, whose differences vary by the effect of the arm on the task and, within a task, by
-    chance. These tasks: the normal approximation for pairs, since only chance varies. A result above the discordance is
-    impossible, which gives None.
+    For tasks like these, Student's t over tasks is used: differences vary between tasks and, within a task, by chance. For these
+    tasks, the normal approximation for pairs is used, since differences vary only by chance. The result is None if the
+    difference would have to be larger than the discordance, which is impossible.
 
     Args:
         task_count: Number of tasks.
@@ -99,7 +101,7 @@ def compute_least_detectable_difference(
 
 
 def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None) -> str:
-    """Return sentences on what a plan can show: estimand, number of possible contrasts, and least detectable difference.
+    """Return sentences on what a plan can show: about which tasks, in how many comparisons, and down to which difference.
 
     Args:
         task_count: Number of tasks.

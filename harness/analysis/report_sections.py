@@ -160,7 +160,7 @@ _ESTIMAND_NOTE = "Success in points, score in checks passed, tokens and cost as 
 
 
 def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
-    """Return an iterator over a mark for each effect: `*` if its p-value, adjusted for all of them, is at most 0.05."""
+    """Return a mark for each effect: `*` if its p-value, adjusted for the number of effects, is at most 0.05."""
     known = [effect.p_value for effect in effects if not isnan(effect.p_value)]
     adjusted = iter(adjust_benjamini_hochberg(known))
     return iter(["" if isnan(effect.p_value) or next(adjusted) > ALPHA else "*" for effect in effects])

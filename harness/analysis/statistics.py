@@ -1,4 +1,4 @@
-"""Statistics of counts: success rates, pairs of outcomes, the exact McNemar test, and families of tests.
+"""Statistics of counts: success rates, pairs of outcomes, the exact McNemar test, and corrections for multiple tests.
 
 Most functions are thin layers over SciPy and statsmodels.
 """

@@ -1,14 +1,15 @@
-"""Trajectories of paired trials: which pairs are copies of each other, and how many distinct ones there are.
+"""Trajectories of paired trials, used to find out which trials only repeat others.
 
-The trajectory of a trial is the sequence of its tool calls with the shapes of their arguments, and what its checks said. Trials
-whose trajectories coincide say the same thing twice, so reports show the number of distinct ones, the effective n, beside n.
+The trajectory of a trial is the sequence of its tool calls, with the shapes of their arguments, and the verdicts of its checks.
+Trials with equal trajectories add no information, so reports show the number of distinct trajectories (the effective n) beside
+the number of pairs.
 """
 
 import pandas as pd
 
 
 def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return pairs of trials with a column `trajectory`, which is equal for pairs with equal trajectories in both arms.
+    """Add the column `trajectory` to a table of pairs of trials; it is equal for pairs with equal trajectories in both arms.
 
     Pairs with an unknown trajectory differ from all others.
 
@@ -22,7 +23,7 @@ def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_distinct(pairs: pd.DataFrame) -> int | None:
-    """Return the number of distinct trajectories of pairs within tasks, the effective n; None if a trajectory is unknown.
+    """Return the number of pairs that differ in trajectory or task (the effective n); None if a trajectory is unknown.
 
     Args:
         pairs: One row per pair, as returned by `add_trajectories`.
