@@ -1,11 +1,11 @@
 """Check that a policy can ever evict something, so that useless configurations are refused before a session starts.
 
-A rule that retains as many tokens as trigger it finds nothing to do when it is triggered. In a window smaller than the one for
-which the policy's constants were chosen, this is easily overlooked. Rules for an overflow do not count, because by then the
-threshold has been passed without effect.
+Example: a rule that is triggered at 8,000 tokens and retains the newest 8,000 tokens never finds anything to evict. This happens
+easily when a policy with constants for a large context window is used in a small one. Rules for an overflow of the window are
+not checked, because when they run, the normal rules have already had no effect.
 
-Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule that is triggered by tokens
-and retains a number of messages, or the reverse, may always find something to do. So may a rule whose parts are unknown.
+Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule that is triggered by tokens and
+retains a number of messages, or the reverse, is accepted, and so is a rule with parts that this module does not know.
 """
 
 import math

@@ -93,7 +93,10 @@ class Middle:
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the size of the retained end of the view, plus the retained beginning if both are counted in messages."""
+        """Return how many tokens or messages are always retained.
+
+        Tokens count the retained end of the view only; messages also count the retained beginning.
+        """
         kept = self.tail.compute_kept_amount(budget)
         return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
 

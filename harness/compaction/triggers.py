@@ -91,7 +91,7 @@ class Trigger(Protocol):
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the sizes of the conversation, in tokens or messages, at which this condition for a compaction is met.
 
-        The value is `DUE_IN_ANY_VIEW` if the condition does not depend on the size.
+        Return `DUE_IN_ANY_VIEW`, an empty result, if the condition does not depend on the size.
         """
         ...
 
@@ -325,7 +325,7 @@ class Always:
         return "asked at every step"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger ignores the size of the view (the messages the model sees next)."""
+        """Return an empty `DueAmounts`, since this trigger does not depend on the size of the view (what the model sees next)."""
         return DUE_IN_ANY_VIEW
 
 
@@ -341,7 +341,7 @@ class AnyOf:
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the sizes of the view at which one of the conditions is met; no sizes if a condition does not depend on size."""
+        """Return the sizes of the view at which a condition is met; none if any condition does not depend on the size."""
         statements = [compute_due_amounts(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -364,7 +364,7 @@ class AllOf:
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because there is no size of the view that is sure to meet all conditions."""
+        """Return an empty `DueAmounts`, since no size of the view is certain to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
 
@@ -377,7 +377,7 @@ class Attended:
         return "somebody attends the session" if view.attended else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger ignores the size of the view (the messages the model sees next)."""
+        """Return an empty `DueAmounts`, since this trigger does not depend on the size of the view (what the model sees next)."""
         return DUE_IN_ANY_VIEW
 
 

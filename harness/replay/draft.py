@@ -309,7 +309,10 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
 def _locate_compaction(
     compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
 ) -> NativeCompaction:
-    """Convert a compaction read from a file so that its message positions and call ids are those of the finished recording."""
+    """Convert a compaction from the numbering of the imported file to that of the finished recording.
+
+    Turn numbers become positions of messages, and the ids of tool calls are replaced by the new ones.
+    """
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
         event,

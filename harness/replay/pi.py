@@ -1,7 +1,8 @@
-"""Importer of sessions recorded by the agent pi, with rows for the session, messages, compactions and model changes.
+"""Importer of sessions recorded by the agent pi.
 
-An aborted model call is an empty assistant row. A compaction retains the latest messages, counted in rows. The model may change
-within a session. Every model call has a cost of its own. Files of later versions are trees, and only the branch that ends in the
+Each line of such a file (a row) describes the session, a message, a compaction or a change of the model. The row of an aborted
+model call is an assistant message without content. The row of a compaction gives the first row that was retained. Each model
+call has its own cost. In files of later versions, a row may have several successors (branches); only the branch that ends in the
 last row is read.
 """
 

@@ -27,7 +27,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a SpecStory file as an unfinished recording (`Draft`), without sub-agents (side chains)."""
+    """Read a SpecStory file and yield the messages of its session as a `Draft`; sub-agents (side chains) are left out."""
     text = replace_surrogates(document.text)
     session = _SESSION.search(text)
     draft = Draft(session_id=session[1] if session else "")

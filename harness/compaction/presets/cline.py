@@ -453,7 +453,7 @@ class ClineBasic(_ClineSdk):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClineClassic(Preset):
-    """Policy that evicts half of the messages, without a summary, once the last call's tokens reach a limit set by the window.
+    """Policy that evicts half of the messages, without a summary, when the last call used e.g. 98K tokens of a 128K window.
 
     Choose it to compare with Cline before its SDK, or as a cheap baseline that halves the conversation without a summarizer.
 

@@ -17,10 +17,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeUserMessage:
-    """Rule that selects the oldest messages that have a share of the characters, and more messages up to the next user message.
+    """Rule that selects the oldest messages, e.g. the first 70 % of the characters, and then all up to the next user message.
 
-    If no user message follows, the selection ends after the last answer if that answer has no tool calls, and otherwise before
-    the user's last message.
+    If no user message follows, the selection reaches to the end of the last answer. An answer with tool calls is not selected;
+    the selection then ends before the user's last message.
     """
 
     keep_share: float

@@ -204,7 +204,10 @@ class ShorterEvents:
     """Maximum number of attempts with a shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with the middle of long texts cut out; empty if no attempt is left."""
+        """Return the messages of a summarizer's prompt with the middle of long texts cut out, shorter in each attempt.
+
+        Empty if the maximum number of attempts is exceeded.
+        """
         if attempt > self.attempts:
             return ()
         longest = max(len(text) for message in messages for text in _list_texts(message))
@@ -400,7 +403,7 @@ class OpenHandsV0(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes when the view has too many events, and evicts half of it after a refused prompt."""
+        """Pipeline that summarizes when more than `max_size` events are in view; if a prompt is too long, half is evicted."""
         tail = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         summarize = Summarize(
             middle=Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD),

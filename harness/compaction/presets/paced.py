@@ -33,7 +33,7 @@ class Steps:
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger counts steps, so the policy can act in a view of any size."""
+        """Return an empty `DueAmounts`, since this trigger counts steps and does not depend on the size of the view."""
         return DUE_IN_ANY_VIEW
 
 

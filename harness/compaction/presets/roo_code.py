@@ -67,7 +67,7 @@ class FullBy:
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW` (acts at any size), because the policy's budget lacks this trigger's threshold."""
+        """Return an empty `DueAmounts`, since this trigger has its own threshold, which the policy's budget does not contain."""
         return DUE_IN_ANY_VIEW
 
 

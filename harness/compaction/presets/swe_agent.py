@@ -67,7 +67,7 @@ class Overdue:
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger counts tool results, so the policy can act in a view of any size."""
+        """Return an empty `DueAmounts`, since this trigger counts tool results and does not depend on the size of the view."""
         return DUE_IN_ANY_VIEW
 
 
@@ -127,7 +127,7 @@ class TurnsSinceSummary:
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `DUE_IN_ANY_VIEW`, because this trigger counts turns, so the policy can act in a view of any size."""
+        """Return an empty `DueAmounts`, since this trigger counts turns and does not depend on the size of the view."""
         return DUE_IN_ANY_VIEW
 
 
