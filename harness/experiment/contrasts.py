@@ -61,13 +61,13 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Declared contrasts of a plan, with what is needed to judge them."""
+    """Comparisons (contrasts) that a plan declares as one group, whose p-values are corrected together."""
 
     contrasts: tuple[Contrast, ...] = ()
     planned_trials: int = 0
     """Number of trials of the plan."""
     looks: int = 1
-    """Number of looks at the results that the plan declared."""
+    """Number of times that the results are inspected while the grid grows, as declared in the plan."""
 
     @property
     def digest(self) -> str:
@@ -77,9 +77,9 @@ class Family:
 
 
 def refuse_invalid_contrasts(contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int) -> None:
-    """Raise an error for contrasts that name unknown arms, that are declared twice, or of which there are too many.
+    """Raise an error if a contrast names an unknown arm or is declared twice, or if there are too many contrasts.
 
-    A plan may declare as many contrasts as it can show after Holm's correction in the best case.
+    There are too many if, after Holm's correction, not all of them can be significant even in the best case.
 
     Args:
         contrasts: Declared contrasts.

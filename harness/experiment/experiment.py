@@ -94,7 +94,7 @@ class Experiment:
         refuse_invalid_contrasts(self.contrasts, {cell.arm for cell in grid}, *self.count_tasks_and_seeds())
 
     def count_tasks_and_seeds(self) -> tuple[int, int]:
-        """Return the number of tasks and the smallest number of seeds of a task."""
+        """Return the number of tasks, and the number of seeds of the task with the fewest seeds."""
         seeds_by_task: dict[object, set[int]] = {}
         for cell in self.grid:
             seeds_by_task.setdefault(cell.trial.problem, set()).add(cell.trial.seed)
@@ -102,7 +102,7 @@ class Experiment:
 
     @property
     def family(self) -> Family:
-        """Declared contrasts with the number of planned trials and of declared looks, as recorded in the provenance."""
+        """Comparisons that the plan declares, with the numbers of planned trials and looks; recorded with every trial."""
         return Family(contrasts=tuple(self.contrasts), planned_trials=len(self.grid), looks=self.settings.looks)
 
     @classmethod
@@ -225,7 +225,7 @@ class Experiment:
         return load(folder)
 
     def _refuse_local_files(self) -> None:
-        """Raise `UsageError` if a trial needs what only this machine has: a cassette or the server of a local model."""
+        """Raise `UsageError` if a trial needs a cassette or the server of a local model, which only this machine has."""
         if self.cassette is not None:
             raise UsageError("executor: a cassette is a file of this machine, so trials of a cluster cannot use it")
         local_models = {name for cell in self.grid for name in cell.trial.models if is_local(name)}

@@ -1,4 +1,4 @@
-"""Job of a worker (one trial with its settings), results of a finished trial, and record of the code that computed them."""
+"""Data exchanged with workers: the job (a trial to run), its results, and the version of the code that computed them."""
 
 import errno
 import json
@@ -236,7 +236,7 @@ class TrialRun:
 
 
 def encode_axes(axes: Mapping[str, object]) -> str:
-    """Return the trial's values of the settings under study as JSON, in the form that is stored with the results."""
+    """Return a trial's values of the axes (the settings under study) as the JSON text that is stored with the results."""
     return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Limits of a run: a maximum of trials, of money and of time, after which no further trial begins.
+"""Limits of a run: maximum number of trials, cost or duration, after which no further trial begins.
 
 Trials that have begun run to their end, since their cost is already spent. The others run when the same experiment is run again.
 """

@@ -103,7 +103,7 @@ def _find_window(name: str, window_tokens: int | None) -> Window:
 
 
 class SandboxNeed(NamedTuple):
-    """What a trial needs of its sandbox, in the order of the parameters of `choose_backend`."""
+    """Requirements of a trial for its sandbox; the fields are in the order of the parameters of `choose_backend`."""
 
     image: str | None
     runtime: str
@@ -111,7 +111,7 @@ class SandboxNeed(NamedTuple):
 
 
 def find_sandbox_needs(cells: Iterable[Cell]) -> Mapping[str, SandboxNeed]:
-    """Return what each trial needs of its sandbox, by trial id. Equal needs are one object."""
+    """Return the requirements of each trial for its sandbox, by trial id; trials with equal requirements share one object."""
     runtimes: dict[str, str] = {}
     shared: dict[SandboxNeed, SandboxNeed] = {}
     needs = {}

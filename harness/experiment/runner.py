@@ -38,7 +38,7 @@ MAX_STARTS = 3
 If no trial of the run has begun after these attempts, the run ends with an error.
 """
 MAX_ATTEMPTS = 3
-"""Number of attempts after which a trial has failed if its session began and was broken off in the same way each time."""
+"""Number of attempts after which a trial counts as failed, if its session broke off in the same way in each of them."""
 CANNOT_START_MESSAGE = (
     "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
     "if memory is short, use fewer workers"
@@ -102,7 +102,7 @@ class Runner:
         return self.progress
 
     def _has_reached_limit(self, waiting: "_Queue") -> bool:
-        """Return whether a limit of the run forbids the next job; trials that have begun may be started again."""
+        """Return whether a limit of the run (trials, cost or time) forbids the next job; a repeated job is always allowed."""
         if waiting.is_next_repeated:
             return False
         elapsed_seconds = self.clock() - self._began_at

@@ -1,4 +1,4 @@
-"""Text of a configuration as Python code and as lines of a `plan.toml`, to be copied into a notebook or a file.
+"""Rendering of a trial's configuration as Python code or as lines of a `plan.toml`, for copying into a notebook or a file.
 
 Only fields that differ from their defaults are written, so that a reader sees what was chosen.
 """
@@ -51,7 +51,7 @@ def format_trial_plan(trial: Trial) -> str:
 
 
 def _drop_missing(plain: object) -> object:
-    """Return plain data without the keys whose value is None; these are defaults of the fields of a trial."""
+    """Return a table, and the tables in it, without the keys whose value is None, which TOML cannot express."""
     if not isinstance(plain, Mapping):
         return plain
     return {name: _drop_missing(value) for name, value in plain.items() if value is not None}

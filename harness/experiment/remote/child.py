@@ -1,4 +1,4 @@
-"""Program of the child process in which the trials of a foreign worker run, one after another, in the main thread.
+"""Program of the child process that runs the trials of a worker, such as a worker of a Dask cluster, one after another.
 
 The child process receives pickled calls of functions through its standard input, and sends what the functions returned or raised
 through its standard output. It ends when its standard input is closed, which also happens if the process of the worker is killed;
@@ -25,7 +25,7 @@ GRACE_SECONDS = 5.0
 """Time in seconds that a trial has to close its sandbox when the child process has to end."""
 
 ORPHAN_SECONDS = 0.2
-"""Time in seconds after a signal within which the standard input is closed if the parent process has died."""
+"""Time in seconds to wait, after a signal, for the standard input to close, which shows that the parent process has died."""
 
 MessageKind: TypeAlias = Literal["began", "returned", "raised"]
 
@@ -103,7 +103,7 @@ def _run_call(body: bytes, replies: BinaryIO) -> None:
 
 
 def _pickle_error(error: Exception) -> bytes:
-    """Return an exception as bytes, with its traceback as the attribute `traceback`; one that cannot be sent is described."""
+    """Return an exception as bytes, with its traceback as an attribute; one that cannot be pickled is replaced by its text."""
     text = traceback.format_exc()
     try:
         error.traceback = text  # type: ignore[attr-defined]

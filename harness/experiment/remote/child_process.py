@@ -1,4 +1,4 @@
-"""Child process of a foreign worker, as the worker handles it: calls with a time limit, whose ends are values.
+"""Handle for the child process in which a worker runs its trials: calls functions there, each with a time limit.
 
 The program of the child process is `harness.experiment.remote.child`.
 """
@@ -28,7 +28,7 @@ EndKind: TypeAlias = Literal["returned", "raised", "died", "overran", "stopped"]
 
 
 class CallEnd(NamedTuple):
-    """End of a call in a child process."""
+    """Way in which a call in a child process ended, e.g. with a value, with an exception, or because the process died."""
 
     kind: EndKind
     value: bytes = b""
@@ -64,7 +64,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the child process."""
+        """Id that the operating system gave to the child process."""
         return self._process.pid
 
     @property
@@ -82,7 +82,7 @@ class ChildProcess:
     ) -> CallEnd:
         """Run a pickled call, a function with a tuple of arguments, and return how it ended.
 
-        If the call overran, was stopped, or killed the process, the process has ended.
+        The process no longer runs afterwards if the call exceeded its time limit, was stopped, or killed the process.
 
         Args:
             call: Pickled function and arguments.

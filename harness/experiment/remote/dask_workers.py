@@ -1,11 +1,11 @@
 """Workers of a Dask cluster. This module needs the extra `cluster` and is imported only when a cluster is used.
 
-Each Dask worker gets a plugin with a host (see `harness.experiment.remote.host`), whose child process runs the trials. Each job
-is sent to one particular Dask worker, which has at most two jobs at a time. So few jobs and results are in the memory of the
-scheduler, and jobs that only waited for a Dask worker are not blamed for its death.
+Each Dask worker gets a plugin with a `TrialHost`, whose child process runs the trials. Each job is sent to one particular Dask
+worker, which has at most two jobs at a time. The scheduler therefore holds few jobs and results in memory, and if a Dask worker
+dies, the jobs that only waited for it are known not to be the cause.
 
-All state of the client is owned by one thread, which receives messages about jobs that begin and end, and looks for workers that
-join and leave once a second.
+One thread of the client owns all state. It receives messages about jobs that begin and end, and looks once a second for workers
+that have joined or left.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ from harness.experiment.workers import TrialRunner
 JOBS_IN_FLIGHT = 2
 """Maximum number of jobs that a Dask worker has at a time: the one that runs, and the one that runs next."""
 MAX_DEATHS = 3
-"""Number of deaths of a worker, each after the same trial began in it, after which the trial is set aside."""
+"""Number of deaths of workers during the same trial after which the trial is given up as failed."""
 MAX_LOSSES = 20
-"""Number of times that a job may be lost before its trial began, when its worker dies, until the job fails."""
+"""Number of losses of a job, each with a worker that died before the trial began, after which the job fails."""
 POLL_SECONDS = 1.0
-"""Time in seconds between two looks at which workers the cluster has."""
+"""Interval in seconds at which the client checks which workers the cluster has."""
 ANSWER_SECONDS = 60.0
 """Time in seconds to wait for an answer of the cluster, such as a result that is ready."""
 CONNECT_SECONDS = 10.0
@@ -58,7 +58,7 @@ Message: TypeAlias = tuple[Any, ...]
 
 
 class _TrialPlugin(WorkerPlugin):
-    """Plugin of a Dask worker, which keeps the host of its trials for one run."""
+    """Plugin that Dask installs in each worker for one run; it owns the child process that runs the worker's trials."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -69,7 +69,10 @@ class _TrialPlugin(WorkerPlugin):
         self._stop_events: dict[str, threading.Event] = {}
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-        """Stop the trial of a task that was cancelled, as when the client is gone."""
+        """Stop the running trial when Dask cancels its task, e.g. because the client has disconnected.
+
+        Dask calls this method at every change of the state of a task.
+        """
         if finish in {"cancelled", "released", "forgotten"} and (event := self._stop_events.get(key)):
             event.set()
 
@@ -104,12 +107,12 @@ def _remove_file(path: str) -> None:
 
 
 class _TrialFuture(Future[FinishedTrial]):
-    """Future of a job on a cluster, which is running from the moment when its trial began."""
+    """Future of a job on a cluster; `running` is true as soon as the trial has begun on a worker."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Attempt:
-    """Job on its way through the cluster, with its present attempt."""
+    """State of a job on the cluster: the current attempt to run it, and the failed attempts before."""
 
     job: Job
     parcel: Parcel
@@ -277,7 +280,7 @@ class DaskWorkers:
                 return MachineReport(address, f"the check of the machine ended without a result ({end.kind})")
 
     def _admit(self, address: str, report: MachineReport) -> None:
-        """Let a worker run trials, or warn that it cannot. All machines use the backends of the first."""
+        """Let a worker run trials, or warn that it cannot. All machines use the sandbox backends of the first machine."""
         if not report.refusal and not self.backends:
             self.backends = dict(zip(self._needs, report.backends, strict=False))
         if not report.refusal and report.backends != tuple(self.backends.values()):
@@ -289,7 +292,7 @@ class DaskWorkers:
             self._machines[address] = set()
 
     def _manage(self) -> None:
-        """Handle messages and watch the workers, until the pool is ended; if this fails, all unfinished jobs fail."""
+        """Handle messages and watch the workers until `close` or `stop`; after an error, all unfinished jobs fail."""
         try:
             is_closing, next_look = False, time.monotonic()
             while not (is_closing and not self._attempts and not self._waiting):
@@ -412,7 +415,7 @@ class DaskWorkers:
         attempt.dask_future = None
 
     def _finish(self, attempt: _Attempt) -> None:
-        """Take the outcome of a job from the cluster; a job without outcome runs again or is set aside."""
+        """Fetch the outcome of a job from the cluster; a job without outcome runs again or fails after too many attempts."""
         attempt.has_ended = attempt.dask_future.status == "finished"
         try:
             outcome: Outcome = attempt.dask_future.result(timeout=ANSWER_SECONDS)
@@ -446,7 +449,7 @@ class DaskWorkers:
             yield chunks[address]
 
     def _resolve(self, attempt: _Attempt, outcome: Outcome) -> None:
-        """Set the result of a job, unless its worker process died and it may run again."""
+        """Set the result of the job's future, unless the worker's process died and the job may run again."""
         try:
             finished = outcome.resolve()
         except WorkerDied as error:
@@ -466,7 +469,7 @@ class DaskWorkers:
             attempt.future.set_result(finished)
 
     def _lose(self, attempt: _Attempt, reason: str) -> None:
-        """Handle a job whose Dask worker died or left: the trial is to blame only if it had begun and not ended."""
+        """Handle a job whose Dask worker died or left; the death counts against the trial only if the trial was running."""
         self._release(attempt)
         if attempt.has_begun and not attempt.has_ended:
             attempt.deaths.append(f"{attempt.address} ({reason})")
@@ -482,7 +485,7 @@ class DaskWorkers:
             self._waiting.append(attempt)
 
     def _set_aside(self, attempt: _Attempt, exit_code: int | None = None) -> None:
-        """Let the future of a job fail whose workers died again and again."""
+        """Make the future of a job fail because too many workers have died with the job."""
         detail = f"in each of {format_count(len(attempt.deaths), 'attempt')}, on {', '.join(attempt.deaths)}"
         if not attempt.deaths:
             detail = f"{format_count(attempt.losses, 'worker')} left before the trial began"

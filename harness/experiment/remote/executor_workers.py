@@ -26,12 +26,12 @@ BROKEN_MESSAGE = "the executor no longer runs jobs ({}); finished trials are kep
 
 
 class _Run(NamedTuple):
-    """Run of an experiment, as its hosts see it."""
+    """Run of an experiment, as described to the hosts (child processes that run its trials), so that they know when it ends."""
 
     folder: str
     """Folder with the file `open`, which is removed when the run ends, and one file for each host of this machine."""
     machine: str
-    """Machine of the folder."""
+    """Identifier of the machine on which the folder is."""
 
     def has_ended(self) -> bool:
         """Return whether the run has ended; False on another machine, which cannot know."""
@@ -44,7 +44,7 @@ def _identify_machine() -> str:
 
 
 _free_hosts: "dict[str, list[TrialHost]]" = {}
-"""Hosts of this process that run no trial, by the folder of the run that they belong to."""
+"""Idle hosts (child processes for trials) of this process, by the folder of the run that they belong to."""
 _hosts_lock = threading.Lock()
 
 
@@ -106,7 +106,7 @@ class ExecutorWorkers:
 
 
 class _ParcelFuture(Future[FinishedTrial]):
-    """Future of a job that an executor runs, which stores the journal of the trial before it is done."""
+    """Result of a job that an executor runs; available only after the journal of the trial was stored on this machine."""
 
     def __init__(self, inner: "Future[Outcome]", job: Job) -> None:
         super().__init__()

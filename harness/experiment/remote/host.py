@@ -1,4 +1,4 @@
-"""Host of trials inside a foreign worker: keeps the child process in which the trials run, and packs their journals."""
+"""Host of trials inside a worker of an executor or cluster: owns the child process that runs them, and packs their journals."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def name_machine() -> str:
 
 
 class TrialHost:
-    """Child process for trials, with a folder for their journals, used by one foreign worker; thread-safe.
+    """Owner of the child process that runs the trials of one worker, and of a folder for their journals. Thread-safe.
 
     The child process starts with the first call and is replaced after `JOBS_PER_WORKER` calls, which limits its memory. It ends
     when it has been idle for a while, so that none is left if the run that used it was killed.

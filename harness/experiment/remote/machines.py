@@ -55,7 +55,10 @@ def check_machine(needs: tuple[SandboxNeed, ...], provenance: Provenance, unsafe
 
 
 def _find_difference(ours: Provenance, theirs: Provenance) -> str:
-    """Return how the code of a machine differs from that of the run, because trials record one version; empty if it does not."""
+    """Return how the code of a machine differs from that of the run; empty if it does not.
+
+    Trials record only one code version, so all machines must have the same.
+    """
     packages, their_packages = dict(ours.packages), dict(theirs.packages)
     pairs = {
         "Python": (ours.python, theirs.python),

@@ -1,4 +1,4 @@
-"""What is sent between the machine of a run and the machines of its workers: jobs, their outcomes, and compressed journals."""
+"""Data sent between the machine of a run and the machines of its workers: jobs, their outcomes, and compressed journals."""
 
 import os
 import pickle
@@ -23,7 +23,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Parcel(NamedTuple):
-    """Job as it is sent to a worker."""
+    """Job, with its function pickled, as it is sent to a worker on another machine."""
 
     call: bytes
     """Pickled function that runs the job, with its arguments; the last argument, the folder of the worker, is added there."""
@@ -35,7 +35,7 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """End of a job, with its journal if that is small, else with the place of the journal on the machine of the worker."""
+    """Outcome of a job, with its compressed journal or, if that is large, with the journal's path on the worker's machine."""
 
     end: CallEnd
     journal: bytes = b""
