@@ -1,6 +1,6 @@
 """Classes that describe a task: the request, the workspace, the checks, and the steps and facts for a scripted model.
 
-A fact is a value that the agent must remember, e.g. a port that the request gives. Three words say what two sessions share:
+A fact is a value that the agent must remember, e.g. a port that the request gives. Three words are used for kinds of repetition:
 
 - A **template** makes a task from a seed: `template(task_seed) -> Task`.
 - An **instance** is the task that a template makes from one seed. The seed draws the values of the facts and, in templates of
@@ -266,33 +266,33 @@ class Interview:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name under which the judge (the function that grades the work) gets the answer to each question.
+        """Names of the answers that the grading function gets: one name for each question.
 
-        If modules are broken on purpose, the names of the answers with broken modules follow.
+        If `broken` names modules, each question has a second name, for its answers in the runs with broken modules.
         """
         names = self.answer_names or self.questions
         return (*names, *(f"broken_{name}" for name in names)) if self.broken else names
 
 
 class Submission(Protocol):
-    """Work of the agent, as its judge (a function) sees it: the files of the workspace, and the answers of the agent's code."""
+    """Work of the agent, as passed to the grading function: the files of the workspace, and the answers of the agent's code."""
 
     @property
     def expected(self) -> Mapping[str, Any]:
-        """Values with which the judge compares the work of the agent; they are those of `Grader.expected`."""
+        """Expected values of `Grader.expected`, with which the grading function compares the work of the agent."""
 
     def read_text(self, path: str) -> str:
         """Return the text of a file in the workspace, or an empty string if there is no such file or it cannot be read.
 
         Raises:
-            UsageError: The answers were already requested; the agent's code may have changed the files since.
+            UsageError: Called after `ask`, which runs the agent's code; that code may have changed the files.
         """
 
     def list_files(self, path: str) -> tuple[str, ...]:
         """Return the sorted names of the files in a folder of the workspace, or nothing if there is no such folder.
 
         Raises:
-            UsageError: The answers were already requested; the agent's code may have changed the files since.
+            UsageError: Called after `ask`, which runs the agent's code; that code may have changed the files.
         """
 
     def ask(self) -> Mapping[str, Any]:
@@ -347,7 +347,7 @@ class Grader:
 
 
 def judge_old_session(_: Submission) -> Iterable[tuple[str, bool, str]]:
-    """Yield no verdict; judge for the task of a session of version 0.1, whose own grader cannot be run any more."""
+    """Grade nothing; stands in for the grader of a task in sessions recorded by version 0.1, which can no longer run."""
     return ()
 
 

@@ -55,7 +55,7 @@ MODULES = (
 
 
 class Verdict(NamedTuple):
-    """Verdict of the judge on one check of a task, i.e. whether the agent's work passed the check."""
+    """Verdict on one check of a task, i.e. whether the agent's work passed the check, with an explanation if it did not."""
 
     passed: bool
     detail: str
@@ -73,12 +73,12 @@ class GradedCheck:
 
 @dataclass(slots=True, kw_only=True)
 class SandboxSubmission:
-    """Access of a task's judge to the agent's work in a sandbox; implements `harness.task.Submission`."""
+    """Access to the agent's work in a sandbox, for the function that grades it (the judge); a `harness.task.Submission`."""
 
     grader: Grader
     sandbox: Sandbox
     rng: Random
-    """Source of random numbers that shuffle the interviews which the agent's code must not tell apart."""
+    """Source of the random order of interviews with equal questions, so that the agent's code cannot tell which is which."""
     answers: Mapping[str, Any] | None = None
     """Answers of the agent's code to the questions, by name of the question; None until the judge asks for them."""
 
@@ -130,7 +130,7 @@ class Grading(NamedTuple):
 
 
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
-    """Find out which checks of a task the workspace that the agent left passes; return one verdict for each check, in order.
+    """Grade the workspace that the agent left, and return one verdict for each check of the task, in order.
 
     The agent's code always runs for real, even in a sandbox with an action cache. Arguments and errors are those of `judge_work`.
     """
@@ -138,13 +138,13 @@ def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> 
 
 
 def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Grading:
-    """Find out which checks of a task the workspace that the agent left passes, and whether the verdicts are repeatable.
+    """Grade the workspace that the agent left: find out which checks of the task it passes, and whether that is repeatable.
 
     Args:
         task: Task whose checks are run.
         sandbox: Sandbox with the workspace that the agent left.
-        rng: Source of random numbers that shuffle the interviews which the agent's code must not tell apart. None uses the
-            operating system's random numbers, which nobody can predict.
+        rng: Source of the random order in which interviews (series of questions to the agent's code) with equal questions are
+            held, so that the code cannot tell which is which. None uses the operating system's unpredictable random numbers.
 
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.

@@ -1,11 +1,10 @@
-"""Runs of an interview with modules that are broken on purpose, mixed at random with runs in which they are intact.
+"""Check that the tests an agent wrote can fail: they run several times, some of these times with modules broken on purpose.
 
-The tests that an agent wrote have no secret answer: all should pass. They count only if they also fail when the agent's modules
-are broken. Tests that test nothing could try to recognise a broken run. Therefore several runs follow each other, and it is
-random which of them are broken, so the number of a run does not help. In every run the same code is appended to the modules. The
-code breaks them only if a condition holds, which is a calculation with random numbers.
+Good tests pass while the agent's modules are intact and fail when the modules are broken. Tests that test nothing could try to
+recognise the runs with broken modules. Which runs these are is therefore random, and code is appended to the modules in every
+run. This code breaks a module only if a condition holds, which is a calculation with random numbers.
 
-Tests that find this condition and calculate it, instead of calling the modules, are not detected.
+Tests that evaluate this condition themselves, instead of calling the modules, are not detected.
 """
 
 import itertools
@@ -17,18 +16,18 @@ from typing import Any
 from harness.task import Interview
 
 RUNS = 5
-"""Number of runs of an interview whose modules are broken in some of the runs."""
+"""Number of runs of an interview (questions to the agent's code) if modules are broken on purpose in some of its runs."""
 MAX_INTACT_RUNS = 3
 """Maximum number of runs with intact modules. These take longer, since broken tests can stop at the first failure."""
 PATTERNS = tuple(
     pattern for pattern in itertools.product((False, True), repeat=RUNS) if 0 < pattern.count(False) <= MAX_INTACT_RUNS
 )
-"""Which runs have broken modules (True), in all 25 ways from which one is drawn; a forger guesses right with a chance of 1/25."""
+"""All 25 sequences of intact (False) and broken (True) runs; one is drawn, so an agent guesses it with a probability of 1/25."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One run of an interview, with the names under which the judge gets its answers."""
+    """One run of an interview (questions to the agent's code), with the names under which the grader gets its answers."""
 
     interview: Interview
     """Interview as it is held; each answer has a name that is used for this run alone."""
@@ -39,7 +38,7 @@ class PlannedRun:
 
 
 def plan_runs(interviews: Sequence[Interview], rng: Random) -> list[PlannedRun]:
-    """Return the runs of all interviews in order: several of an interview with modules to break, and one of any other."""
+    """Return the runs of all interviews in order: five runs of an interview with modules to break, one run of any other."""
     return [run for number, one in enumerate(interviews) for run in _plan_interview(one, f"{number}.", rng)]
 
 
@@ -72,7 +71,7 @@ def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
 
 
 def _draw_condition(holds: bool, rng: Random) -> str:
-    """Return a calculation with random numbers that is true or false as demanded, in Python as well as in TypeScript."""
+    """Return a calculation with random numbers whose result is the given truth value, valid in Python and in TypeScript."""
     while True:
         base, factor, addend, modulus = (rng.randrange(low, 10 * low) for low in (100_000, 1_000, 1_000, 100))
         limit = rng.randrange(modulus // 3, 2 * modulus // 3)
@@ -81,7 +80,7 @@ def _draw_condition(holds: bool, rng: Random) -> str:
 
 
 def collect_answers(runs: Sequence[PlannedRun], answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers by the names that the judge knows; of interviews with several runs, a list of answers for each name.
+    """Return the answers under the names that the grader expects; for an interview with several runs, lists of answers.
 
     If one of these runs has no answer to a question, the whole list is left out.
 

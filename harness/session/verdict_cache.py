@@ -1,9 +1,9 @@
-"""Reuse of verdicts: a workspace that equals one graded before gets the stored verdicts, and no sandbox is started to grade it.
+"""Cache of grading results: a workspace that equals one graded before gets the same verdicts without being graded again.
 
 Verdicts are stored in the action cache. Their key is a digest of everything that determines them: the files of the workspace
 with their modes, the environment of the sandbox, the grader (source of the judge, interviews and expected values), the version
-of Python, and the source of this package. Workspaces with links or special files have no key, because only a real sandbox holds
-them.
+of Python, and the source of this package. Workspaces with links or special files have no key, because only a real sandbox can
+hold such files.
 
 Verdicts are stored only if grading ran in a new sandbox, in which no command of the agent had run, and only if no time limit had
 an effect: every question of the interviews has an answer. A judge from a file of the user must import nothing but the standard
@@ -83,7 +83,11 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
 
 
 def compute_verdict_key(task: Task, sandbox: CachedSandbox) -> bytes | None:
-    """Return the key of the verdicts on the current workspace; None if not everything that determines them is known."""
+    """Return the cache key under which the verdicts on the current workspace are stored.
+
+    The key is a digest of the files of the workspace and of the grader. None if the workspace has no digest, e.g. because it
+    contains links, or if the grader uses code that is not part of the digest.
+    """
     workspace_key, grader_key = sandbox.workspace_key, _compute_grader_key(task)
     if workspace_key is None or grader_key is None:
         return None
@@ -108,7 +112,7 @@ def _list_sources() -> Iterator[Path]:
 
 
 def _compute_grader_key(task: Task) -> str | None:
-    """Return a digest of a task's grader and the names of its checks; None if the grader depends on more than is known."""
+    """Return a digest of a task's grader and the names of its checks; None if the grader uses code that has no digest."""
     judge_source = _describe_judge(task.grader)
     if judge_source is None:
         return None
