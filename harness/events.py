@@ -149,7 +149,7 @@ class StepFinished:
     request_digest: str
     """SHA-256 of the messages that were sent to the model, as hex digits; equal requests have equal digests."""
     kept_prefix_messages: int
-    """Number of messages at the start of the request that are the same as in the previous request."""
+    """Number of messages at the start of the request that are equal to those at the start of the previous request."""
     kept_prefix_tokens: Estimated
     calls: int
     call_errors: int

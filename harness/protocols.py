@@ -174,7 +174,7 @@ class TruncatingPolicy(Protocol):
 
     @property
     def truncation(self) -> Truncation:
-        """Rule by which long tool outputs are shortened before they are logged; used instead of `clip_characters`."""
+        """Rule by which long tool outputs are shortened before they are logged; replaces the default limit `clip_characters`."""
 
 
 class OutputStore(Protocol):

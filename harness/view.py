@@ -1,9 +1,8 @@
 """The view of a session (the messages that the model sees next), computed from the log event by event.
 
-`fold` is the only place where an event changes the view, so a live session, a replay of its log and a preview agree. A view is a
-value: folding returns a new view, which shares its items with the view before, so only a compaction copies references. Token
-counts are kept per item and updated as items come and go. State that policies need (rounds, attempts without effect, the first
-request) is part of the view, so planning stays pure.
+Only the function `fold` applies an event to a view, so a live session, a replay of its log and a preview agree. A view is
+immutable: `fold` returns a new view, which shares its messages with the previous one. Each message has its token count. The view
+also has the state that policies need, such as the number of compactions and the first request, so a policy keeps no state.
 
 Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
 """

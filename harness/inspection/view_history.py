@@ -1,8 +1,8 @@
-"""Views of a long session at any point of its log, without folding the whole log for each of them.
+"""Views (the messages that the model sees next) of a long session at any point of its log, without reading the whole log again.
 
-A view is a fold over the log, and a view of a session without compaction holds every message. Keeping the view of each step would
-take memory that grows with the square of the session, and folding again from the beginning would take time that grows with it. A
-`ViewHistory` keeps the view after every few hundred entries and folds the entries that follow it.
+A view is computed from all log entries before it. Storing the view of every step would take too much memory in a long session,
+and computing a view from the beginning of the log would take too much time. A `ViewHistory` therefore stores the view after every
+few hundred entries and computes the others from the nearest stored view before them.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ ENTRIES_PER_CHECKPOINT = 256
 
 
 class ViewHistory:
-    """Log entries of a session with the views that they lead to.
+    """Log of a session, from which the view (the messages that the model sees next) after any entry can be read quickly.
 
     The entries contain no rollback (see `harness.view.drop_rolled_back`).
     """
 
     def __init__(self, counter: Counter, entries: Iterable[Entry] = ()) -> None:
-        """Fold the entries.
+        """Compute and store views from the first entries of a log.
 
         Args:
             counter: Token counter of the views.
@@ -40,7 +40,7 @@ class ViewHistory:
         return len(self._entries)
 
     def append(self, entry: Entry) -> None:
-        """Fold one more entry of the log."""
+        """Add the next entry of the log, and update the view with it."""
         self.view = fold(self.view, entry, self._counter)
         self._entries.append(entry)
         if len(self._entries) % ENTRIES_PER_CHECKPOINT == 0:

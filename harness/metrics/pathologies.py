@@ -1,4 +1,4 @@
-"""Pathologies (unproductive behaviour) of a session: repeated and redundant calls, reacquisitions, loops, dead ends.
+"""Detection of unproductive behaviour (pathologies) in a session, such as repeated calls, loops and dead ends.
 
 The session is thrashing if it compacts all the time, and in a doom loop if the agent repeats itself without progress.
 

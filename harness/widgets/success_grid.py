@@ -114,7 +114,7 @@ class SuccessGrid:
         return arm.records.get(trial_id) if arm else None
 
     def build_layout(self) -> JsonObject:
-        """Return the names of the arms, their numbers of trials and their positions in the heat map as plain JSON."""
+        """Return as plain JSON, for each arm, its name, its number of planned trials and its position in the heat map."""
         beside = {arm.name for arm in self.experiment.arms}
         numbers = {name: number for number, name in enumerate(self.arms)}
         cells = {cell.arm: cell for cell in self.experiment.grid if cell.arm not in beside}

@@ -1,4 +1,4 @@
-"""State of a compaction explorer (a widget that tries out policies on a recorded session), independent of its display.
+"""Data behind the widget `CompactionExplorer`, which tries out compaction policies on a recorded session.
 
 The state consists of the session, the settings and the messages that the model would see. For each combination of settings, a
 `DryRun` calls the policy at every step of the session without calling a model. Recent dry runs are cached.
@@ -35,7 +35,7 @@ from harness.tokens import Budget
 from harness.view import View
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
-"""All results that a policy can have for a message, such as `kept` or `dropped`; parts of a bar have the index in this tuple."""
+"""Everything that can happen to a message, such as `kept` or `dropped`; the parts of a bar refer to it by its index here."""
 MAX_CACHED_REHEARSALS = 6
 MAX_BAR_PARTS = 1_000
 """Maximum number of parts of a bar that shows the messages; a bar is about as many pixels wide."""
@@ -127,7 +127,7 @@ class ShownStep:
 
     @classmethod
     def compute(cls, rehearsal: DryRun, index: int) -> "ShownStep":
-        """Compute what a step of a dry run shows."""
+        """Return the state of a dry run at a step, computed from the compactions before the step."""
         state = rehearsal.state_at(index)
         messages = rehearsal.list_message_states(state)
         dispositions, tokens_after = [], []
@@ -159,14 +159,14 @@ class ShownStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Dry run that other settings are compared with, complete to the last step of the session."""
+    """Finished dry run that the user has pinned, so that other settings are compared with it."""
 
     name: str
     """Policy and its fields, for display."""
     rehearsal: DryRun
 
     def encode(self) -> dict[str, Any]:
-        """Return what the page shows about the pinned dry run as a whole."""
+        """Return the data about the pinned dry run that the page shows at every step, such as its token curve."""
         return {"name": self.name, "curve": list(self.rehearsal.view_tokens)}
 
     def sum_by_disposition(self, index: int) -> list[DispositionTotal]:
@@ -272,7 +272,7 @@ class Exploration:
         return self._shown
 
     def build_run(self) -> dict[str, Any]:
-        """Return what the page shows about the session as a whole: the token curve, the compactions and the thresholds.
+        """Return the data for the page that do not depend on the step shown: token curve, compactions and thresholds.
 
         The values cover all steps computed so far.
         """
@@ -341,7 +341,7 @@ class Exploration:
         return format_trial_plan(self.build_trial(EXAMPLE_TASK))
 
     def build_picture(self) -> dict[str, Any]:
-        """Return what the page shows about the current step as a whole, such as the tokens of kept and dropped messages."""
+        """Return the data about the step shown, without single messages, e.g. the tokens of kept and dropped messages."""
         shown = self.shown
         return {
             "look": codec.to_plain(self.settings),
@@ -375,7 +375,7 @@ class Exploration:
             yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self) -> list[tuple[int, int]]:
-        """Return groups of consecutive messages in view that the policy treated alike, as in `_group_runs`."""
+        """Return the parts of the bar for the messages in view: groups of neighbouring messages that the policy treated alike."""
         dispositions = dict(zip(self.shown.messages.items, self.shown.dispositions, strict=True))
         inserted = DISPOSITIONS.index("summary")
         return _group_runs((dispositions.get(item.item_id, inserted), item.tokens) for item in self.shown.view.items)
