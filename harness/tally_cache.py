@@ -1,8 +1,8 @@
 """Cache of sums and counts over a growing list; updating a sum costs only as much as the items added since the last call.
 
-A policy is a pure function of the view (the messages that the model sees next). It is called before every step, also when the
-view has ten thousand messages. Most of what a policy computes are sums and counts over all messages. A tally (a running total)
-adds each message once and is read at every call. The result always equals that of a tally computed from the first message on.
+A policy is called before every step, and mostly computes sums and counts over all messages of the view (the messages that the
+model sees next), which may be ten thousand. A tally (a running total) therefore adds each message only once, and its result is
+read at every call. The result always equals that of a tally that is computed anew from the first message on.
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -5,8 +5,8 @@ Every answered tool call becomes one *receipt*, a line with the tool, its main a
     [write_file] src/app.py -> ok
     [execute_command] python -m unittest -> exit code 1
 
-A receipt is built from visible text only. It is the shortest text from which a reader can tell later that something was done, so
-a summary that keeps the line keeps this information.
+A receipt is built only from text that the model can see. If a summary keeps such a line, a reader of the summary can tell that
+the call was made and how it ended.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The messages of a session: a queue of user messages, the log, the view (what the model sees next) and the requests.
 
 `RequestBuilder` extends the previous request instead of building each request anew, so the cost of a step depends on its new
-messages only. It computes a chain of digests over the messages as sent: two requests with equal digests are byte-identical, and
-the length of the prefix shared with the previous request is found without comparing texts.
+messages only. For each message it computes a digest of the request up to that message. Two requests with equal digests are
+byte-identical, so the prefix that a request shares with the previous one is found without comparing texts.
 """
 
 import threading

@@ -86,7 +86,7 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Return one plan with the changes of two plans; the second plan was made for the view that the first one leaves.
+    """Join two plans into one with the same effect; the second plan was made for the view as changed by the first.
 
     If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
     """

@@ -1,12 +1,11 @@
-"""Grid of an experiment: a sequence of cells (trials) that contains every combination of the values under study.
+"""Grid of an experiment: all its trials, one for every combination of the values under study.
 
-The cells are made from the base trial by setting the values of each axis (a setting under study). Extra arms (configurations
-such as controls) are added. Cells are ordered by task, seed and world, so that trials that are compared with each other run close
-together. Cells with equal configurations are merged into one.
+A trial is made from the base trial by setting a value of each axis (a setting under study), e.g. `policy.threshold` to 0.5. Extra
+arms (configurations such as controls) are added. Trials are ordered by task, seed and world, so that trials that are compared
+with each other run close together. Of trials with equal configurations, only one is kept.
 
-The name of an arm denotes one configuration, which is run on several tasks and seeds. A number of tokens that is given as a
-quantile (see `harness.experiment.quantiles`) has another value on each task but is the same treatment, so tables show the
-quantile.
+All trials of one configuration, on whatever task and seed, have the same arm name. A number of tokens that is given as a quantile
+(see `harness.experiment.quantiles`) differs between tasks but counts as the same configuration, so tables show the quantile.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Quantiles, such as `q0.9`, of the context lengths without compaction, with which a plan can give a number of tokens.
+"""Numbers of tokens that a plan gives as quantiles, such as `q0.9`, of the context lengths in sessions without compaction.
 
 `"q0.9"` in a plan is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The number is looked up
 in the journal of a finished run when the grid of trials is created; a trial contains the plain number.

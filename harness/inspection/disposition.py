@@ -1,4 +1,4 @@
-"""Classification of messages by what a compaction did to each: kept, masked, summarized, dropped or inserted as a summary."""
+"""Classification of messages by what a compaction did to them: kept, masked, summarized, dropped or inserted as a summary."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias

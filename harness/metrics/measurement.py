@@ -1,15 +1,15 @@
 """Measurement of a session from its log: how the agent behaved, and which facts (values to remember) it could still see.
 
-A probe is a record about one fact and one applied compaction: was the fact's value in view (in a message that the model sees)
-before and after the compaction? A fact that was out of view before and after has no probe.
+A probe is a record about one fact and one applied compaction. It says whether the model could see the value of the fact before
+the compaction, and whether it could after it. If it could not in either case, there is no probe.
 
-The value of a fact is the newest value stated so far by the user, by a tool or, for facts that the agent decides, by the agent. A
-tool output does not count as a statement if it repeats a value that the agent wrote itself, or one that was replaced before.
+The value of a fact is the newest one that was stated by the user, by a tool or, if the agent itself chooses the value, by the
+agent. A tool output that only repeats a value which the agent wrote, or a value that was replaced earlier, is no statement.
 
-A value is in view if the task's patterns, with which a scripted agent reads facts, find it in a message. A real summary may use
-other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole tokens.
+The model can see a value if the task's regular expressions for the fact match in one of its messages. A real summary may use
+other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole words.
 
-A use of a fact is stale if the value was valid earlier and has been replaced since.
+A use of a fact is called stale if the agent used a value that was valid earlier and has been replaced since.
 """
 
 from collections.abc import Iterable

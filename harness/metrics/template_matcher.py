@@ -1,9 +1,9 @@
 """Recognition of the facts of a task (values to remember) that the agent used in a tool call, by comparison with templates.
 
-The task's script contains a template for each call, with placeholders such as `${port}` for facts. A call matches a template if
-it has the template's tool and all of its fixed text. The text at a placeholder, up to the end of the line, is the value of the
-fact; of several known values that fit, the longest is taken, so that `1.30.` is not read as `1`. If
-several templates match, only the values on which they agree are returned.
+The task's script has a template for each call, with placeholders such as `${port}` for facts. A call matches a template if it
+calls the same tool and contains all fixed text of the template. The text at a placeholder, up to the end of the line, is the
+value of the fact. If several known values fit there, the longest is taken, so that `1.30.` is not read as `1`. If several
+templates match, only the values on which they agree are returned.
 """
 
 import re

@@ -1,8 +1,11 @@
 """Importer of sessions in the Agent Trajectory Interchange Format, a list of `steps` with calls, observations and metrics.
 
-Observations without the id of a call (as written by Terminus) are assigned to the calls in order. `prompt_tokens` include tokens
-read from a cache. Sessions of summarizers are in other files, which are not read. Steps copied from an earlier file
-(`is_copied_context`) are not counted as model calls of the session.
+Properties of the format:
+
+- Observations without the id of a call (as written by Terminus) are assigned to the calls in order.
+- `prompt_tokens` include tokens read from a cache.
+- Sessions of summarizers are in other files, which are not read.
+- Steps copied from an earlier file (`is_copied_context`) are not counted as model calls of the session.
 """
 
 from collections.abc import Iterator
@@ -20,7 +23,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file in the Agent Trajectory Interchange Format as an unfinished recording (`Draft`)."""
+    """Yield the session of a file in the Agent Trajectory Interchange Format as a `Draft`, to be completed into a recording."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")

@@ -1,9 +1,13 @@
 """Importer of sessions recorded by Claude Code, whose files (`~/.claude/projects/*/*.jsonl`) have one JSON row per event.
 
-One answer spans several rows with the same `message.id`; each row repeats `usage`, and early `output_tokens` are placeholders.
-Tool results are user rows. Rows of sub-agents (`isSidechain`) are mixed with the others. Rows that the user rewound stay in the
-file, and all rows are read in file order rather than by `parentUuid`. `toolUseResult`, `progress` and snapshots repeat content.
-The file still has cleared tool results and the messages before a compaction.
+Properties of the format:
+
+- One answer spans several rows with the same `message.id`. Each row repeats `usage`; early `output_tokens` are placeholders.
+- Tool results are user rows.
+- Rows of sub-agents (`isSidechain`) are mixed with the others.
+- Rows that the user rewound stay in the file; all rows are read in file order rather than by `parentUuid`.
+- `toolUseResult`, `progress` and snapshots repeat content and are not needed.
+- Cleared tool results and the messages before a compaction are still in the file.
 """
 
 from collections import Counter
@@ -40,7 +44,7 @@ def _is_event(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Claude Code as an unfinished recording (`Draft`).
+    """Yield the session in a file of Claude Code as a `Draft`, which is completed into a recording.
 
     Rows of sub-agents are left out, unless the file has no others.
     """

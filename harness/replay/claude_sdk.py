@@ -1,8 +1,12 @@
 """Importer of sessions logged by the Claude Agent SDK or by `claude --output-format stream-json`, with one message per row.
 
-The first user prompt is not in the log. The summary of a compaction has no flag and is recognised by its first words. Messages
-of a sub-agent have a `parent_tool_use_id`. The row `result` has the true cost. Some logs wrap system and result rows in
-`message`.
+Properties of the format:
+
+- The first user prompt is not in the log.
+- The summary of a compaction has no flag and is recognised by its first words.
+- Messages of a sub-agent have a `parent_tool_use_id`.
+- The row `result` has the true cost.
+- Some logs wrap system and result rows in `message`.
 """
 
 from collections.abc import Iterator
@@ -37,7 +41,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a log of the Claude Agent SDK as an unfinished recording (`Draft`), without sub-agents' messages."""
+    """Yield the session in a log of the Claude Agent SDK as a `Draft`; sub-agents' messages are left out."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

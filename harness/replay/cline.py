@@ -1,7 +1,11 @@
-"""Importer of sessions recorded by Cline, whose messages have Anthropic's form; in older versions, a file is a bare list.
+"""Importer of sessions recorded by Cline, a JSON object (in older versions, a list) of messages in the form of Anthropic's API.
 
-`metrics.inputTokens` includes tokens read from the cache. Attached files are blocks of type `file`. Tool results may be lists of
-`{query, result, success}`. The system prompt is a field beside the messages, and missing if the file is a bare list.
+Properties of the format:
+
+- `metrics.inputTokens` includes tokens read from the cache.
+- Attached files are blocks of type `file`.
+- Tool results may be lists of `{query, result, success}`.
+- The system prompt is a field beside the messages; it is missing if the file is a list.
 """
 
 from collections.abc import Iterator
@@ -22,7 +26,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a message file of Cline as an unfinished recording (`Draft`)."""
+    """Yield the session in a message file of Cline as a `Draft`, which is completed into a recording."""
     whole = document.read_root("messages")
     draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")

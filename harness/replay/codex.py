@@ -1,9 +1,13 @@
-"""Importer of sessions recorded by Codex CLI (rollouts), with rows `{timestamp, type, payload}` or, in old files, bare items.
+"""Importer of session files (rollouts) of Codex CLI, with rows `{timestamp, type, payload}` or, in old files, bare items.
 
-`event_msg` rows repeat `response_item` rows, so only their token counts are read, some of which are repeated, too. Reasoning is
-encrypted: its tokens are counted, but its text is absent. A tool's output may be JSON text `{output, metadata}`. A fork begins
-with the rows and session data of its parent. The old form has no usage. The system prompt is `base_instructions`; the field
-`instructions` is text of the user, which is repeated as a message.
+Properties of the format:
+
+- Rows `event_msg` repeat rows `response_item`, so only their token counts are read. Some of these counts are repeated, too.
+- Reasoning is encrypted: its tokens are counted, but its text is missing.
+- A tool's output may be JSON text `{output, metadata}`.
+- A fork begins with the rows and the session data of its parent.
+- Old files have no token usage.
+- The system prompt is `base_instructions`. The field `instructions` is text of the user, which is repeated as a message.
 """
 
 import json
@@ -38,7 +42,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a rollout (session file) of Codex CLI as an unfinished recording (`Draft`)."""
+    """Yield the session in a rollout (session file) of Codex CLI as a `Draft`, which is completed into a recording."""
     reader = _Reader(draft=Draft())
     for row in document.list_objects():
         reader.read_row(row)

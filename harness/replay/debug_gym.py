@@ -1,8 +1,10 @@
-"""Importer of sessions recorded by debug-gym as one JSON object, whose `log` has an action and an observation per step.
+"""Importer of sessions recorded by debug-gym, a JSON object whose `log` has an action and an observation for each step.
 
-The agent retained only its last steps (`memory_size`), so the recorded usage is that of a sliding window rather than of the
-whole conversation. Each prompt repeats the conversation, so only the first prompt is read, for the system prompt. Actions in old
-logs are plain text.
+Properties of the format:
+
+- The agent retained only its last steps (`memory_size`), so the recorded usage is that of a sliding window.
+- Each prompt repeats the conversation, so only the first prompt is read, for the system prompt.
+- Actions in old logs are plain text.
 """
 
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a log of debug-gym as an unfinished recording (`Draft`)."""
+    """Yield the session in a log of debug-gym as a `Draft`, which is completed into a recording."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")

@@ -39,7 +39,7 @@ class Format(Protocol):
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield the sessions in a parsed file, at least one, as unfinished recordings; `Draft.finish` completes a recording."""
+        """Yield at least one session of a parsed file, each as a `Draft`; `Draft.finish` completes it into a recording."""
         ...
 
 

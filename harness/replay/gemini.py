@@ -1,9 +1,13 @@
 """Importer of sessions recorded by Gemini CLI, either as a list of contents (`parts`) or as a session with messages.
 
-Reasoning is in parts flagged `thought`. A compressed history begins with a `<state_snapshot>`, and the summarized messages are
-not in the file. Recorded outputs may already be masked. The tool call of a response may be missing. In a session, the messages
-hold calls with their results, prompt tokens include tokens read from the cache, and output tokens exclude reasoning. Later
-sessions have one message per row.
+Properties of the format:
+
+- Reasoning is in parts flagged `thought`.
+- A compressed history begins with a `<state_snapshot>`; the summarized messages are not in the file.
+- Recorded outputs may already be masked, and the tool call of a response may be missing.
+- In a session, messages hold tool calls with their results. Prompt tokens include tokens read from the cache, and output tokens
+  exclude reasoning.
+- Later sessions have one message per row.
 """
 
 from collections.abc import Iterator
@@ -29,7 +33,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Gemini CLI as an unfinished recording (`Draft`)."""
+    """Yield the session in a file of Gemini CLI as a `Draft`, which is completed into a recording."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)

@@ -1,8 +1,12 @@
 """Importer of sessions recorded by mini-swe-agent (`.traj.json`) as messages in OpenAI's form, with extra data in `extra`.
 
-`extra.response` repeats the whole answer, so only its usage is read. The last message has the role `exit`. Version 2 has real
-tool calls. Version 1 puts one command into a block of the text and the output into a user message, which are read as a call and
-its result with made-up ids. The oldest files are bare lists of messages.
+Properties of the format:
+
+- `extra.response` repeats the whole answer, so only its usage is read.
+- The last message has the role `exit`.
+- Version 2 has real tool calls. Version 1 puts one command into a block of the text and its output into a user message; both are
+  read as a call and its result with made-up ids.
+- The oldest files are bare lists of messages.
 """
 
 import re
@@ -37,7 +41,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a trajectory file of mini-swe-agent as an unfinished recording (`Draft`)."""
+    """Yield the session in a trajectory file of mini-swe-agent as a `Draft`, which is completed into a recording."""
     whole = document.read_root("messages")
     info = whole.read_object("info")
     draft = Draft(session_id=whole.read_text("instance_id"))

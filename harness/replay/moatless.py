@@ -1,8 +1,11 @@
-"""Importer of sessions recorded by moatless-tools as a tree of nodes, whose deepest path is read as the session.
+"""Importer of sessions recorded by moatless-tools as a tree of nodes, whose longest path from the root is read as the session.
 
-Nodes are a flat list with `parent_id` or, in earlier files, nested in `children`. `completions.build_action` holds the exact
-request and response, so tool results are read from the next request. Other completions of a node (`execute_action`) are model
-calls outside the conversation, so their cost is counted but their text is not read.
+Properties of the format:
+
+- Nodes are a flat list with `parent_id` or, in earlier files, nested in `children`.
+- `completions.build_action` holds the exact request and response, so tool results are read from the next request.
+- Other completions of a node (`execute_action`) are model calls outside the conversation: their cost is counted, and their text
+  is not read.
 """
 
 from collections.abc import Iterator
@@ -32,7 +35,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield one session: the longest chain of steps from the root of the file's tree, as an unfinished recording (`Draft`)."""
+    """Yield one session: the longest chain of steps from the root of the file's tree, as a `Draft` to be completed."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))

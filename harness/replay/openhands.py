@@ -1,9 +1,14 @@
 """Importer of sessions recorded by OpenHands (version 0) as lists of events, which are actions and observations.
 
-Evaluation outputs have one list of events per row (`history`). An observation is linked to its action by `cause` or by its call
-id. Several actions may share one response of the model, whose usage counts once. `message`, `args` and `content` repeat each
-other. Bookkeeping events (states, recalls) are no messages. A condensation lists the events that it evicts. Old outputs hold
-pairs of action and observation.
+Properties of the format:
+
+- Evaluation outputs have one list of events per row (`history`).
+- An observation is linked to its action by `cause` or by its call id.
+- Several actions may share one response of the model, whose usage counts once.
+- `message`, `args` and `content` repeat each other.
+- Bookkeeping events (states, recalls) are no messages.
+- A condensation lists the events that it evicts.
+- Old outputs hold pairs of action and observation.
 """
 
 from collections.abc import Iterator
@@ -43,7 +48,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield one session, as an unfinished recording (`Draft`), for each list of OpenHands events.
+    """Yield one session as a `Draft`, which is completed into a recording, for each list of OpenHands events.
 
     A file is one list or has one list per row.
     """

@@ -1,9 +1,11 @@
-"""Importer of sessions recorded by the agent pi.
+"""Importer of sessions recorded by the agent pi, whose files have one JSON row per event, e.g. a message or a compaction.
 
-Each line of such a file (a row) describes the session, a message, a compaction or a change of the model. The row of an aborted
-model call is an assistant message without content. The row of a compaction gives the first row that was retained. Each model
-call has its own cost. In files of later versions, a row may have several successors (branches); only the branch that ends in the
-last row is read.
+Properties of the format:
+
+- The row of an aborted model call is an assistant message without content.
+- The row of a compaction gives the first row that was retained.
+- The model may change within a session, and each model call has its own cost.
+- In files of later versions, a row may have several successors (branches). Only the branch that ends in the last row is read.
 """
 
 from collections.abc import Iterator
@@ -33,7 +35,7 @@ def _is_row(value: Any) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a session file of the agent pi as an unfinished recording (`Draft`)."""
+    """Yield the session in a session file of the agent pi as a `Draft`, which is completed into a recording."""
     draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []

@@ -317,7 +317,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file that was exported by this package, as an unfinished recording (`Draft`).
+    """Yield the session in a file that was exported by this package, as a `Draft`, which is completed into a recording.
 
     Events that a rollback undid are left out.
     """

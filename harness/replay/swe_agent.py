@@ -1,9 +1,13 @@
 """Importer of sessions recorded by SWE-agent (`.traj`), whose field `history` is the full list of messages.
 
-Up to version 0.x a command is an `action` field and its output a user message, which are read as a call and its result with
-made-up ids; a demonstration may come first (`is_demo`). With function calling, ids are reused. `history` differs from the
-requests, because history processors shorten it for each query. Usage is given only as a total. `info.submission` can be a huge
-diff and is not read.
+Properties of the format:
+
+- Up to version 0.x, a command is a field `action` and its output a user message; both are read as a call and its result with
+  made-up ids. A demonstration may come first (`is_demo`).
+- With function calling, several calls may have the same id.
+- `history` differs from the requests, because history processors shorten it for each query.
+- Usage is given only as a total.
+- `info.submission` can be a huge diff and is not read.
 """
 
 from collections.abc import Iterator
@@ -22,7 +26,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a trajectory file of SWE-agent as an unfinished recording (`Draft`)."""
+    """Yield the session in a trajectory file of SWE-agent as a `Draft`, which is completed into a recording."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""

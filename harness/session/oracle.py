@@ -1,4 +1,4 @@
-"""Oracle for clairvoyant policies: predicts from the script of a task which messages the scripted agent will need again."""
+"""Oracle, used by policies that serve as upper bounds: predicts from a task's script which messages the agent will need again."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

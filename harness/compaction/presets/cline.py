@@ -460,9 +460,11 @@ class ClineClassic(Preset):
     Source: Cline 01cfde0d and 031561ea, `src/core/context/context-management`.
 
     First, a note replaces all but the newest reading of each file. If that saves 30 % of the characters, nothing else is done.
-    The first request and answer are always retained; a notice in the answer says that messages were evicted. Different from the
-    original, results of the first answer stay with their calls, and one more message at the end is evicted instead. After a
-    change of the model, the original evicts three quarters if half is not enough; a session here never changes its model.
+    Otherwise half of the messages after the first request and answer are evicted, and a notice in that answer says so.
+
+    Two differences from the original: results of the first answer stay with their calls, so the evicted part begins and ends one
+    message later. And the original evicts three quarters after a change of the model if half is not enough; a session of this
+    package never changes its model.
 
     Attributes:
         enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is
