@@ -30,7 +30,7 @@ SHARE_FIELDS = frozenset({"keep_share", "preserve"})
 
 
 class _Conflict(NamedTuple):
-    """Amounts that show that a rule finds nothing to compact: it always retains at least as much as triggers it."""
+    """Contradiction in a rule that finds nothing to compact, because it retains at least the amount that triggers it."""
 
     kept_amount: Amount
     """Minimum number of tokens or messages that the rule always retains."""
@@ -39,7 +39,7 @@ class _Conflict(NamedTuple):
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
-    """Raise UsageError if no rule of a policy could ever evict anything, because each retains as much as triggers it.
+    """Raise UsageError if no rule of a policy can ever evict anything, because each retains at least the amount that triggers it.
 
     Rules for an overflow of the window do not count.
 

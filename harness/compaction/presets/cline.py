@@ -385,8 +385,9 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     The user's last message is always retained, unless it is the first message of all. If the summary fails, and after an
     overflow, the notice of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
-    are compiled from the tool calls; the summarizer does not write them. Different from the original, tool schemas do not count
-    towards the threshold, because a policy does not see them.
+    are compiled from the tool calls; the summarizer does not write them.
+
+    One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 
     Attributes:
         keep_recent_tokens: Number of tokens to retain at the end of the conversation, at most as many as the target size leaves.

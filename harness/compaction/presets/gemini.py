@@ -189,12 +189,16 @@ class GeminiCli(SummarizingPreset):
 
     Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
 
-    What is retained begins with a message of the user. A session with a single request has no second message of the user, so
-    every attempt changes nothing; `adapted` also allows a cut before an answer of the model. The summarizer is asked twice: for a
-    draft, and for what the draft leaves out. Results beyond the newest 50K tokens of tool output are shortened to
+    The retained messages begin with a message of the user. In a session with a single request there is no second message of the
+    user, so every attempt changes nothing; `adapted` also allows a cut before an answer of the model. The summarizer is asked
+    twice: for a draft, and for what the draft leaves out. Results beyond the newest 50K tokens of tool output are shortened to
     `result_characters`; this has no effect unless `clip_characters` is larger. If the summary fails or is empty, the view stays
-    unchanged. Different from the original, the summarizer reads results at full length, and an attempt without effect is followed
-    by the same pause as for every policy; the original never tries again.
+    unchanged.
+
+    Differences from the original:
+
+    - The summarizer reads results at full length.
+    - After an attempt without effect, the policy pauses like every policy and tries again; the original never tries again.
 
     Attributes:
         adapted: Whether the cut may also lie before an answer of the model. Default: `False`.
@@ -254,10 +258,15 @@ class GeminiMasking(Preset):
     Source: Gemini CLI 25137857, `packages/core/src/context/toolOutputMaskingService.ts`.
 
     Both ends of a result stay in view with the name of the saved text, which the agent can read again with the tools
-    `read_output` and `search_output`. No summarizer is needed, and messages other than results are never evicted. Different from
-    the original: texts are not saved as files; a result that is hardly longer than the text that would replace it stays in view
-    and is not counted; results of the newest answer are protected; both ends are cut alike for every tool, while the original
-    keeps ten lines of each end of a command's output; and no tool is exempt by default.
+    `read_output` and `search_output`. No summarizer is needed, and messages other than results are never evicted.
+
+    Differences from the original:
+
+    - Texts are not saved as files.
+    - A result that is hardly longer than the text that would replace it stays in view and is not counted.
+    - Results of the newest answer are protected.
+    - Both ends are cut alike for every tool; the original keeps ten lines of each end of a command's output.
+    - No tool is exempt by default.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that stay in view; the result that exceeds this number and all

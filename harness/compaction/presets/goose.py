@@ -60,8 +60,12 @@ class Goose(SummarizingPreset):
     Within a turn the policy acts only after an overflow, so it comes late in a session with a single request; `adapted` lets it
     act before every step. With `adapted`, and after an overflow, the user's last message follows the note. The messages to
     summarize are part of the summarizer's system prompt; if it is too long, tool results are left out from the middle outwards.
-    If the summary fails or is empty, the view stays unchanged. Different from the original, pairs of calls are not summarized in
-    the background, and a threshold of 1 stands for the whole window instead of turning compaction off.
+    If the summary fails or is empty, the view stays unchanged.
+
+    Differences from the original:
+
+    - Pairs of calls are not summarized in the background.
+    - A threshold of 1 stands for the whole window instead of turning compaction off.
 
     Attributes:
         adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.

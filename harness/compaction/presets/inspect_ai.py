@@ -88,10 +88,14 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     Source: Inspect AI 0.3.285, `model/_compaction/summary.py`.
 
-    The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the view
-    stays unchanged, while the original ends the run. Also different from the original: a view that still exceeds the threshold is
-    not summarized again at once, the tokens of the last answer are taken from the provider's report instead of an estimate, and a
-    prompt that is too long for the summarizer is not shortened.
+    The former summary is summarized again as one of the messages. An empty summary is accepted.
+
+    Differences from the original:
+
+    - If the summary fails, the view stays unchanged, while the original ends the run.
+    - A view that still exceeds the threshold is not summarized again at once.
+    - The tokens of the last answer are taken from the provider's report instead of an estimate.
+    - A prompt that is too long for the summarizer is not shortened.
 
     Attributes:
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -169,8 +173,12 @@ class InspectEdit(_Inspect):
 
     Source: Inspect AI 0.3.285, `model/_compaction/edit.py`.
 
-    Different from the original, no thinking is cleared, because none is sent back to the model; calls stay when their results are
-    masked; the session goes on if masking is not enough; and the tokens of the last answer are taken from the provider's report.
+    Differences from the original:
+
+    - No thinking is cleared, because none is sent back to the model.
+    - Calls stay when their results are masked.
+    - The session goes on if masking is not enough.
+    - The tokens of the last answer are taken from the provider's report.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked; results of exempt tools do not count among them.

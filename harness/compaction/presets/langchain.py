@@ -396,11 +396,16 @@ class DeepAgents(SummarizingPreset):
     Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
 
     The user's request is summarized with the rest, and the summarizer reads all messages. A refused prompt triggers a summary
-    too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted. If the
-    summary fails, the view stays unchanged, while the original ends the run. Also different from the original: evicted messages
-    are not written to a file (the log holds them), shortened arguments stay short in retained answers, the count is not corrected
-    by the provider's report after shortening, results are not cut after a refused prompt, and an unknown window disables
-    compaction instead of setting a threshold of 170,000 tokens.
+    too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted.
+
+    Differences from the original:
+
+    - If the summary fails, the view stays unchanged, while the original ends the run.
+    - Evicted messages are not written to a file, because the log holds them.
+    - Shortened arguments stay short in retained answers.
+    - The token count is not corrected by the provider's report after arguments were shortened.
+    - Results are not cut after a refused prompt.
+    - An unknown window disables compaction instead of setting a threshold of 170,000 tokens.
 
     Attributes:
         threshold: Share of the window that triggers compaction, measured by estimate or by the provider's last report, above 0
@@ -464,8 +469,13 @@ class AnthropicClear(_ClearToolUses):
     editing".
 
     The provider edits each request and leaves the session as it is, so the trigger measures the view as if nothing had been
-    cleared. Different from the original: tokens are estimated as characters / 4, there is no trigger by the number of tool uses,
-    and `least_saved_tokens` counts only newly cleared results.
+    cleared.
+
+    Differences from the original:
+
+    - Tokens are estimated as characters / 4.
+    - There is no trigger by the number of tool uses.
+    - `least_saved_tokens` counts only newly cleared results.
 
     Attributes:
         least_saved_tokens: Minimum number of tokens that clearing must save, or else nothing is cleared (`clear_at_least` of the

@@ -90,10 +90,15 @@ class Letta(SummarizingPreset):
 
     The policy tries the oldest 40 % of the messages (`sliding_share` plus `step_share`), then 50 % and so on, until the rest fits
     70 % of the window. The rest begins with an answer of the model. In the original, the setting called the share to keep is in
-    fact the share to evict, and, as here, one step is added before the first attempt. If the summary fails or is empty,
-    everything is summarized instead; if that fails too, the view stays unchanged. If the summarizer's prompt is too long, its
-    tool results are cut in a second attempt, and its middle is left out in a third one. Different from the original, the size
-    after a cut is estimated, and a view that is still too large is compacted again only in the next step.
+    fact the share to evict, and, as here, one step is added before the first attempt.
+
+    If the summary fails or is empty, everything is summarized instead; if that fails too, the view stays unchanged. If the
+    summarizer's prompt is too long, its tool results are cut in a second attempt, and its middle is left out in a third one.
+
+    Differences from the original:
+
+    - The size after a cut is estimated.
+    - A view that is still too large is compacted again only in the next step.
 
     Attributes:
         threshold: Share of the window that the tokens of the last model call must exceed to trigger compaction, above 0 and at

@@ -296,12 +296,17 @@ class OpenHands(_OpenHands):
     Source: OpenHands SDK 1.58.0, `llm_summarizing_condenser.py`, with the sizes of its default agent.
 
     The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` passes
-    everything. Too many tokens or a refused prompt trigger a summary as well; if there is nothing to evict between the first and
-    the newest events in this case, everything but the system message is summarized. If the summary fails, the view stays
-    unchanged. After too many tokens or a refused prompt, however, a failed summary is followed at once by a summary of everything
-    but the system message, which is tried up to four more times with shorter events; the original then ends the run. An empty
-    summary is accepted. Different from the original, tokens are estimated from characters, a summary must be shorter than what it
-    stands for, and a view that is still too large is compacted again only before the next step.
+    everything. An empty summary is accepted. If the summary fails, the view stays unchanged.
+
+    Too many tokens or a refused prompt trigger a summary as well. If this summary fails, or if there is nothing to evict between
+    the first and the newest events, everything but the system message is summarized at once. That is tried up to four more times
+    with shorter events. If every attempt fails, the view stays unchanged, while the original ends the run.
+
+    Differences from the original:
+
+    - Tokens are estimated from characters.
+    - A summary must be shorter than the messages that it replaces.
+    - A view that is still too large is compacted again only before the next step.
 
     Attributes:
         max_tokens: Number of estimated tokens in view above which compaction is triggered, at most the window; None uses the
@@ -377,9 +382,13 @@ class OpenHandsV0(_OpenHands):
 
     Source: OpenHands V0 156d0686, the condensers of the server's default pipeline.
 
-    After a refused prompt, the older half of the messages behind the request is evicted without a summary. If the summary fails
-    or is empty, the view stays unchanged, while the original ends the run. Also different from the original: calls stay with
-    their results, no browser screenshots are masked, and the summary has the role of the user.
+    After a refused prompt, the older half of the messages behind the request is evicted without a summary.
+
+    Differences from the original:
+
+    - If the summary fails or is empty, the view stays unchanged, while the original ends the run.
+    - Calls stay with their results, and no browser screenshots are masked.
+    - The summary has the role of the user.
 
     Attributes:
         max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `120`.

@@ -237,10 +237,14 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
     The user's first message is also summarized. A former summary is updated, even if it lies among the newest messages.
-    The summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the view stays
-    unchanged, while the original ends the run. Also different from the original: each queued message of the user counts as a
-    request, `keep_tokens` is compared with estimates instead of shares of the provider's report, and a summary begins with an
-    introductory line, whose tokens count.
+    The summarizer reads 500 characters of each result.
+
+    Differences from the original:
+
+    - If the summary fails or is empty after one retry, the view stays unchanged, while the original ends the run.
+    - Each queued message of the user counts as a request.
+    - `keep_tokens` is compared with estimates instead of shares of the provider's report.
+    - A summary begins with an introductory line, whose tokens count.
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an

@@ -129,10 +129,14 @@ class RooCode(_RooCode, SummarizingPreset):
 
     Source: Roo Code cb836567, `src/core/condense` and `src/core/context-management`.
 
-    A former summary is passed to the summarizer as a message. If the summary fails above the hard limit, and after an overflow,
-    half of the messages are evicted without a summary; below that limit, the view stays unchanged. An empty summary counts as
-    failed. Different from the original, file outlines made by a parser, editor commands and environment details are left out, and
-    after an overflow one attempt is made instead of up to three.
+    A former summary is passed to the summarizer as a message. If the summary fails above the hard limit, or after an overflow,
+    half of the messages are evicted without a summary. If the summary fails below that limit, the view stays unchanged. An empty
+    summary counts as failed.
+
+    Differences from the original:
+
+    - File outlines made by a parser, editor commands and environment details are left out.
+    - After an overflow, one attempt is made instead of up to three.
 
     Attributes:
         condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original

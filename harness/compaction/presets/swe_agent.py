@@ -297,10 +297,13 @@ class ComplexityTrapSummary(SummarizingPreset):
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10.
 
-    Former checkpoints stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the study's
-    combination of summaries and masking. Different from the original, the summarizer reads the request every time instead of only
-    the first time, and messages of the user between turns are summarized instead of being lost. If the summary fails or is empty,
-    the view stays unchanged.
+    Former checkpoints (summaries) stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the
+    study's combination of summaries and masking. If the summary fails or is empty, the view stays unchanged.
+
+    Differences from the original:
+
+    - The summarizer reads the request every time instead of only the first time.
+    - Messages of the user between turns are summarized instead of being lost.
 
     Attributes:
         turns: Number of turns (answers with tool calls) that one checkpoint summarizes. Default: `21`.
