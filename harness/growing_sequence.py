@@ -17,7 +17,7 @@ _append_lock = threading.Lock()
 class GrowingSequence(Sequence[T]):
     """Immutable sequence of items, equal to a tuple with the same items. Slices are tuples. Thread-safe.
 
-    The items are the first ones of a list that longer sequences share. The list is only ever appended to.
+    Several sequences share one list, to which items are only appended; each sequence consists of the first items of the list.
     """
 
     __slots__ = ("_length", "_storage")
@@ -91,5 +91,5 @@ def has_prefix(items: Sequence[T], prefix: Sequence[T]) -> bool:
 
 
 def extend_sequence(items: Sequence[T], added: Iterable[T]) -> GrowingSequence[T]:
-    """Return a sequence with items appended, which shares the memory of the first one if that is a `GrowingSequence`."""
+    """Return a sequence with items appended; if the given one is a `GrowingSequence`, both share the memory of their items."""
     return (items if isinstance(items, GrowingSequence) else GrowingSequence(items)).extend(added)

@@ -39,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReport:
-    """Declared contrasts of an experiment, or the reason why they are not tested."""
+    """Results of the contrasts (comparisons) that an experiment declared, or the reason why they are not tested."""
 
     family: Family
     claims: tuple[Claim, ...] = ()

@@ -45,7 +45,7 @@ SMALLEST_INVERTED_P = 1e-6
 
 
 def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand:
-    """Return the estimand for a number of tasks: the wanted one, or by default tasks like these from six tasks on.
+    """Return the estimand to use: the wanted one or, by default, `tasks like these` if there are at least six tasks.
 
     Raises:
         UsageError: Tasks like these are wanted, but there are fewer than six tasks.
@@ -169,7 +169,10 @@ def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Esti
 
 
 def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float) -> float:
-    """Return the smallest alpha at which the interval of `compute_bounds` excludes the null value; NaN without an interval."""
+    """Return the p-value that follows from the interval of `compute_bounds`: the smallest alpha at which it excludes `null`.
+
+    NaN if there is no interval.
+    """
     is_student = not is_binary_once(kind, a, b) if estimand == "tasks like these" else kind == "amount" and len(a) == 1
     if is_student:
         p = compute_student_p(_compute_task_means(a, b) if estimand == "tasks like these" else a[0] - b[0], null)
@@ -204,7 +207,7 @@ def _compute_mcnemar(a: Array, b: Array) -> float:
 
 
 def _invert(compute: Callable[[float], Bounds], null: float) -> float:
-    """Return the smallest alpha, to four digits, at which the interval excludes the null value; NaN without an interval."""
+    """Search the smallest alpha, to four digits, at which the interval excludes the value `null`; NaN without an interval."""
     if np.isnan(compute(ALPHA).low):
         return float("nan")
     least, most = log(SMALLEST_INVERTED_P), 0.0

@@ -1,8 +1,8 @@
 """Retention of facts: how many values that the model could see before a compaction are still visible after it, by kind of fact.
 
-A fact is a value that the agent must remember. It is kept if its newest value can be found in the view (the messages that the
-model sees) with the text patterns of the task, which a scripted agent uses too. A value that the patterns do not find may still
-appear in the text in other words. A fact in view is not necessarily used correctly later. Kinds of facts are never pooled.
+A fact is a value that the agent must remember. It counts as kept if the task's regular expressions find its newest value in the
+view (the messages that the model sees). A value that they do not find may still be there in other words, and a fact in view is
+not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Primary contrasts of an experiment: comparisons that the plan declares before any trial runs, so that they can be claimed.
+"""Primary contrasts: comparisons of two arms that a plan declares before any trial runs, so that their results count as findings.
 
-The contrasts, the number of planned trials and the number of declared looks are recorded in the provenance of every trial. A
-contrast that was not declared when its trials ran is exploratory.
+The contrasts are recorded in the provenance of every trial, together with the number of planned trials and of declared looks (how
+often the results are inspected). A comparison that was not declared when its trials ran is only exploratory.
 """
 
 import hashlib

@@ -43,7 +43,7 @@ RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zs
 
 
 NO_FAMILY = Family()
-"""Family of a plan that declares no contrasts."""
+"""Value of `Provenance.family` for a plan that declares no contrasts (comparisons)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,8 @@ class Settings:
         action_cache_folder: Folder of the action cache; empty for a folder in the user's cache directory. Default: `''`.
         action_cache_max_bytes: Maximum size of the action cache in bytes; the least recently used entries are removed first.
             Default: `2_147_483_648`.
-        looks: Number of times that the declared contrasts are looked at, as the grid grows; the level is divided by it.
-            Default: `1`.
+        looks: Number of times that the results of the declared contrasts are inspected while trials are added; the significance
+            level of 5 % is divided by this number. Default: `1`.
         discordance: Expected share of pairs in which exactly one of two arms succeeds, 0 to 1, from a pilot run or from
             experience; the least detectable difference follows from it. Default: `0.16`.
 

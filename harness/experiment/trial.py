@@ -153,7 +153,7 @@ class Trial(codec.StrictFields):
 
     @property
     def is_reference(self) -> bool:
-        """Whether the trial is one that others are compared with: one without compaction, or a repetition of the same arm (A/A).
+        """Whether the trial is a control, which never compacts, or a repetition (A/A arm), which shows differences by chance.
 
         Such trials never use stored verdicts, so that a fault of the cache cannot appear in all arms of a comparison.
         """

@@ -251,7 +251,7 @@ class DryRun:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """Apply an event, such as a compaction, to the dry run's conversation, and return the event as a numbered log entry."""
+        """Update the view of the dry run with an event, such as a compaction, and return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._history.append(entry)

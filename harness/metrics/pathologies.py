@@ -5,9 +5,9 @@ The session is thrashing if it compacts all the time, and in a doom loop if the 
 All pathologies are computed from the session's log alone, so they apply to real and to scripted models. The log is read once, and
 memory use is proportional to the number of different calls.
 
-A target is a file or the result of a retrieval. It is in view as long as the view has a message that shows all of it: the result
-of a retrieval, or the call that wrote the file. Summaries do not count. A reacquisition is the first retrieval of an unchanged
-target after a compaction has removed it from view.
+A target is content that the agent has seen: a file, or the result of a call that only reads (a retrieval). The target is in view
+as long as the model sees a message that shows all of it: the result of the retrieval, or the call that wrote the file. Summaries
+do not count. A reacquisition is the first retrieval of an unchanged target after a compaction has removed it from view.
 """
 
 from bisect import bisect_right

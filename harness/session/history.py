@@ -62,7 +62,7 @@ def _is_turn_start(event: Event) -> bool:
 
 
 def count_turn_steps(entries: Iterable[Entry]) -> int:
-    """Return how many model calls of the newest turn count against the limit of a turn; interrupted calls count, too.
+    """Return how many model calls of the newest turn count towards the maximum per turn; interrupted calls count, too.
 
     The count begins anew when the limit has ended the turn, so that a user can continue the turn nevertheless.
     """

@@ -80,7 +80,7 @@ class _TrialPlugin(WorkerPlugin):
         await asyncio.to_thread(self._host.close)
 
     def run(self, key: str, parcel: Parcel) -> Outcome:
-        """Run a job in the child process and tell the client when the trial begins."""
+        """Run a job in the child process of the worker, and notify the client when the trial begins."""
         stop_event = self._stop_events[key] = threading.Event()
         try:
             return self._host.run(parcel, lambda: self._worker.log_event(self.name, {"key": key}), stop_event.is_set)

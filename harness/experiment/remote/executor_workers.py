@@ -96,7 +96,7 @@ class ExecutorWorkers:
         self._end_hosts()
 
     def _end_hosts(self) -> None:
-        """Tell the hosts of this machine that the run has ended, and wait until they have removed what they own."""
+        """End the hosts (owners of the child processes for trials) of this machine, and wait until they have cleaned up."""
         (self._folder / "open").unlink(missing_ok=True)
         _close_hosts(self._run.folder)
         deadline = time.monotonic() + 2 * GRACE_SECONDS
