@@ -294,7 +294,7 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """Return what the function `read` computes from the running tally of old tool results that may be masked."""
+        """Apply the function `read` to the running list of old tool results that may be masked, and return its result."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
@@ -545,9 +545,9 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """Return the summaries to request (slots) if the cut before the retained messages may lie within a turn.
+    """Return the summaries to request (slots) for a cut before the retained messages, which may lie in the middle of a turn.
 
-    If it does, one summary covers the messages before the turn, and another the beginning of the turn.
+    If the cut does so, one summary covers the messages before the turn, and another the beginning of the turn.
 
     Args:
         view: View that the items belong to.

@@ -86,7 +86,7 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a retained amount, because it depends on the view's size and on the user's last message."""
+        """Return None, since the minimum that is retained depends on the view's size and on the user's last message."""
         return None
 
 

@@ -22,7 +22,7 @@ class AnsweredSpan:
         return view.items[1 : find_answered_end(view)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a retained amount, because the number of unanswered user messages is not known in advance."""
+        """Return None, since it is not known in advance how many unanswered user messages are retained."""
         return None
 
 

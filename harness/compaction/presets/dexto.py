@@ -42,7 +42,7 @@ class BeforeTurnsOrShare:
         return items[1:cut] if cut > first else ()
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of the retained amount, because the size of the last turns is not known in advance."""
+        """Return None, since the size of the last turns, and so the minimum that is retained, is not known in advance."""
         return None
 
 

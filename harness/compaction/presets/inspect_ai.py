@@ -88,11 +88,12 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     Source: Inspect AI 0.3.285, `model/_compaction/summary.py`.
 
-    The former summary is summarized again as one of the messages. An empty summary is accepted.
+    The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the view
+    stays unchanged.
 
     Differences from the original:
 
-    - If the summary fails, the view stays unchanged, while the original ends the run.
+    - The original ends the run after a failed summary.
     - A view that still exceeds the threshold is not summarized again at once.
     - The tokens of the last answer are taken from the provider's report instead of an estimate.
     - A prompt that is too long for the summarizer is not shortened.

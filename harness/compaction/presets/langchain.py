@@ -397,10 +397,11 @@ class DeepAgents(SummarizingPreset):
 
     The user's request is summarized with the rest, and the summarizer reads all messages. A refused prompt triggers a summary
     too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted.
+    If the summary fails, the view stays unchanged.
 
     Differences from the original:
 
-    - If the summary fails, the view stays unchanged, while the original ends the run.
+    - The original ends the run after a failed summary.
     - Evicted messages are not written to a file, because the log holds them.
     - Shortened arguments stay short in retained answers.
     - The token count is not corrected by the provider's report after arguments were shortened.

@@ -45,7 +45,7 @@ class UpToShare:
         return items[1:]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a retained amount, because everything but the system message may be selected for eviction."""
+        """Return None, since there is no minimum that is retained: everything but the system message may be evicted."""
         return None
 
 

@@ -53,7 +53,7 @@ class LastEvents:
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a retained amount, because a limit on events gives no number of messages or tokens."""
+        """Return None, since a limit on events does not say how many messages or tokens are retained."""
         return None
 
 
@@ -75,7 +75,7 @@ class LastBelowThreshold:
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a retained amount, because it depends on the size of the first messages."""
+        """Return None, since the minimum that is retained depends on the size of the first messages."""
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
@@ -102,7 +102,7 @@ class ShortestTail:
         return max(tail.find_start(items, budget) for tail in self.tails)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a retained amount, because it is not known in advance which of the rules retains least."""
+        """Return None, since it is not known in advance which of the rules retains the fewest messages."""
         return None
 
 
@@ -382,11 +382,12 @@ class OpenHandsV0(_OpenHands):
 
     Source: OpenHands V0 156d0686, the condensers of the server's default pipeline.
 
-    After a refused prompt, the older half of the messages behind the request is evicted without a summary.
+    After a refused prompt, the older half of the messages behind the request is evicted without a summary. If the summary fails
+    or is empty, the view stays unchanged.
 
     Differences from the original:
 
-    - If the summary fails or is empty, the view stays unchanged, while the original ends the run.
+    - The original ends the run after a failed or empty summary.
     - Calls stay with their results, and no browser screenshots are masked.
     - The summary has the role of the user.
 

@@ -237,11 +237,12 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
     The user's first message is also summarized. A former summary is updated, even if it lies among the newest messages.
-    The summarizer reads 500 characters of each result.
+    The summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the view stays
+    unchanged.
 
     Differences from the original:
 
-    - If the summary fails or is empty after one retry, the view stays unchanged, while the original ends the run.
+    - The original ends the run after a failed or empty summary.
     - Each queued message of the user counts as a request.
     - `keep_tokens` is compared with estimates instead of shares of the provider's report.
     - A summary begins with an introductory line, whose tokens count.
