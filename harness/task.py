@@ -266,7 +266,7 @@ class Interview:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the answers that the grading function gets: one name for each question.
+        """Names of the answers that the grading function gets, one for each question.
 
         If `broken` names modules, each question has a second name, for its answers in the runs with broken modules.
         """

@@ -102,7 +102,7 @@ class ToolTimeLimit:
     """
 
     def __init__(self, limit_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a limit; no time was used yet.
+        """Create a limit on the total time of tool calls, of which no time has been used yet.
 
         Args:
             limit_seconds: Maximum total time of the tool calls in seconds.

@@ -93,7 +93,7 @@ def _contrast_axis(trials: pd.DataFrame, points: Mapping[str, Mapping[str, str]]
 
 
 def average_arm_pairs(trials: pd.DataFrame, arm_pairs: list[tuple[str, str]]) -> pd.DataFrame:
-    """Return one row per task and seed: the mean over the first arms of all pairs that ran there, and over the second arms.
+    """Return one row per task and seed, with the means of the first arms and of the second arms over all pairs of arms.
 
     Amounts, such as tokens, are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
 

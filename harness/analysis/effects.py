@@ -67,7 +67,7 @@ class Effect:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the interval: of the difference, or of the logarithm of the ratio; NaN without an interval."""
+        """Half the width of the interval of the difference or of the logarithm of the ratio; NaN without an interval."""
         low, high = (log(one) for one in self.interval) if self.scale == "ratio" else self.interval
         return (high - low) / 2
 

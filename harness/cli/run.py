@@ -266,7 +266,7 @@ def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int)
 
 
 def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: int) -> float | None:
-    """Return the maximum cost in USD of some calls of a model; None if its price or its window is unknown."""
+    """Return the maximum cost in USD of a number of calls of a model; None if its price or its window is unknown."""
     window = look_up_window(name, window_tokens).tokens
     prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
     if not prices or not window:

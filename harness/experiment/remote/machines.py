@@ -25,7 +25,7 @@ class MachineReport(NamedTuple):
 
 
 def pack_machine_check(needs: tuple[SandboxNeed, ...], provenance: Provenance, *, unsafe_local: bool) -> bytes:
-    """Return the check of a machine as a pickled call.
+    """Return the pickled call that runs `check_machine` on the machine of a worker.
 
     Args:
         needs: What the trials need of a sandbox; the backend `auto` lets the machine choose.

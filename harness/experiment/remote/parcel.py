@@ -68,7 +68,7 @@ class Outcome:
 
 
 def pack_job(run_job: TrialRunner, job: Job, timeout_seconds: float, inline_bytes: int | None = CHUNK_BYTES) -> Parcel:
-    """Return a job as it is sent to a worker.
+    """Return a job together with its function, both pickled, ready to be sent to a worker.
 
     Args:
         run_job: Function that runs the job.

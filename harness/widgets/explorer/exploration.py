@@ -78,7 +78,7 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Settings of the dry run of the policy: the policy with its fields, the context window and the length of summaries.
+        """Settings of the dry run, which are the policy with its fields, the context window and the length of summaries.
 
         Raises:
             UsageError: The policy does not exist, or one of its fields does not exist or has an invalid value.
@@ -260,7 +260,7 @@ class Exploration:
 
     @property
     def step_index(self) -> int:
-        """Index, from 0, of the step shown: the selected step or, until the dry run reaches it, the last computed step."""
+        """Index, from 0, of the step shown, the selected step or, until the dry run reaches it, the last computed one."""
         return min(self.settings.step, self.rehearsal.steps) - 1
 
     @property
