@@ -57,7 +57,7 @@ class StoredFunction:
     """Name of the function: `MODULE:FUNCTION`, or `PATH.py:FUNCTION` if the file cannot be imported as a module."""
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function.
+        """Call the function that has the stored name.
 
         Raises:
             UsageError: The function belongs to no task that is known in this process.
@@ -69,7 +69,7 @@ class StoredFunction:
         return callable(other) and _name_function(other) == self.name
 
     def __hash__(self) -> int:
-        """Return the hash of the name."""
+        """Return the hash of the function's name, because references with equal names are equal."""
         return hash(self.name)
 
 

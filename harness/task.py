@@ -237,10 +237,10 @@ class Interview:
         appended: Path of a file in the workspace and the text that is appended to it during the interview, for each such file.
             The text may be a second definition that breaks a function on purpose. Files that do not exist are skipped. Default:
             `()`.
-        broken: Path of a module in the workspace and code that breaks the module when it is run at the end, for each module to be
-            broken on purpose in some runs. If there are any, the interview has five runs in random order, of which one to three
-            have intact modules. The judge gets a list with the answers of these under the name of the answer, and a list with the
-            answers of the other runs under `broken_` and the name. Default: `()`.
+        broken: Path of a module in the workspace and code that breaks the module when it is run at its end, for each module to be
+            broken on purpose in some runs. If there are any, the interview has five runs, of which one to three, drawn at random,
+            have intact modules. The judge gets the list of answers in these runs under the name of the answer, and the list of
+            answers in the runs with broken modules under the name with the prefix `broken_`. Default: `()`.
         timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
             `30.0`.
 

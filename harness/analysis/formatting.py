@@ -67,7 +67,7 @@ def format_points(interval: Interval) -> str:
 
 
 def format_p(p_value: float) -> str:
-    """Format a p-value with three significant digits, and tiny ones as a bound."""
+    """Format a p-value with three significant digits; a value below 0.0001 becomes `<0.0001` and an unknown one a dash."""
     return "–" if isnan(p_value) else "<0.0001" if p_value < 1e-4 else f"{p_value:.3g}"
 
 

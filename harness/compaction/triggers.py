@@ -370,7 +370,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attended:
-    """Trigger that makes the policy act only while somebody attends the session."""
+    """Trigger that makes the policy act only while a person attends the session, who is asked about repeated tool calls."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return the reason that somebody attends the session, or None if nobody does."""

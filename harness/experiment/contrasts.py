@@ -71,7 +71,7 @@ class Family:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the contrasts and of the number of looks."""
+        """SHA-256 of the declared contrasts and of the number of looks; differs if a declaration was changed later."""
         plain = {"contrasts": [codec.to_plain(one) for one in self.contrasts], "looks": self.looks}
         return hashlib.sha256(codec.to_canonical_json(plain, dict).encode()).hexdigest()
 

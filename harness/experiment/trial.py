@@ -222,7 +222,7 @@ class SharedFields:
         return self._encode(trial, name)[1]
 
     def compute_trial_id(self, trial: Trial) -> str:
-        """Return the id of a trial, equal to `Trial.trial_id`."""
+        """Return the id of a trial, the same as `Trial.trial_id` but computed faster for the many trials of a grid."""
         key = trial.task, trial.model, trial.explore, id(self._encode(trial, "policy")[0])  # all that `find_additions` reads
         if key not in self._additions:
             self._additions[key] = [

@@ -355,7 +355,7 @@ class SentRequest:
 
 
 class _StepPlace(NamedTuple):
-    """Indices in a session's log of the parts of one step."""
+    """Indices of the log entries between which the request, the answer and the results of one step are found."""
 
     previous_end: int
     """Index of the end of the previous step, or 0; compactions before the request are logged after this index."""
@@ -365,7 +365,7 @@ class _StepPlace(NamedTuple):
 
 
 def _find_places(entries: Sequence[Entry]) -> dict[int, _StepPlace]:
-    """Return the place in the log of each finished step, by number of the step."""
+    """Return for each finished step, by its number, at which indices of the log its entries are."""
     places: dict[int, _StepPlace] = {}
     previous_end, end, answer = 0, 0, None
     for index, (_, event) in enumerate(entries):
@@ -384,7 +384,7 @@ class RequestHistory:
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Prepare the reconstruction.
+        """Prepare to reconstruct the requests of a session from its log.
 
         Args:
             entries: Log of the session. Events that were rolled back are ignored.

@@ -322,7 +322,7 @@ class LiveSession:
             self._control.update_state("working")
 
     def wait(self, timeout_seconds: float | None = None) -> SessionState:
-        """Wait until the session does nothing without a new request.
+        """Wait until the session has no more work and does nothing before the next request of a caller.
 
         It then has the state `idle` with no turn to begin or to continue, or `asking`, `failed`, `closed` or `new` (not started).
 

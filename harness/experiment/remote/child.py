@@ -31,7 +31,7 @@ MessageKind: TypeAlias = Literal["began", "returned", "raised"]
 
 
 class Message(NamedTuple):
-    """Message of the child process about the call that it runs."""
+    """Message of the child process to its parent: the call that it runs has begun, returned a value or raised an exception."""
 
     kind: MessageKind
     value: bytes = b""

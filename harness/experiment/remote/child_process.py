@@ -43,7 +43,7 @@ class ChildProcess:
     """Child process that runs one call after another. It ends with its parent process, even if the parent is killed."""
 
     def __init__(self, folder: Path) -> None:
-        """Start the process.
+        """Start the child process.
 
         Args:
             folder: Folder that the child process removes if its parent process dies.
@@ -69,7 +69,7 @@ class ChildProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process is running."""
+        """Whether the child process is running."""
         return self._process.poll() is None
 
     def call(
@@ -136,7 +136,7 @@ class ChildProcess:
             self._process.wait()
 
     def _receive(self, timeout_seconds: float) -> Message | None:
-        """Return the next message of the process; None if none arrives in time.
+        """Return the next message that the child process sends about its call; None if no message arrives in time.
 
         Raises:
             EOFError: The process has ended.

@@ -88,7 +88,7 @@ class _TrialPlugin(WorkerPlugin):
             del self._stop_events[key]
 
     def call(self, call: bytes) -> CallEnd:
-        """Run a pickled call in the child process."""
+        """Run a pickled call (a function with its arguments) in the child process of the worker."""
         return self._host.call(call, CHECK_SECONDS)
 
 
@@ -260,7 +260,7 @@ class DaskWorkers:
         return self._client.submit(function, *arguments, key=key, workers=[address], allow_other_workers=False, pure=False)
 
     def _read_check(self, address: str, check: Any) -> MachineReport | None:
-        """Return the report of a machine; None if its worker has left."""
+        """Return the report on whether a worker's machine can run the trials; None if the worker has left."""
         if check is None:
             return MachineReport(address)
         try:
@@ -406,7 +406,7 @@ class DaskWorkers:
                 attempt.future.set_exception(WorkersUnavailable(reason))
 
     def _release(self, attempt: _Attempt) -> None:
-        """Forget an attempt and free the place of its job."""
+        """Forget an attempt to run a job, so that its worker can get another job."""
         self._attempts.pop(attempt.key, None)
         self._machines.get(attempt.address, set()).discard(attempt.key)
         if attempt.dask_future is not None and not attempt.dask_future.done():

@@ -72,7 +72,7 @@ class TrialHost:
             self._lock.release()
 
     def call(self, call: bytes, timeout_seconds: float) -> CallEnd:
-        """Run a pickled call in the child process and return how it ended."""
+        """Run a pickled call (a function with its arguments) in the child process, and return how it ended."""
         with self._lock:
             self._prepare()
             assert self._child is not None

@@ -14,7 +14,7 @@ CHECK_SECONDS = 300.0
 
 
 class MachineReport(NamedTuple):
-    """Result of the check of one machine."""
+    """Result of checking whether the machine of a worker can run trials, and with which sandboxes."""
 
     machine: str
     """Name of the machine, with the id of the worker's process."""
