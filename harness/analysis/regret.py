@@ -1,8 +1,8 @@
 """Oracle regret: excess failures and cost of an arm (configuration) compared with the oracle, a policy that knows the future.
 
-Regret shows how much a better choice of messages could save at the same window and threshold. The paired trials share task, seed,
-window and threshold. Only simulated sessions, whose future is known, can have an oracle. The oracle is not the best possible
-policy, so regret may be negative:
+Regret shows how much could be saved if a policy chose better which messages to retain. The arm and the oracle are compared on
+trials with the same task, seed, context window and threshold. Only simulated sessions, whose future is known, can have an oracle.
+The oracle is not the best possible policy, so regret may be negative:
 
 - the oracle keeps whole messages and writes no summary, which may hold more in fewer tokens;
 - the oracle chooses messages one by one, by the next step that needs them, which is not always the best set;

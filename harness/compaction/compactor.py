@@ -1,11 +1,14 @@
 """Compaction of one session: the policy's plan, the requests for its summaries, the checks of the result, and the log event.
 
-The checks in this module apply to all policies. The system message stays, and tool calls stay together with their results. A
-change that saves no tokens is not applied but recorded as an attempt without effect; messages that were evicted earlier and wait
-for a summary count among the messages that the summary replaces. After two attempts without effect in a row, no further attempt
-is made until the view (the messages that the model sees next) has grown by a tenth, the provider refuses the prompt as too long,
-or the user asks for a compaction. A failed summary is recorded; then the view stays unchanged, or the plan's fallback is applied.
-If the plan has a fallback, a summary that saves no tokens counts as failed.
+The checks in this module apply to all policies:
+
+- The system message stays, and tool calls stay together with their results.
+- A change that saves no tokens is not applied but recorded as an attempt without effect. Messages that were evicted earlier and
+  wait for a summary count among the messages that the summary replaces.
+- After two attempts without effect in a row, compaction pauses until the view (the messages that the model sees next) has grown
+  by a tenth, the provider refuses the prompt as too long, or the user asks for a compaction.
+- A failed summary is recorded; then the view stays unchanged, or the plan's fallback is applied. If the plan has a fallback, a
+  summary that saves no tokens counts as failed.
 
 Only the text of the summarizer's answer is used; a tool call in the answer is never run. The content of the text is not judged: a
 refusal, or a reply to the conversation, is accepted as the summary. The text is stored in the event, and whatever it leaves out

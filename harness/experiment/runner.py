@@ -1,11 +1,12 @@
 """Runner of an experiment's jobs: gives jobs to the workers and stores each result, whatever happens to a trial.
 
-A trial that crashes, is killed or exceeds its time limit ends alone. If its session had begun, it is run again in a fresh worker:
-a fault of the machine does not repeat, while the effect of a trial's own configuration does. If each of `MAX_ATTEMPTS` attempts
-ends in the same way, the trial counts as failed, so that no configuration can remove its bad trials from the statistics.
+A trial that crashes, is killed or exceeds its time limit does not affect other trials. If its session had begun, the trial is run
+again in a fresh worker, because a fault of the machine is unlikely to repeat. If all of `MAX_ATTEMPTS` attempts end in the same
+way, the cause is probably the trial's own configuration. The trial then counts as failed, so that no configuration can remove its
+bad trials from the statistics.
 
-Ctrl-C, SIGTERM or the stop event end the whole run: workers
-are stopped, finished trials are kept, and unfinished trials leave nothing behind and run again next time.
+Ctrl-C, SIGTERM or the stop event end the whole run: workers are stopped and finished trials are kept. Unfinished trials leave
+nothing behind and run again next time.
 """
 
 import signal

@@ -1,8 +1,8 @@
 """Answered tool calls in a canonical form, so that equal calls can be recognized.
 
-The signature of a call is a digest of the tool and its arguments: keys are sorted, paths are normalized, and volatile fields such
-as time limits and request ids are left out. The observation is a digest of the status and output of the call without addresses,
-times and durations, which differ between runs.
+Two digests are computed. The signature of a call covers the tool and its arguments, with sorted keys and normalized paths, and
+without fields that may vary, such as time limits and request ids. The observation covers the status and the output of the call,
+without addresses, times and durations, which differ between runs.
 """
 
 import json

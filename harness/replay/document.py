@@ -1,9 +1,9 @@
 """Parsing of files with recorded sessions, either into JSON values with typed access to their fields, or into plain text.
 
-The complete rows of a JSONL file that is truncated in the middle of a line can still be read, but a truncated JSON object cannot.
-Two objects on one line, left by an interrupted writer, are read as two rows. A field that is absent or null gives a default; a
-field of the wrong type is an error that gives the place in the file. Importers therefore never see an exception of the standard
-library.
+- If a JSONL file is truncated in the middle of a line, its complete rows are read. A truncated JSON object cannot be read.
+- Two objects on one line, left by an interrupted writer, are read as two rows.
+- A field that is absent or null gives a default. A field of the wrong type raises an error with its place in the file, so that
+  importers never see an exception of the standard library.
 """
 
 import codecs

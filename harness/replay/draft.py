@@ -1,8 +1,8 @@
 """Unfinished recording (`Draft`), filled while a file is read: importers add messages, `Draft.finish` puts them in order.
 
-Every provider requires results right after the message with their calls, in the order of the calls. Recorded files violate this
-in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are reused, an
-aborted call has no result, or the call of a result is missing. Every repair adds a caveat (a note) to the recording.
+Every provider requires tool results right after the message with their calls, in the order of the calls. Recorded files violate
+this in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, several calls
+have the same id, an aborted call has no result, or the call of a result is missing. Each repair adds a note to the recording.
 """
 
 from bisect import bisect_left

@@ -1,9 +1,9 @@
 """Classes that describe a recorded session: its messages, the usage of each model call, and native compactions.
 
-A native compaction is one that the agent itself made during the recorded session. The messages are given as if none had taken
-place: a summary that the agent received is stored in its `NativeCompaction` and left out of `messages`, unless the file no longer
-holds the summarized messages (`in_place`). A note (`Caveat`) describes each part that could not be read, was left out
-or was repaired.
+A native compaction is one that the agent itself made during the recorded session. A recording has its messages as if no such
+compaction had taken place: the summary is stored in a `NativeCompaction` and left out of `messages`, unless the file no longer
+has the summarized messages (`in_place`). A note (`Caveat`) describes each part that could not be read, was left out or was
+repaired.
 """
 
 from dataclasses import dataclass

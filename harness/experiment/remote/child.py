@@ -1,8 +1,8 @@
 """Program of the child process that runs the trials of a worker, such as a worker of a Dask cluster, one after another.
 
 The child process receives pickled calls of functions through its standard input, and sends what the functions returned or raised
-through its standard output. It ends when its standard input is closed, which also happens if the process of the worker is killed;
-a running trial then closes its sandbox, and the folder of the worker is removed.
+through its standard output. It ends when its standard input is closed, which also happens if the process of the worker is killed.
+A running trial then closes its sandbox, and the folder of the worker is removed.
 
 Each message is a length of eight bytes, followed by a pickled value.
 """
