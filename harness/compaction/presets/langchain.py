@@ -308,12 +308,15 @@ class LangChainSummary(SummarizingPreset):
 
     Source: LangChain 1.4.7, `summarization.py`.
 
-    The original has no default trigger; 0.8 of the window is the example of its documentation. By default the summarizer reads
-    only the last 4,000 tokens, beginning at a message of the user. In a long run without user messages it therefore reads
-    nothing: the summary is then a fixed sentence, and no model is asked. `trim_tokens=None` passes all messages. As in the
-    original, the trigger corrects its token estimate by the provider's report; the limit `trim_tokens` uses the plain estimate.
-    If the prompt is too long for the summarizer, one more request is made with half of the transcript, without its middle. If the
-    summary fails, the view stays unchanged, while the original ends the run. An empty summary is accepted.
+    The original has no default trigger; 0.8 of the window is the example of its documentation. As in the original, the trigger
+    corrects its token estimate by the provider's report; the limit `trim_tokens` uses the plain estimate.
+
+    By default the summarizer reads only the last 4,000 tokens, beginning at a message of the user. In a long run without user
+    messages it therefore reads nothing: the summary is then a fixed sentence, and no model is asked. `trim_tokens=None` passes
+    all messages. If the prompt is too long for the summarizer, one more request is made with half of the transcript, without its
+    middle.
+
+    If the summary fails, the view stays unchanged, while the original ends the run. An empty summary is accepted.
 
     Attributes:
         trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None

@@ -115,10 +115,11 @@ class Pi(SummarizingPreset):
 
     What is retained begins with the first of the newest messages that is not a tool result. If that lies within a turn, the
     beginning of this turn is summarized separately from the history before it. Each compaction updates the summary, which also
-    lists the files that were read and modified. In the original at that commit, a second compaction loses the messages that the
-    first one retained; `fixed=False` reproduces this defect. If the newest tool result alone is longer than the tokens to retain,
-    nothing can be summarized. Thinking is not summarized, because a view does not contain it. If the summary fails or is empty,
-    the view stays unchanged.
+    lists the files that were read and modified. If the newest tool result alone is longer than the tokens to retain, nothing can
+    be summarized. If the summary fails or is empty, the view stays unchanged.
+
+    In the original at that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces
+    this defect. Thinking is not summarized, because a view does not contain it.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
