@@ -9,7 +9,7 @@ import pandas as pd
 from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_excluded, select_valid
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
-from harness.analysis.formatting import describe_level, format_interval, format_p, format_points, format_short_number
+from harness.analysis.formatting import describe_level, format_interval, format_points, format_relation, format_short_number
 from harness.analysis.intervals import Interval
 from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
 from harness.analysis.statistics import PairedCounts, Rate
@@ -164,7 +164,7 @@ def describe_effect(effect: Effect) -> str:
     estimate = format_effect(effect)
     if effect.refusal:
         return f"{name} a {sign} b, {effect.estimand}: {estimate}, no interval ({effect.refusal})"
-    return f"{name} a {sign} b, {effect.estimand}: {estimate}, p = {format_p(effect.p_value)} ({effect.method})"
+    return f"{name} a {sign} b, {effect.estimand}: {estimate}, p {format_relation(effect.p_value)} ({effect.method})"
 
 
 def format_effect(effect: Effect) -> str:

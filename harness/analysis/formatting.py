@@ -71,6 +71,12 @@ def format_p(p_value: float) -> str:
     return "–" if isnan(p_value) else "<0.0001" if p_value < 1e-4 else f"{p_value:.3g}"
 
 
+def format_relation(p_value: float) -> str:
+    """Format a p-value with its sign of relation, e.g. `= 0.03` or `< 0.0001`."""
+    text = format_p(p_value)
+    return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
+
+
 def format_label(text: object, max_characters: int = 60) -> str:
     """Return a name as a label for a chart: one line, with control characters escaped, cut to the given length."""
     line = escape_control_characters(str(text))

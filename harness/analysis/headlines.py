@@ -1,8 +1,9 @@
 """First lines of a report: what the experiment shows, what it does not, what threatens the answer, and what to run next."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, isnan, nan
-from statistics import median
 
 import pandas as pd
 
@@ -11,15 +12,17 @@ from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_too_few, estimate_effect
 from harness.analysis.estimation import MIN_TASKS
-from harness.analysis.formatting import Section, describe_level, format_p, format_short_number, format_usd
+from harness.analysis.formatting import Section, describe_level, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.planning import compute_smallest_p
 from harness.errors import format_count
 
-MAX_CLAIMS = 4
+MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
 TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
+MAX_DESCRIBED_ARMS = 8
+"""Maximum number of arms whose settings are listed in the first lines."""
 CONSTANT_SHARE = 0.5
 """Share of arms with constant success above which arms are ordered by score, because success says little about them."""
 
@@ -50,6 +53,7 @@ def build_headline_section(
     finishing = {one.arm for one in candidates if one.counts["overflow"] <= len(one.trials) / 2}
     notes = [
         _describe_size(trials, len(arms)),
+        *_describe_settings(arms),
         *_describe_claims(judged),
         _describe_best(best, metric, len(candidates), len(arms)),
         _describe_cheapest(trials, {arm: effects[arm] for arm in effects.keys() & finishing}, best.arm),
@@ -75,6 +79,10 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     acting = inert - set(trials[trials["policy"] == "none"]["arm"])
     if acting:
         threats.append(f"the policy of {', '.join(sorted(acting))} never had an effect, so that arm is a control.")
+    for arm, rows in trials.groupby("arm", sort=False):
+        stopped = int((rows["reason"] == "max_steps").sum())
+        if stopped > len(rows) / 4:
+            threats.append(f"{stopped} of {format_count(len(rows), 'trial')} of {arm} were stopped at the step limit.")
     tasks = trials["task"].nunique()
     if tasks < MIN_TASKS:
         threats.append(f"{format_count(tasks, 'task')} only: nothing is shown about tasks like these, which needs {MIN_TASKS}.")
@@ -91,6 +99,27 @@ def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
     )
 
 
+def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """Yield a line with the settings that differ between arms of the same policy, unless the names of the arms contain them."""
+    policies = {one.arm: json.loads(one.trials["policy_json"].iloc[0]) for one in arms}
+    kinds = Counter(policy.get("kind") for policy in policies.values())
+    if not kinds or len(arms) > MAX_DESCRIBED_ARMS:
+        return
+    kind, count = kinds.most_common(1)[0]
+    alike = {arm: policy for arm, policy in policies.items() if policy.get("kind") == kind}
+    names = [name for name in next(iter(alike.values())) if len({str(policy.get(name)) for policy in alike.values()}) > 1]
+    if count < 2 or not names or all(f"{name}=" in arm for arm in alike for name in names):
+        return
+    usual = {name: Counter(str(policy.get(name)) for policy in alike.values()).most_common(1)[0][0] for name in names}
+    others = {
+        arm: [f"{name} {policy.get(name)}" for name in names if str(policy.get(name)) != usual[name]]
+        for arm, policy in alike.items()
+    }
+    texts = (f"{arm} ({', '.join(changes)})" for arm, changes in others.items() if changes)
+    settings = ", ".join(f"{name} {value}" for name, value in usual.items())
+    yield f"Settings of {kind}: {settings}; other values in {'; '.join(texts)}."
+
+
 def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     if judged is None:
         yield "Declared contrasts: none, so no difference below is a claim; see [[contrasts]] in the plan file."
@@ -98,9 +127,10 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     if judged.refusal:
         yield f"Declared contrasts: nothing is claimed: {judged.refusal}."
         return
-    yield from map(_describe_claim, judged.claims[:MAX_CLAIMS])
-    if len(judged.claims) > MAX_CLAIMS:
-        yield f"Further declared contrasts: {len(judged.claims) - MAX_CLAIMS}, in the next section."
+    *first, last = map(_describe_claim, judged.claims[:MAX_CLAIMS])
+    yield from first
+    more = len(judged.claims) - MAX_CLAIMS
+    yield f"{last} {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else last
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -110,7 +140,8 @@ def _describe_claim(claim: Claim) -> str:
     sign = "÷" if claim.effect.scale == "ratio" else "−"
     return (
         f"{verdict.capitalize()}: {goal} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
-        f"{format_effect(claim.effect)}, {claim.effect.estimand} (p = {format_p(claim.holm_p)} after correction)."
+        f"{format_effect(claim.effect)}, {claim.effect.estimand} (p {format_relation(claim.holm_p)} after correction for all "
+        "contrasts; the interval is not corrected)."
     )
 
 
@@ -143,12 +174,13 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
     rivals = [arm for arm, effect in effects.items() if arm in known and effect.pair_count and not _is_worse(effect)]
     cheaper = [arm for arm in rivals if best in known and costs_usd[arm] < costs_usd[best]]
     if not cheaper:
-        return f"Cheapest arm not shown to be worse: the same, at {format_usd(costs_usd.get(best, nan))} USD per trial."
+        price = format_usd(costs_usd.get(best, nan))
+        return f"Cheapest arm not shown to be worse than that: {best} itself, at {price} USD per trial."
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm])
     effect = effects[cheapest]
     prices = f"{format_usd(costs_usd[cheapest])} instead of {format_usd(costs_usd[best])} USD per trial"
     estimate = f"{effect.metric} {format_effect(effect)}"
-    return f"Cheapest arm not shown to be worse: {cheapest}, at {prices}, {estimate}. It is not shown to be as good."
+    return f"Cheapest arm not shown to be worse than that: {cheapest}, at {prices}, {estimate}. It is not shown to be as good."
 
 
 def _is_worse(effect: Effect) -> bool:
@@ -166,9 +198,11 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     widths = [effect.half_width for effect in known if not effect.refusal and not isnan(effect.half_width)]
     if not widths:
         return f"Cannot be said: how large differences in {metric} are ({known[0].refusal})."
+    narrow, wide = (f"{100 * one:.0f}" for one in (min(widths), max(widths)))
+    span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: differences in {metric} below about {100 * median(widths):.0f} points, the half-width of intervals. An "
-        "interval that contains 0 does not show that arms are equal."
+        f"Cannot be said: differences in {metric} below the half-widths of the intervals, {span} points. An interval that "
+        "contains 0 does not show that arms are equal."
     )
 
 

@@ -91,7 +91,7 @@ def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
             "Success: every check passed. Score: share of checks passed. Exposed: at least one compaction was applied.",
             f"Intervals of success speak about {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
-            *([f"Zero in every arm: {', '.join(absent)}."] if absent else []),
+            *([f"Columns left out, because they are 0 in every arm: {', '.join(absent)}."] if absent else []),
         ),
     )
 
