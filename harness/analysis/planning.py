@@ -118,14 +118,17 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
             f"{smallest:.2g}); read the trials as examples, not as evidence"
         )
     possible = count_possible_contrasts(task_count, seed_count, estimand)
-    best_case = f"in the best case, {format_count(possible, 'contrast')} can be shown after Holm's correction"
+    best_case = (
+        f"at most {format_count(possible, 'contrast')} could be shown after Holm's correction, if all tasks and seeds agreed"
+    )
     effect = compute_least_detectable_difference(task_count, seed_count, assumptions, estimand)
     if effect is None:
-        shown = "no difference in success can be expected to be shown"
+        shown = "differences in success are unlikely to be shown"
     else:
         shown = f"a difference in success of {100 * effect:.0f} points is shown with 80 % probability"
-    varies = f" and true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
-    given = f"if {100 * assumptions.discordance:.0f} % of pairs differ{varies if estimand == 'tasks like these' else ''}"
+    varies = f" and that true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
+    chance = f"{100 * assumptions.discordance:.0f} % of pairs differ by chance"
+    given = f"assuming that {chance}{varies if estimand == 'tasks like these' else ''}"
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"
     hint = "" if task_count >= MIN_TASKS else f"; statements about tasks like these need {MIN_TASKS} tasks"
     return f"{units}, {estimand}: {best_case}; {shown}{corrected}, {given}{hint}"

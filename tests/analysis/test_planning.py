@@ -58,6 +58,9 @@ def test_the_least_detectable_effect_is_found_in_four_of_five_simulated_studies(
 def test_a_plan_that_can_show_nothing_says_so_and_another_names_its_assumptions():
     assert "too few to show any difference" in describe_power(1, 5, PowerAssumptions())
     text = describe_power(12, 5, PowerAssumptions(contrasts=2))
-    assert text.startswith("12 tasks × 5 seeds, tasks like these: in the best case, 102 contrasts can be shown")
-    assert "after correction, if 16 % of pairs differ and true differences vary over tasks by 10 points" in text
+    assert text.startswith("12 tasks × 5 seeds, tasks like these: at most 102 contrasts could be shown")
+    assert (
+        "after correction, assuming that 16 % of pairs differ by chance and that true differences vary over tasks by 10 points"
+        in text
+    )
     assert "need 6 tasks" in describe_power(3, 20, PowerAssumptions())
