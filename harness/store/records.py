@@ -173,8 +173,6 @@ class StepMetrics:
 class SessionMetrics:
     """Metrics of a session: what compactions removed and the agent fetched again, loops, and the use of the task's facts."""
 
-    trajectory: str = ""
-    """Digest of the sequence of tool calls with the shapes of their arguments; empty if unknown."""
     evicted_tokens: int = 0
     """Number of tokens that compactions removed from what the model sees, estimated by the policy's token counter."""
     close_compactions: int = 0
@@ -198,6 +196,8 @@ class SessionMetrics:
     """Number of times that a tool call used a wrong value for a constraint of the task; None if no call could be recognised."""
     steps: tuple[StepMetrics, ...] = ()
     """Numbers of tool calls in each step of the session, in order; steps without calls are left out."""
+    trajectory: str = ""
+    """Digest of the sequence of tool calls with the shapes of their arguments; empty if unknown."""
 
 
 FactUse: TypeAlias = Literal["right", "stale", "wrong"]

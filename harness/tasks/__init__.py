@@ -108,7 +108,7 @@ def hash_task_file(name: str) -> str:
     return hashlib.sha256(_read_task_file(file)).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
 
 
-def make_task(name: str, seed: int, world: World | None = None) -> Task:
+def make_task(name: str, seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:
     """Make a task from its name and a seed; `world` changes how much the task demands of the agent's memory.
 
     Args:
@@ -118,6 +118,8 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
         world: Settings of the task's demands on memory. A template with a parameter `world` receives the settings. Other
             templates receive the difficulty, and the user's messages are changed (see `harness.tasks.variants`). None keeps the
             task's own behaviour.
+        structure_seed: Seed that decides everything but the values, e.g. the order of the work; None is `seed`. A template
+            without a parameter of this name ignores it.
 
     Raises:
         UnknownName: The suite has no such task, or the file has no such function.
@@ -126,9 +128,11 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
     """
     template = load_task(name)
     make = partial(_call_template, name, template)
+    parameters = list_parameters(template)
+    if structure_seed is not None and "structure_seed" in parameters:
+        make = partial(make, structure_seed=structure_seed)
     if world is None or not world.changes:
         return make(seed)
-    parameters = list_parameters(template)
     if "world" in parameters:
         return make(seed, world=world)
     if world.difficulty != "standard":
@@ -140,8 +144,9 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
         make = partial(make, difficulty=world.difficulty)
     if not world.overrides:
         return make(seed)
-    same_structure = partial(make, structure_seed=seed) if "structure_seed" in parameters else make
-    return vary_task(same_structure, seed, world)
+    if structure_seed is None and "structure_seed" in parameters:
+        make = partial(make, structure_seed=seed)
+    return vary_task(make, seed, world)
 
 
 def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) -> Task:

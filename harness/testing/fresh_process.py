@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import redirect_stdout
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -140,7 +140,7 @@ def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_s
     Raises:
         UsageError: The new process makes no task or no answer.
     """
-    arguments = [*model_spec, codec.to_plain(request)]
+    arguments = [*model_spec, codec.to_plain(replace(request, messages=tuple(request.messages)))]
     return _run_in_fresh_process(_answer_request, arguments, hash_seed=hash_seed, failure_text="the model gives no answer")
 
 

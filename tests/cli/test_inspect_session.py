@@ -146,13 +146,13 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     assert log.getvalue() == text
     inspector = SessionInspector(tmp_path / "j.sqlite")
     inspector.show_step(saved.step)
-    shown = inspector._build_step("")["messages"]
+    shown = inspector._build_step("")["rows"]
     assert shown[-1][0] == "workspace"
     read = inspector._read_message(len(shown) - 1)
     assert read is not None
     assert read["text"] == text
     inspector.show_step(saved.step - 1)
-    assert inspector._build_step("")["messages"][-1][0] == "result"
+    assert inspector._build_step("")["rows"][-1][0] == "result"
 
 
 def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):

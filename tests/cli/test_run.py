@@ -261,7 +261,7 @@ def test_more_pairs_show_smaller_differences():
 
     assert describe_plan(many(3)).startswith("e: 3 trials, 1 arm\n")
     assert "too few" in describe_comparability(many(3))
-    assert "percentage points" in describe_comparability(many(15))
+    assert "points is shown with 80 % probability" in describe_comparability(many(60))
 
 
 def test_models_on_this_machine_cost_nothing_and_are_told():

@@ -151,7 +151,7 @@ def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
 def test_a_file_with_several_tasks_needs_the_name_of_one():
     refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
     assert refused.exit_code == 2
-    assert "has 7 functions that take a seed (tiny, wordy, slow, broken, losing, greedy, trapped)" in refused.stderr
+    assert "has 8 functions that take a seed (tiny, wordy, slow, broken, losing, sleepy, greedy, trapped)" in refused.stderr
 
 
 def test_local_needs_leave():
