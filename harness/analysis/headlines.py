@@ -45,17 +45,20 @@ def build_headline_section(
         judged: Declared contrasts; None if the plan declared none.
         checks: Sentences on failed validity checks, the most serious first.
     """
-    metric = choose_metric(arms)
-    candidates = [one for one in arms if not _knows_future(one.trials)] or list(arms)
+    known = [one for one in arms if len(one.trials)]
+    if not known:
+        return Section(heading="In short", notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
+    metric = choose_metric(known)
+    candidates = [one for one in known if not _knows_future(one.trials)] or known
     best = max(candidates, key=lambda one: one.trials[metric].mean())
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
     # an arm whose sessions break off at a full window is cheap because it fails
     finishing = {one.arm for one in candidates if one.counts["overflow"] <= len(one.trials) / 2}
     notes = [
         _describe_size(trials, len(arms)),
-        *_describe_settings(arms),
+        *_describe_settings(candidates),
         *_describe_claims(judged),
-        _describe_best(best, metric, len(candidates), len(arms)),
+        _describe_best(best, metric, len(candidates), len(known)),
         _describe_cheapest(trials, {arm: effects[arm] for arm in effects.keys() & finishing}, best.arm),
         _describe_limit(list(effects.values()), metric),
         f"Largest threat: {checks[0] if checks else _describe_level_threat(str(trials['level'].iloc[0]))}",

@@ -71,8 +71,8 @@ class Explorer {
       make("button", { type: "button", text, title, "aria-label": title, on: { click: () => this.jump(way) } });
     this.pin = make("button", { type: "button", on: { click: () => this.model.send({ kind: this.known.run.pinned ? "unpin" : "pin" }) } });
     this.comparison = make("table", { class: "h-comparison", hidden: true });
-    this.code = make("pre", { tabindex: "0", "aria-label": "Python code" });
-    this.plan = make("pre", { tabindex: "0", "aria-label": "lines of a plan file" });
+    this.code = make("pre", { tabindex: "0", role: "region", "aria-label": "Python code" });
+    this.plan = make("pre", { tabindex: "0", role: "region", "aria-label": "lines of a plan file" });
     this.said = make("p", { class: "h-said", "aria-live": "polite" });
     this.bars = make("div", { class: "h-bars" });
     this.sums = make("tbody");

@@ -30,7 +30,7 @@ def said(tables, against=None):
 
 def test_every_arm_has_its_row_in_every_table_about_arms():
     tables = small()
-    outcomes, efforts, *_ = build_sections(tables)
+    _, outcomes, efforts, *_ = build_sections(tables)
     assert len(outcomes.rows) == len(efforts.rows) == tables.trials["arm"].nunique()
 
 
@@ -103,7 +103,7 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     tables = results([*idle, *some])
     text = said(tables)
     assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("triggered but ", "")
-    outcomes = next(iter(build_sections(tables)))
+    outcomes = list(build_sections(tables))[1]
     at = outcomes.columns.index(column)
     assert [row[at] for row in outcomes.rows] == ["2", "1"]
 
