@@ -160,7 +160,7 @@ def report(results: Tables, against: str | None = None) -> Report:
         note = (
             f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."
         )
-        all_sections.append(Section(heading="Earlier plans", notes=(note,)))
+        all_sections.append(Section(heading="Earlier plans", notes=(note,), is_detail=False))
     return Report(
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
         sections=tuple(all_sections),
