@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.estimation import (
-    MIN_TASKS,
     Estimand,
     Kind,
     choose_estimand,
@@ -26,6 +25,7 @@ from harness.analysis.estimation import (
 )
 from harness.analysis.intervals import ALPHA, Array, Interval
 from harness.analysis.planning import compute_smallest_p
+from harness.experiment.contrasts import MIN_TASKS
 
 Scale = Literal["difference", "ratio"]
 BOUNDED_METRICS = {"success": "binary", "score": "bounded"}

@@ -29,6 +29,7 @@ from harness.analysis.intervals import (
 )
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p
 from harness.errors import UsageError, format_count
+from harness.experiment.contrasts import MIN_TASKS
 
 Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
 """Quantity that a number estimates: the mean over the population of tasks, or over exactly the tasks that ran."""
@@ -36,8 +37,6 @@ Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
 Kind: TypeAlias = Literal["binary", "bounded", "amount"]
 """Kind of paired values: 0 or 1, a share from 0 to 1, or differences without bounds such as those of logarithms."""
 
-MIN_TASKS = 6
-"""Minimum number of tasks for statements about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
 MIN_NEWCOMBE_UNITS = 4
 """Minimum number of units of each of several tasks for Newcombe's interval."""
 SMALLEST_INVERTED_P = 1e-6

@@ -11,11 +11,11 @@ from harness.analysis.arms import ArmSummary, add_total_cost, read_policy_field,
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_too_few, estimate_effect
-from harness.analysis.estimation import MIN_TASKS
 from harness.analysis.formatting import Section, describe_level, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.planning import compute_smallest_p
 from harness.errors import format_count
+from harness.experiment.contrasts import MIN_TASKS
 
 MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
@@ -34,7 +34,7 @@ def choose_metric(arms: Sequence[ArmSummary]) -> str:
 
 
 def build_headline_section(
-    trials: pd.DataFrame, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, checks: Sequence[str]
+    trials: pd.DataFrame, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, threats: Sequence[str]
 ) -> Section:
     """Build the first section of a report, at most ten lines.
 
@@ -43,7 +43,7 @@ def build_headline_section(
         arms: Summaries of the arms, in the order of the report.
         comparer: Comparer of the arms.
         judged: Declared contrasts; None if the plan declared none.
-        checks: Sentences on failed validity checks, the most serious first.
+        threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
     """
     known = [one for one in arms if len(one.trials)]
     if not known:
@@ -59,9 +59,9 @@ def build_headline_section(
         *_describe_settings(candidates),
         *_describe_claims(judged),
         _describe_best(best, metric, len(candidates), len(known)),
-        _describe_cheapest(trials, {arm: effects[arm] for arm in effects.keys() & finishing}, best.arm),
+        _describe_cheapest(trials, {arm: effect for arm, effect in effects.items() if arm in finishing}, best.arm),
         _describe_limit(list(effects.values()), metric),
-        f"Largest threat: {checks[0] if checks else _describe_level_threat(str(trials['level'].iloc[0]))}",
+        f"Largest threat: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
     ]
     return Section(heading="In short", notes=tuple(notes), is_detail=False)
@@ -79,9 +79,9 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     if lost:
         threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
     inert = {one.a for one in comparisons if one.counts.pairs and one.inert_pairs_a == one.counts.pairs}
-    acting = inert - set(trials[trials["policy"] == "none"]["arm"])
-    if acting:
-        threats.append(f"the policy of {', '.join(sorted(acting))} never had an effect, so that arm is a control.")
+    inert_policies = inert - set(trials[trials["policy"] == "none"]["arm"])
+    if inert_policies:
+        threats.append(f"no effect of the policy in any trial of {', '.join(sorted(inert_policies))}.")
     for arm, rows in trials.groupby("arm", sort=False):
         stopped = int((rows["reason"] == "max_steps").sum())
         if stopped > len(rows) / 4:

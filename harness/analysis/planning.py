@@ -6,10 +6,11 @@ from math import sqrt
 import numpy as np
 from scipy.stats import norm, t
 
-from harness.analysis.estimation import MIN_TASKS, Estimand, choose_estimand, compute_p
+from harness.analysis.estimation import Estimand, choose_estimand, compute_p
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import POWER
 from harness.errors import format_count
+from harness.experiment.contrasts import MIN_TASKS
 
 TYPICAL_DISCORDANCE = 0.16
 """Share of pairs in which exactly one of two runs of the same agent succeeds, typical of coding agents (0.12 to 0.28)."""

@@ -17,7 +17,7 @@ Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
 MAX_FAMILY_P = 0.05
 """Largest p-value, after Holm's correction, with which a declared contrast can be claimed."""
 MIN_TASKS = 6
-"""Minimum number of tasks for statements about tasks like these."""
+"""Minimum number of tasks for statements about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

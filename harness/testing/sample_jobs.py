@@ -17,7 +17,7 @@ from harness.experiment.trial import Trial
 from harness.store.journal import Journal
 
 Behavior: TypeAlias = Literal["finish", "raise", "die", "die after recording", "never end"]
-"""What a sample job does after it has logged the start of its session."""
+"""Behaviour of a sample job once the start of its session is logged, e.g. `die`: its worker process is killed."""
 _BEHAVIORS: tuple[Behavior, ...] = get_args(Behavior)
 SAMPLE_TEXT = "The port of the server is 4711."
 """Text that each sample job logs as the request of its session."""

@@ -1,7 +1,10 @@
 """First lines of a report: they say what is shown, what is not, and what to do next, in at most ten lines."""
 
+import json
+
 import pytest
 
+from harness.analysis.headlines import list_threats
 from harness.analysis.report import report
 from tests.analysis.made import grid, results
 
@@ -62,6 +65,27 @@ def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks
 def test_one_arm_alone_says_that_nothing_can_be_compared():
     notes = headlines(results([{"arm": "a", "seed": seed} for seed in range(3)]))
     assert any(note.startswith("Cannot be said: how the arms differ") for note in notes)
+
+
+def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_threat():
+    broken = arm("full", (0.775, 0.795), cost_usd=0.1, status="failed", reason="overflow")
+    looping = arm("looping", (0.77, 0.79), cost_usd=3.0, reason="max_steps")
+    notes = headlines(results([*arm("whole", (0.80, 0.82), cost_usd=9.0), *broken, *looping]))
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
+    assert "full" not in cheapest
+    threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
+    assert threats == ["14 of 14 trials of looping were stopped at the step limit."]
+
+
+def test_settings_that_names_of_arms_do_not_say_are_listed_once():
+    def policy(**fields):
+        return json.dumps({"kind": "keep-last", "threshold": 0.8, "keep_last": 10, **fields})
+
+    base = arm("base", (0.5, 0.6), cost_usd=1.0, policy_json=policy())
+    again = arm("again", (0.5, 0.6), cost_usd=1.0, policy_json=policy())
+    early = arm("early", (0.4, 0.6), cost_usd=1.0, policy_json=policy(threshold=0.5))
+    notes = headlines(results([*base, *again, *early]))
+    assert "Settings of keep-last: threshold 0.8; other values in early (threshold 0.5)." in notes
 
 
 @pytest.mark.parametrize("full", [False, True])
