@@ -10,7 +10,9 @@ an effect: every question of the interviews has an answer. A judge from a file o
 library and this package, because other files are not part of the key.
 
 One trial in twenty, drawn by its id, and all trials that other trials are compared with are graded again. If the new verdicts
-differ from the stored ones, the run ends with an error.
+differ from the stored ones, the workspace is graded several times more. Checks with changing verdicts are the fault of the agent,
+whose code or tests behave at random, and count as failed. If the new verdicts agree with each other, the stored ones are wrong,
+and the run ends with an error.
 """
 
 import ast
@@ -18,14 +20,14 @@ import functools
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.codec import BUILT_IN_PREFIX
 from harness.errors import VerdictMismatch
-from harness.protocols import Sandbox
+from harness.protocols import Sandbox, Snapshot
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.action_cache.entry import pack_bytes, unpack_bytes
 from harness.session.grading import GradedCheck, Verdict, apply_verdicts, judge_work
@@ -33,6 +35,10 @@ from harness.task import Grader, Task
 
 TESTED_SHARE = 0.05
 """Share of the trials that are graded again although there are stored verdicts, to test the stored verdicts."""
+REPEATS = 5
+"""Number of further gradings of a workspace whose new verdicts differ from the stored ones."""
+UNSTABLE = "the agent's code behaves at random: graded several times, the same workspace passed and failed this check"
+"""Explanation for a check that passed in some gradings of a workspace and failed in others."""
 COMMAND = "(verdicts of the checks)"
 """Text that `harness cache` shows for stored verdicts in place of a command."""
 _PACKAGE = Path(__file__).parents[1]
@@ -64,7 +70,7 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
 
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.
-        VerdictMismatch: The workspace was graded, and the verdicts differ from the stored ones.
+        VerdictMismatch: The workspace was graded several times with equal verdicts, which differ from the stored ones.
     """
     key = compute_verdict_key(task, sandbox) if isinstance(sandbox, CachedSandbox) else None
     if key is None or not isinstance(sandbox, CachedSandbox):
@@ -72,11 +78,16 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
     stored = sandbox.cache.find(key, _unpack_verdicts)
     if stored is not None and reuse:
         return CachedGrading(apply_verdicts(task.checks, stored, ""), is_cached=True)
+    workspace = None if stored is None else sandbox.snapshot()
     fresh = sandbox.open_fresh()
     grading = judge_work(task, fresh or sandbox)
-    verdicts = {graded.check.name: Verdict(graded.passed, graded.detail) for graded in grading.checks}
-    if grading.is_repeatable and stored is not None and _list_differences(stored, verdicts):
-        raise VerdictMismatch(trial_id, str(sandbox.cache.folder), *_describe_differences(stored, verdicts))
+    verdicts = _collect_verdicts(grading.checks)
+    if grading.is_repeatable and stored is not None and workspace is not None and _list_differences(stored, verdicts):
+        unstable = _find_unstable_checks(task, fresh or sandbox.bypass_cache(), workspace, verdicts)
+        if not unstable.issuperset(_list_differences(stored, verdicts)):
+            raise VerdictMismatch(trial_id, str(sandbox.cache.folder), *_describe_differences(stored, verdicts))
+        verdicts |= dict.fromkeys(unstable, Verdict(False, UNSTABLE))
+        return CachedGrading(apply_verdicts(task.checks, verdicts, ""), is_cached=False)
     if grading.is_repeatable and stored is None and fresh is not None:
         sandbox.cache.store(key, pack_bytes(key, json.dumps(verdicts).encode()), task=sandbox.task, command=COMMAND)
     return CachedGrading(grading.checks, is_cached=False)
@@ -170,6 +181,19 @@ def _unpack_verdicts(key: bytes, data: bytes) -> dict[str, Verdict] | None:
         return None if content is None else {name: Verdict(*values) for name, values in json.loads(content).items()}
     except (ValueError, TypeError, AttributeError):  # stored by another version of this package
         return None
+
+
+def _collect_verdicts(checks: Iterable[GradedCheck]) -> dict[str, Verdict]:
+    return {graded.check.name: Verdict(graded.passed, graded.detail) for graded in checks}
+
+
+def _find_unstable_checks(task: Task, sandbox: Sandbox, workspace: Snapshot, verdicts: Mapping[str, Verdict]) -> set[str]:
+    """Grade a workspace several times more, and return the names of the checks whose verdicts are not always the same."""
+    unstable = set[str]()
+    for _ in range(REPEATS):
+        sandbox.restore(workspace)
+        unstable.update(_list_differences(verdicts, _collect_verdicts(judge_work(task, sandbox).checks)))
+    return unstable
 
 
 def _list_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> list[str]:

@@ -20,6 +20,12 @@ def asking_judge(submission):
         yield name, passed and "anything" in answers, detail
 
 
+def flipping_judge(submission):
+    """Grade one more check, `flip`, which passes if the agent's code answers 1."""
+    yield from judge(submission)
+    yield "flip", submission.ask()["anything"] == 1, "it was 0"
+
+
 def step(name, tool, **arguments):
     key = next(iter(arguments.values()))
     return Step(

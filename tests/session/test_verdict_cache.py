@@ -15,7 +15,7 @@ from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.action_cache.entry import pack_bytes
 from harness.session.grading import Verdict, grade_workspace
-from harness.session.verdict_cache import compute_verdict_key, digest_package, grade_with_cache, is_drawn_for_test
+from harness.session.verdict_cache import UNSTABLE, compute_verdict_key, digest_package, grade_with_cache, is_drawn_for_test
 from harness.task import Check, Grader, Interview
 from harness.tasks import SUITE, load_task
 from tests.experiment import tiny_task
@@ -237,6 +237,21 @@ def test_wrong_stored_verdicts_end_the_run_when_they_are_tested(cache):
         assert grade_with_cache(TASK, sandbox, "t", reuse=True).is_cached
         with pytest.raises(VerdictMismatch, match=r"trial abc: .* stored port: failed \(got nothing\), new port: passed;"):
             grade_with_cache(TASK, sandbox, "abc", reuse=False)
+
+
+def test_work_that_behaves_at_random_has_failed_and_does_not_end_the_run(cache):
+    source = "import os\n\n\ndef anything():\n    return os.urandom(1)[0] % 2\n"
+    interview = Interview(source=source, questions=("anything",))
+    checks = (*TASK.checks, Check(name="flip", title="The coin shows 1"))
+    grader = Grader(judge=tiny_task.flipping_judge, expected={"port": "4007"}, interviews=(interview,))
+    task = replace(TASK, checks=checks, grader=grader)
+    for _ in range(12):  # all twelve agree by chance with a probability of 1 in 2,048
+        with submitted(cache) as sandbox:
+            *others, flip = grade_with_cache(task, sandbox, "t", reuse=False).checks
+        assert all(graded.passed for graded in others)
+        if flip.detail == UNSTABLE:
+            break
+    assert (flip.passed, flip.detail) == (False, UNSTABLE)
 
 
 def test_a_damaged_entry_is_graded_again(cache):
