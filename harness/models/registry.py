@@ -21,8 +21,8 @@ from typing import Any, cast
 
 from harness.errors import MissingKey, UnknownName, UsageError
 from harness.input_files import read_input
-from harness.models.error_bodies import limit_error_bodies
 from harness.models.local.catalogue import CATALOGUE
+from harness.models.response_bodies import limit_response_bodies
 from harness.tokens import Window
 
 EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>", "ollama/<model>", "scripted")
@@ -121,7 +121,7 @@ def load_litellm() -> Any:
     package.disable_hf_tokenizer_download = True  # otherwise counting waits half a minute without a network
     package.suppress_debug_info = True
     package.telemetry = False
-    limit_error_bodies(package.exceptions.httpx)
+    limit_response_bodies(package.exceptions.httpx)
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     retired = {
         name: entry

@@ -1,10 +1,12 @@
-"""Error responses of providers: an endless or compressed body costs bounded memory, and the status is kept."""
+"""Responses of providers: endless and compressed bodies cost bounded memory, and the status of an error is kept."""
 
 import gzip
 import socket
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -12,11 +14,14 @@ from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.messages import user
 from harness.models.litellm_model import LitellmModel
 from harness.models.registry import load_litellm
+from harness.models.response_bodies import MAX_ERROR_BYTES
 from harness.models.retry import Retry
 from harness.protocols import Request
 
 MOST_BYTES = 32 * 2**20
 """Number of bytes after which the server gives up: far more than is read, socket buffers included."""
+BOMB = gzip.compress(bytes(2**26), compresslevel=9)
+"""64 KB that expand to 64 MiB; it is sent again and again."""
 OVERFLOW = b'{"error": {"message": "This model\'s maximum context length is 9 tokens", "code": "context_length_exceeded"}}'
 
 
@@ -95,12 +100,32 @@ def test_an_overflow_is_understood_although_the_rest_of_its_body_is_dropped(rout
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_a_compressed_body_of_an_error_is_cut_before_it_is_decompressed(encoding):
+def test_the_compressed_body_of_an_error_is_cut(encoding):
     """A body of 20 MB that stands for 20 GB; an unknown size is read with zstd."""
-    bomb = gzip.compress(bytes(2**26), compresslevel=9)
-    with flooding(bomb, f"Content-Encoding: {encoding}\r\n") as flood:
-        httpx = load_litellm().exceptions.httpx
-        with httpx.Client() as client:
-            response = client.post(flood.base, timeout=60.0)
+    with flooding(BOMB, f"Content-Encoding: {encoding}\r\n") as flood, load_litellm().exceptions.httpx.Client() as client:
+        response = client.post(flood.base, timeout=60.0)
     assert response.status_code == 500
-    assert len(response.content) <= (2**16 * 1100 if encoding == "gzip" else 0)
+    assert len(response.content) == (MAX_ERROR_BYTES if encoding == "gzip" else 0)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_compressed_answer_expands_no_further_than_the_limit(route, encoding):
+    """An answer whose first megabyte stands for a gigabyte."""
+    with flooding(BOMB, f"Content-Encoding: {encoding}\r\n", status=200) as flood:
+        model = LitellmModel(name=route, window_tokens=9, api_base=flood.base, retry=Retry(retries=0), timeout_seconds=60.0)
+        tracemalloc.start()
+        with pytest.raises(ModelError):
+            replace(model, max_answer_bytes=2**20).reply(Request(messages=(user("hello"),)))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak_bytes < 2**26
+    assert flood.sent_bytes < MOST_BYTES
+
+
+def test_a_compressed_answer_is_read_as_it_arrives():
+    text = b"".join(b"line %d\n" % number for number in range(50_000))
+    with flooding(gzip.compress(text), "Content-Encoding: gzip\r\n", status=200) as flood:
+        httpx = load_litellm().exceptions.httpx
+        with httpx.Client() as client, client.stream("POST", flood.base, timeout=60.0) as response:
+            lines = response.iter_lines()
+            assert [next(lines) for _ in range(50_000)] == text.decode().splitlines()

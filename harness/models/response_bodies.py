@@ -1,0 +1,81 @@
+"""Limits on what a provider's HTTP response may occupy in memory: error responses are cut, compressed ones expand piece by piece.
+
+Without the limits, litellm and the providers' packages read the whole body of an error response before harness gets it, and httpx
+expands a few compressed megabytes of an answer to gigabytes before anybody can count them.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+MAX_ERROR_BYTES = 2**20
+"""Maximum number of bytes that are read of the body of an error response, after decompression; the rest is dropped."""
+PIECE_BYTES = 2**16
+"""Maximum number of bytes that are decompressed at a time."""
+FIRST_ERROR_STATUS = 400
+GZIP_FORMAT = zlib.MAX_WBITS | 16
+"""Value that makes zlib expect the format of gzip, the only encoding that is requested."""
+
+
+class _Body:
+    """Stream of the bytes of a response, decompressed if needed, that ends after a maximum number of bytes."""
+
+    def __init__(self, source: Any, *, is_compressed: bool, max_bytes: int | None) -> None:
+        self._source, self._is_compressed, self._max_bytes = source, is_compressed, max_bytes
+
+    def __iter__(self) -> Iterator[bytes]:
+        pieces = _decompress(self._source) if self._is_compressed else iter(self._source)
+        return pieces if self._max_bytes is None else _cut(pieces, self._max_bytes)
+
+    def close(self) -> None:
+        """Close the connection to the provider."""
+        self._source.close()
+
+
+def limit_response_bodies(httpx: Any) -> None:
+    """Make the package httpx, in this process, limit what responses occupy in memory.
+
+    The body of an error response is read up to `MAX_ERROR_BYTES`. Compressed bodies are decompressed piece by piece. The requests
+    accept no other encoding than gzip: a successful response in another one is refused, and the body of an error is dropped.
+    """
+    send = httpx.HTTPTransport.handle_request
+    if getattr(send, "limits_bodies", False):
+        return
+    body_class = type("_BodyStream", (_Body, httpx.SyncByteStream), {})
+
+    def send_and_limit(transport: Any, request: Any) -> Any:
+        request.headers["accept-encoding"] = "gzip"
+        response = send(transport, request)
+        encoding = response.headers.pop("content-encoding", "identity").strip().lower()
+        is_error = response.status_code >= FIRST_ERROR_STATUS
+        is_known = encoding in ("identity", "gzip", "")
+        if not is_known and not is_error:
+            response.stream.close()
+            raise httpx.DecodingError(f"the answer is encoded as {encoding[:40]!r}, which was not requested", request=request)
+        max_bytes = (MAX_ERROR_BYTES if is_known else 0) if is_error else None
+        response.stream = body_class(response.stream, is_compressed=encoding == "gzip", max_bytes=max_bytes)
+        return response
+
+    send_and_limit.limits_bodies = True  # type: ignore[attr-defined]
+    httpx.HTTPTransport.handle_request = send_and_limit
+
+
+def _decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    decoder = zlib.decompressobj(GZIP_FORMAT)
+    for piece in pieces:
+        rest = piece
+        while rest:
+            yield decoder.decompress(rest, PIECE_BYTES)
+            if decoder.eof:
+                return
+            rest = decoder.unconsumed_tail
+    yield decoder.flush()
+
+
+def _cut(pieces: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
+    left_bytes = max_bytes
+    for piece in pieces if max_bytes else ():
+        yield piece[:left_bytes]
+        left_bytes -= len(piece)
+        if left_bytes <= 0:
+            return
