@@ -250,8 +250,9 @@ def test_work_that_behaves_at_random_has_failed_and_does_not_end_the_run(cache):
             *others, flip = grade_with_cache(task, sandbox, "t", reuse=False).checks
         assert all(graded.passed for graded in others)
         if flip.detail == UNSTABLE:
-            break
-    assert (flip.passed, flip.detail) == (False, UNSTABLE)
+            assert not flip.passed
+            return
+    pytest.fail("no grading differed from the stored one")
 
 
 def test_a_damaged_entry_is_graded_again(cache):

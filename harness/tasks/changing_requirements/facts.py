@@ -37,7 +37,7 @@ BAY_FACTS: Mapping[str, Fact] = {
     for stop in STOPS
 }
 """Fact for the number of the bay of each bus stop, by name of the stop."""
-_CHOICES = {
+CHOICES = {
     "hotline": range(200_000, 1_000_000),
     "rest_day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
     "operator": ("wagtail", "linnet", "plover", "dunlin", "siskin", "merlin", "bittern", "curlew"),
@@ -50,7 +50,7 @@ def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember; keys such as `zone_1` hold values that the user changes later."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
     values = draw_agreements("changing-requirements", task_seed) | draw_choices(
-        "changing-requirements", task_seed, FACTS, _CHOICES, ("TP", "RW", "VK", "ND")
+        "changing-requirements", task_seed, FACTS, CHOICES, ("TP", "RW", "VK", "ND")
     )
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)
     values["interval_1"], values["interval_2"], values["interval"] = intervals

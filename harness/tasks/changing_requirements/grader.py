@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from harness.task import Submission
+from harness.tasks.changing_requirements.facts import CHOICES
 from harness.tasks.kit.graders import Outcome, combine, compare_words
 from harness.tasks.kit.sheets import judge_sheets
 
@@ -26,13 +27,15 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     for name, label in SHEET_LINES.items():
         yield name, *_find_line(sheets, f"{label}: {values[name]}")
     for check, path, name in PAPERS:
-        yield check, *compare_words(submission, path, values[name])
-    mentions = (compare_words(submission, path, values["hotline"]) for path in ("plan/poster.txt", "plan/letter.md"))
+        yield check, *compare_words(submission, path, values[name], choices=CHOICES)
+    mentions = (
+        compare_words(submission, path, values["hotline"], choices=CHOICES) for path in ("plan/poster.txt", "plan/letter.md")
+    )
     yield "hotline", *combine(*mentions)
     permits = submission.read_text("log/permits.txt").split()
     yield "one_permit", len(permits) == 1, f"{len(permits)} permits were asked for"
     for pair in values["bays"].split():
-        yield f"bay_{pair.partition('=')[0]}", *compare_words(submission, "plan/bays.md", pair)
+        yield f"bay_{pair.partition('=')[0]}", *compare_words(submission, "plan/bays.md", pair, choices=CHOICES)
     yield from judge_sheets(submission, values["sheets"])
 
 

@@ -60,10 +60,15 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     matches = {name: settings.get(name) for name in expected} == expected
     yield "settings", matches, f"settings are {settings!r:.187}"
     program, longest, idle = values["program_name"], values["max_interval_days"], values["idle_exit_code"]
-    yield "readme", *compare_words(submission, "README.md", program, f"`{idle}`", f"`{longest}`")
+    yield "readme", *compare_words(submission, "README.md", program, f"`{idle}`", f"`{longest}`", choices=CHOICES)
     words = (values["removed_column"], values["draft_tag"], values["cards_table"])
-    yield "manual", *compare_words(submission, "docs/manual.md", *words)
-    yield "handover", *compare_words(submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"])
+    yield "manual", *compare_words(submission, "docs/manual.md", *words, choices=CHOICES)
+    yield (
+        "handover",
+        *compare_words(
+            submission, "HANDOVER.md", values["ticket"], values["release_id"], values["journal_mode"], choices=CHOICES
+        ),
+    )
     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- release ")
     beginning = f"- release {values['release_id']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"

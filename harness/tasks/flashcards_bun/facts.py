@@ -58,7 +58,7 @@ FACTS: tuple[Fact, ...] = (
 PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
 """Names of the facts that only the request states."""
 
-_CHOICES: dict[str, Sequence[object]] = {
+CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("halyard", "bosun", "beacon", "marlin", "fairlead", "leadline", "cleat", "binnacle"),
     "max_interval_days": range(120, 340, 7),
     "id_prefix": ("kn-", "sg-", "buoy-", "rsc-", "wv-", "hull-", "oar-", "tow-"),
@@ -88,7 +88,7 @@ def draw_values(task_seed: int) -> dict[str, str]:
     The values of all agreements are drawn as well, whether an instance states them or not.
     """
     values = draw_agreements("flashcards-bun", task_seed) | draw_choices(
-        "flashcards-bun", task_seed, FACTS, _CHOICES, ("SR", "LB", "CX", "HV")
+        "flashcards-bun", task_seed, FACTS, CHOICES, ("SR", "LB", "CX", "HV")
     )
     return {
         **values,

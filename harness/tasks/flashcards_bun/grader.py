@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.task import Grader, Interview, Submission
+from harness.tasks.flashcards_bun.facts import CHOICES
 from harness.tasks.flashcards_bun.structure import Structure
 from harness.tasks.kit.graders import Outcome, compare, compare_words, list_new_lines, read_json_object
 from harness.tasks.kit.sheets import judge_sheets
@@ -51,13 +52,16 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     settings = read_json_object(submission, "settings.example.json")
     yield "settings", settings == expected, f"settings are {settings!r:.187}"
     quoted = [f"`{values[name]}`" for name in ("max_interval_days", "new_per_day", "idle_status")]
-    yield "readme", *compare_words(submission, "README.md", values["program_name"], values["goal_version"], *quoted)
+    yield (
+        "readme",
+        *compare_words(submission, "README.md", values["program_name"], values["goal_version"], *quoted, choices=CHOICES),
+    )
     names = ("hint_column", "draft_mark", "gap_mark", "id_prefix", "export_separator", "mature_days", "tie_break")
     quoted = [f"`{values[name]}`" for name in (*names, "initial_ease", "ease_floor", "second_interval_days")]
-    yield "manual", *compare_words(submission, "docs/manual.md", values["cards_table"], *quoted)
+    yield "manual", *compare_words(submission, "docs/manual.md", values["cards_table"], *quoted, choices=CHOICES)
     words = [values[name] for name in ("ticket", "goal_version", "release_id", "next_audit")]
     schema, mode = f"schema {values['schema_version']}", f"`{values['journal_mode']}`"
-    yield "handover", *compare_words(submission, "HANDOVER.md", *words, schema, mode)
+    yield "handover", *compare_words(submission, "HANDOVER.md", *words, schema, mode, choices=CHOICES)
     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- version ")
     beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"

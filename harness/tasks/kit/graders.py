@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.task import Check, Interview, Submission
@@ -19,6 +20,9 @@ MAX_PAPER_CHARACTERS = 32_000
 """Maximum length in characters of a document that is searched for words; a longer document counts as a list of guesses."""
 MAX_ALTERNATIVES = 60
 """Maximum number of words of one form, such as ticket numbers, in a document; a document with more lists guesses."""
+
+MIN_CHOICES = 5
+"""Minimum number of possible values for a document to list guesses; an honest document may name most of fewer values."""
 
 
 class Outcome(NamedTuple):
@@ -101,21 +105,49 @@ def combine(*outcomes: tuple[bool, str]) -> Outcome:
     return Outcome(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
 
 
-def compare_words(submission: Submission, path: str, *words: str) -> Outcome:
+def compare_words(
+    submission: Submission, path: str, *words: str, choices: Mapping[str, Sequence[object]] = MappingProxyType({})
+) -> Outcome:
     """Check that a file contains all of the given words, each as a whole word.
 
-    The check fails for a file that is very long, or that contains very many words of the same form, since it only lists guesses.
+    The check fails for a file that only lists guesses: a very long one, or one with very many words of the same form, or with
+    most of the values from which a word was drawn.
+
+    Args:
+        submission: Work of the agent.
+        path: Path of the file in the workspace.
+        words: Words that the file must contain.
+        choices: Possible values by name, from which words were drawn. Words may contain more than a value, e.g. quotation marks.
     """
     text = submission.read_text(path)
     if len(text) > MAX_PAPER_CHARACTERS:
         return Outcome(False, f"{path} has {len(text):,} characters, more than {MAX_PAPER_CHARACTERS:,}")
     missing = [word for word in words if not _find_words(re.escape(word), text)]
-    guessed = [word for word in words if len(_find_words(_describe_form(word), text)) > MAX_ALTERNATIVES]
+    guessed = [
+        word
+        for word in words
+        if len(_find_words(_describe_form(word), text)) > MAX_ALTERNATIVES or _lists_choices(word, text, choices)
+    ]
     return Outcome(bool(text) and not missing + guessed, f"{path} lacks {missing}, lists guesses for {guessed}")
 
 
 def _find_words(pattern: str, text: str) -> set[str]:
     return set(re.findall(rf"(?<![\w-]){pattern}(?![\w])", text))
+
+
+def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]) -> bool:
+    """Return whether a text contains most of the values from which a word was drawn, or very many of them.
+
+    Short numbers of different facts are easily equal, so more than three quarters of the possible numbers are needed.
+    """
+    share = 0.75 if re.search(r"\d", word) else 0.5
+    for options in choices.values():
+        value = max((str(option) for option in options if str(option) in word), key=len, default="")
+        if value and len(options) >= MIN_CHOICES:
+            count = sum(1 for option in options if _find_words(re.escape(word.replace(value, str(option))), text))
+            if count > min(share * len(options), MAX_ALTERNATIVES):
+                return True
+    return False
 
 
 def _describe_form(word: str) -> str:

@@ -58,15 +58,15 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "settings", settings == expected, f"settings are {settings!r:.187}"
     readme = (values["goal_version"], f"{values['env_prefix']}_KEY", values["client_name"])
     quoted = [f"`{values[name]}`" for name in ("unavailable_status", "sum_line")]
-    yield "readme", *compare_words(submission, "README.md", *readme, *quoted)
+    yield "readme", *compare_words(submission, "README.md", *readme, *quoted, choices=CHOICES)
     names = ("body_kib", "batch_size", "timeout_seconds", "signature_seconds", "skew_seconds", "cache_minutes")
     quoted = [f"`{values[name]}`" for name in (*names, "redaction_mark", "label_width")]
     words = (values["version_header"], values["rounding"])
-    yield "integration", *compare_words(submission, "docs/integration.md", *words, *quoted)
+    yield "integration", *compare_words(submission, "docs/integration.md", *words, *quoted, choices=CHOICES)
     told = ("ticket", "goal_version", "revision", "client_key", "rounding", "next_profile", "delivered_event")
     phrases = (f"{values['backoff_ms']} ms", f"{values['attempts']} attempts", f"{values['retry_status']} is")
     mark = f"`{values['redaction_mark']}`"
-    yield "handover", *compare_words(submission, "HANDOVER.md", *(values[name] for name in told), *phrases, mark)
+    yield "handover", *compare_words(submission, "HANDOVER.md", *(values[name] for name in told), *phrases, mark, choices=CHOICES)
     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- version ")
     beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"

@@ -70,6 +70,20 @@ def test_a_paper_that_lists_guesses_contains_no_word(word):
     assert not contains(f"{word} {'x' * MAX_PAPER_CHARACTERS}")
 
 
+@pytest.mark.parametrize(("word", "value"), [("north", "north"), ("`north`", "north"), ("north_KEY", "north"), ("`7`", "7")])
+def test_a_paper_that_lists_the_possible_values_contains_none_of_them(word, value):
+    options = [value, *(["3", "4", "5", "8", "9"] if value == "7" else ["south", "east", "west", "inland", "coast"])]
+
+    def contains(count):
+        text = " ".join(word.replace(value, option) for option in options[:count])
+        return on_files(lambda submission: compare_words(submission, "a.txt", word, choices={"side": options}), a=text).passed
+
+    assert contains(1)
+    assert contains(3)
+    assert not contains(5)
+    assert not contains(6)
+
+
 @pytest.mark.parametrize("text", ["", "[1]", "5", "{", "[" * 100_000, '{"a": ' * 100_000])
 def test_what_is_no_json_object_is_an_empty_one(text):
     assert on_files(lambda submission: read_json_object(submission, "a.txt"), a=text) == {}
