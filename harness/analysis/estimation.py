@@ -95,8 +95,7 @@ def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand:
         _compute_task_bounds(kind, x, y, difference, alpha, has_newcombe=has_newcombe)
         for x, y, difference in zip(a, b, differences, strict=True)
     ]
-    value, low, high = (np.stack([one[place] for one in bounds], axis=-1) for place in range(3))
-    return combine_bounds(Bounds(value, low, high))
+    return combine_bounds(_stack(bounds))
 
 
 def is_binary_once(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
@@ -250,3 +249,40 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
     if np.isnan(student.low):
         return compute_bounded_mean_bounds(rates, 0.0, 1.0, alpha)
     return Bounds(student.value, np.maximum(student.low, 0.0), np.minimum(student.high, 1.0))
+
+
+def compute_mean_bounds(
+    kind: Literal["bounded", "amount"], values: Sequence[Array], estimand: Estimand, alpha: float = ALPHA
+) -> Bounds:
+    """Return the mean of a metric of one arm over tasks with the bounds of its interval.
+
+    Tasks like these: Student's t over the means of the tasks. These tasks: an interval over the seeds of each task, combined over
+    tasks. Bounds are NaN if a task has a single seed, or if amounts have no spread.
+
+    Args:
+        kind: Kind of the values: from 0 to 1, or amounts of at least 0.
+        values: Values of the arm, one array per task with one value per seed.
+        estimand: Quantity to estimate.
+        alpha: 1 minus the confidence level.
+    """
+    highest = 1.0 if kind == "bounded" else np.inf
+    if estimand == "tasks like these":
+        means = np.array([float(one.mean()) for one in values])
+        student = compute_student_bounds(means, alpha)
+        if kind == "bounded" and np.isnan(student.low):
+            return compute_bounded_mean_bounds(means, 0.0, 1.0, alpha)
+        return Bounds(student.value, np.maximum(student.low, 0.0), np.minimum(student.high, highest))
+    bounds = combine_bounds(_stack([_compute_mean_within_task(kind, one, alpha) for one in values]))
+    return Bounds(bounds.value, np.maximum(bounds.low, 0.0), np.minimum(bounds.high, highest))
+
+
+def _compute_mean_within_task(kind: Literal["bounded", "amount"], values: Array, alpha: float) -> Bounds:
+    if kind == "bounded" and len(values) > 1:
+        return compute_bounded_mean_bounds(values, 0.0, 1.0, alpha)
+    return compute_student_bounds(values, alpha)
+
+
+def _stack(bounds: Sequence[Bounds]) -> Bounds:
+    """Return the bounds of several estimates as arrays."""
+    value, low, high = (np.stack([one[place] for one in bounds], axis=-1) for place in range(3))
+    return Bounds(value, low, high)

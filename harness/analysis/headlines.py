@@ -13,6 +13,7 @@ from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_too_few, estimate_effect
 from harness.analysis.formatting import Section, describe_level, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
+from harness.analysis.measures import choose_metric
 from harness.analysis.planning import compute_smallest_p
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
@@ -23,14 +24,6 @@ TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
 MAX_DESCRIBED_ARMS = 8
 """Maximum number of arms whose settings are listed in the first lines."""
-CONSTANT_SHARE = 0.5
-"""Share of arms with constant success above which arms are ordered by score, because success says little about them."""
-
-
-def choose_metric(arms: Sequence[ArmSummary]) -> str:
-    """Return the metric by which arms are ordered: `success`, or `score` if all trials of most arms end alike."""
-    constant = sum(one.trials["success"].nunique() < 2 for one in arms)
-    return "score" if constant > CONSTANT_SHARE * len(arms) else "success"
 
 
 def build_headline_section(
@@ -48,7 +41,7 @@ def build_headline_section(
     known = [one for one in arms if len(one.trials)]
     if not known:
         return Section(heading="In short", notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
-    metric = choose_metric(known)
+    metric = choose_metric([one.trials for one in known]).name
     candidates = [one for one in known if not _knows_future(one.trials)] or known
     best = max(candidates, key=lambda one: one.trials[metric].mean())
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}

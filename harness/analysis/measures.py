@@ -1,0 +1,268 @@
+"""Metrics that can be chosen for a figure, a page or a report: score, success, cost, tokens, steps and retention.
+
+Each metric is declared once, with the column of trials that has its values, its unit, the better direction and the format of its
+values. A cell is a group of trials, such as an arm (configuration) or the trials with the same threshold. Its value is the mean
+over tasks, with an interval over tasks like these or over the seeds of these tasks, as in the report.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.arms import add_total_cost
+from harness.analysis.effects import Effect, estimate_effect
+from harness.analysis.estimation import Estimand, choose_estimand, compute_mean_bounds, compute_rate_bounds
+from harness.analysis.formatting import format_short_number, format_usd
+from harness.analysis.intervals import Array
+from harness.analysis.tables import Tables
+from harness.analysis.trajectories import add_trajectories
+from harness.analysis.validity import pair_trials
+from harness.errors import UnknownName
+
+MetricKind: TypeAlias = Literal["rate", "bounded", "amount"]
+"""Kind of a metric: mean of values that are 0 or 1, mean of values from 0 to 1, or an amount of at least 0."""
+
+TOKEN_COLUMNS = tuple(f"{owner}{kind}_tokens" for owner in ("", "summarizer_", "sub_agent_") for kind in ("prompt", "output"))
+"""Columns of the trials table whose sum is the number of tokens of a trial."""
+CONSTANT_SHARE = 0.5
+"""Share of cells with constant success above which score is the default metric, because success says little about the cells."""
+_NO_INTERVAL = "no interval"
+
+
+class Cell(NamedTuple):
+    """Mean of a metric over a group of trials, with the number of trials and its 95 % interval."""
+
+    n: int
+    """Number of trials with a known value."""
+    value: float
+    """Mean over tasks of the mean of each task; NaN if no value is known."""
+    low: float
+    """Lower bound of the 95 % interval; NaN if there is none, e.g. for a single seed of a task or equal amounts."""
+    high: float
+    """Upper bound of the 95 % interval; NaN if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """Metric of trials that a person can choose, with its unit and the format of its values.
+
+    Attributes:
+        name: Name by which the metric is chosen, such as `cost`. Required.
+        column: Column of the table that `add_measures` returns. Required.
+        label: Name with unit, for an axis. Required.
+        unit: Unit, for the text beside a value; empty if the value has no unit. Required.
+        kind: Kind of the values, which determines the interval. Required.
+        is_higher_better: Whether higher values are better. Required.
+        description: One sentence that says how the metric is measured. Required.
+    """
+
+    name: str
+    column: str
+    label: str
+    unit: str
+    kind: MetricKind
+    is_higher_better: bool
+    description: str
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether two arms are compared by the ratio of their values instead of the difference."""
+        return self.kind == "amount"
+
+    @property
+    def difference_label(self) -> str:
+        """Label with unit for an axis that shows a comparison of two arms."""
+        if self.is_ratio:
+            return f"{self.name} (ratio to baseline)"
+        return f"{self.name} minus baseline ({'points' if self.kind == 'rate' else 'share of 1'})"
+
+    def format_value(self, value: float) -> str:
+        """Format a value without its unit, except the percent sign of a rate; an unknown value becomes a dash."""
+        if isnan(value):
+            return "–"
+        if self.kind == "rate":
+            return f"{100 * value:.0f} %"
+        if self.kind == "bounded":
+            return f"{value:.2f}"
+        return format_usd(value) if self.unit == "USD" else format_short_number(value)
+
+    def format_interval(self, low: float, high: float) -> str:
+        """Format an interval such as `[0.25, 0.75]`; rates are in percent. Without bounds, the text is `no interval`."""
+        if isnan(low) or isnan(high):
+            return _NO_INTERVAL
+        if self.kind == "rate":
+            return f"[{100 * low:.0f}, {100 * high:.0f}]"
+        return f"[{self.format_value(low)}, {self.format_value(high)}]"
+
+    def format_effect(self, effect: Effect) -> str:
+        """Format the estimate of a comparison: `+0.12`, `+20` points of a rate, or the ratio `×0.83` of an amount."""
+        return self.format_change(effect.value)
+
+    def format_change(self, value: float) -> str:
+        """Format a difference such as `+0.12`, one of rates in points such as `+20`, or a ratio such as `×0.83`."""
+        if isnan(value):
+            return "–"
+        if self.is_ratio:
+            return f"×{value:.2f}"
+        return f"{100 * value:+.0f}" if self.kind == "rate" else f"{value:+.2f}"
+
+    def format_change_interval(self, low: float, high: float) -> str:
+        """Format the interval of a difference or ratio, such as `[-0.10, +0.25]` or `[×0.70, ×0.95]`."""
+        if isnan(low) or isnan(high):
+            return _NO_INTERVAL
+        return f"[{self.format_change(low)}, {self.format_change(high)}]"
+
+
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            name="score",
+            column="score",
+            label="score (share of checks passed)",
+            unit="",
+            kind="bounded",
+            is_higher_better=True,
+            description="Share of the checks of a trial that passed.",
+        ),
+        Metric(
+            name="success",
+            column="success",
+            label="success (% of trials)",
+            unit="",
+            kind="rate",
+            is_higher_better=True,
+            description="Share of trials in which every check passed.",
+        ),
+        Metric(
+            name="cost",
+            column="total_cost_usd",
+            label="cost (USD per trial)",
+            unit="USD",
+            kind="amount",
+            is_higher_better=False,
+            description="Cost of a trial's agent, summarizer and sub-agents.",
+        ),
+        Metric(
+            name="tokens",
+            column="total_tokens",
+            label="tokens (tokens per trial)",
+            unit="tokens",
+            kind="amount",
+            is_higher_better=False,
+            description="Measured prompt and output tokens of a trial's agent, summarizer and sub-agents, with cached tokens.",
+        ),
+        Metric(
+            name="steps",
+            column="steps",
+            label="steps (model calls per trial)",
+            unit="steps",
+            kind="amount",
+            is_higher_better=False,
+            description="Model calls of the agent in a trial.",
+        ),
+        Metric(
+            name="retention",
+            column="retention",
+            label="retention (share of facts kept)",
+            unit="",
+            kind="bounded",
+            is_higher_better=True,
+            description=(
+                "Share of the facts in view before a compaction that are in view after it, per kind of fact; a trial's value is "
+                "the mean over its kinds. Trials without such a compaction have none."
+            ),
+        ),
+    )
+}
+"""Metrics by name, in the order in which a person can choose them."""
+
+
+def find_metric(name: str) -> Metric:
+    """Return the metric with the given name.
+
+    Raises:
+        UnknownName: There is no such metric; the message suggests similar names.
+    """
+    if name not in METRICS:
+        raise UnknownName("metric", name, list(METRICS))
+    return METRICS[name]
+
+
+def add_measures(results: Tables) -> pd.DataFrame:
+    """Return the table of trials with the column of every metric: `total_cost_usd`, `total_tokens` and `retention` are added."""
+    trials = add_total_cost(results.trials)
+    tokens = trials[list(TOKEN_COLUMNS)].astype(float).sum(axis=1, skipna=False)
+    return trials.assign(total_tokens=tokens, retention=trials["trial_id"].map(_measure_retention(results.probes)).astype(float))
+
+
+def _measure_retention(probes: pd.DataFrame) -> pd.Series:
+    """Return the share of facts that a trial's compactions kept in view, by trial id: the mean over the kinds of facts."""
+    visible = probes[probes["seen_before"].astype(bool)]
+    shares = visible["seen_after"].astype(float).groupby([visible["trial_id"], visible["kind"]]).mean()
+    return shares.groupby(level=0).mean()
+
+
+def choose_metric(cells: Sequence[pd.DataFrame]) -> Metric:
+    """Return the default metric: success, or score if all trials of most cells succeed or all fail.
+
+    Args:
+        cells: Valid trials of each cell, such as each arm, with the column `success`.
+    """
+    constant = sum(trials["success"].nunique() < 2 for trials in cells)
+    return METRICS["score" if constant > CONSTANT_SHARE * len(cells) else "success"]
+
+
+def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | None = None) -> Cell:
+    """Return the mean of a metric over the tasks of a cell, with the number of trials and the 95 % interval.
+
+    Args:
+        trials: Valid trials of the cell, as returned by `add_measures`.
+        metric: Metric to estimate.
+        estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+
+    Raises:
+        UsageError: Tasks like these are wanted, but there are fewer than six tasks.
+    """
+    known = trials[trials[metric.column].notna()]
+    if known.empty:
+        return Cell(0, nan, nan, nan)
+    if metric.kind == "rate":
+        outcomes = [group.to_numpy(dtype=float) for _, group in known.groupby("task", sort=True)[metric.column]]
+        bounds = compute_rate_bounds(outcomes, choose_estimand(len(outcomes), estimand))
+    else:
+        values = [_list_units(group, metric.column) for _, group in known.groupby("task", sort=True)]
+        bounds = compute_mean_bounds(metric.kind, values, choose_estimand(len(values), estimand))
+    return Cell(len(known), float(bounds.value), float(bounds.low), float(bounds.high))
+
+
+def _list_units(trials: pd.DataFrame, column: str) -> Array:
+    """Return the values of a task per seed or, if there is only one seed, per distinct run; copies are averaged."""
+    values = trials[column].astype(float)
+    if trials["seed"].nunique() > 1 or "trajectory" not in trials:
+        groups: list[pd.Series] = [trials["seed"] if trials["seed"].nunique() > 1 else trials["replicate"]]
+    else:
+        known = trials["trajectory"].fillna("") != ""
+        groups = [trials["trajectory"].where(known, trials["replicate"].astype(str)), values]
+    return np.asarray(values.groupby(groups).mean().to_numpy(), dtype=float)
+
+
+def estimate_change(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric, estimand: Estimand | None = None) -> Effect:
+    """Return the effect of a cell against a baseline on a metric, over the tasks and seeds that both ran.
+
+    Args:
+        trials: Valid trials of one arm, as returned by `add_measures`.
+        baseline: Valid trials of the baseline arm.
+        metric: Metric to compare: by its difference, or by its ratio if it is an amount.
+        estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+
+    Raises:
+        UsageError: One side has several trials of the same task, seed and replicate, i.e. several arms.
+    """
+    columns = list(dict.fromkeys(name for name in ("score", "trajectory", metric.column) if name != "success"))
+    pairs = add_trajectories(pair_trials(trials, baseline, columns))
+    return estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount")
