@@ -54,6 +54,7 @@ TASK_REVISIONS: Mapping[str, int] = {
     "flashcards": 1,
     "flashcards-bun": 1,
     "log-forensics": 1,
+    "long-march": 1,
     "rename-sweep": 1,
     "spec-api": 1,
 }

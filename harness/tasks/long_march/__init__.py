@@ -7,19 +7,24 @@ Kinds of information that the agent needs, and when:
 | information | when it is stated and used | what the agent must remember |
 | --- | --- | --- |
 | current position | first step, and whenever no visible message shows it | nothing, since a tool prints the position |
-| orders of the user | stated in the prompt, used `use_lag_steps` later | a constraint, a goal and a preference |
+| orders of the user | stated in the prompt, used at some time of the march | constraints, goals, preferences, decisions |
 | numbers of cairns (marked places) | in a report, used `use_lag_steps` later | values, artifacts, decisions, errors, next steps |
 | cairns on pages | read from a page, used as late | the same, but a forgotten number can be read again |
 | corrections | half-way between statement and use | the newest number; the old number is wrong |
 
-Every step walks to one post and prints the report of the post. Every sixth report states the number of a cairn. Each number is
-used once, in a note, a fixed number of steps after its statement. The number of facts to be remembered and the tokens per step
-are therefore the same at step 200 and at step 9,000, apart from the effect of the policy. The number of notes grows with the
-number of steps; each note has one check. Walking to a post twice fails a check and does not print the report again.
+Every step walks to one post and prints the report of the post. Some reports state the numbers of one or more cairns. A note asks
+for these numbers later; each note has one check. The number of facts to be remembered and the tokens per step are on average the
+same at step 200 and at step 9,000, apart from the effect of the policy. The number of notes grows with the number of steps.
+Walking to a post twice fails a check and does not print the report again.
 
 The settings (`harness.task.World`) change the number of steps, the mean number of tokens per step including the call, the spread
 of report sizes, the share of facts on pages, the number of steps between statement and use, how often a fact is stated
-before its use, and the share of facts that are corrected. The seed decides all numbers, and the order of long and short reports.
+before its use, and the share of facts that are corrected. The difficulty decides the bounds within which the seed draws the
+settings that are not specified.
+
+The seed also decides which orders the user gives and in which words; which cairns are on the way and in which order; the distance
+between them; which numbers a note asks for, and which are never needed; how each number is stated (in a line of its own, at the end
+of a story, with sentences without information); misleading sentences about other places; and the order of long and short reports.
 """
 
 from collections.abc import Iterator
@@ -27,37 +32,43 @@ from functools import lru_cache
 
 from harness.task import Check, Grader, Submission, Task, World
 from harness.tasks.kit.graders import make_check
-from harness.tasks.long_march.facts import draw_values, make_fact
-from harness.tasks.long_march.schedule import complete_world, plan_marks
-from harness.tasks.long_march.steps import build_script
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.long_march.facts import draw_values, make_facts
+from harness.tasks.long_march.steps import build_script, make_note_path
+from harness.tasks.long_march.structure import Structure, draw_structure
 from harness.tasks.long_march.workspace import build_workspace, render_prompt
 
 
-def make_long_march(task_seed: int, world: World | None = None) -> Task:
+def make_long_march(task_seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:
     """Make the task `long-march` for a seed, with the number of steps and other demands on memory that `world` specifies.
 
     Args:
-        task_seed: Seed that decides the numbers to remember, and the order of long and short reports.
-        world: Settings, e.g. the number of steps; a setting that is None gets its value from `schedule.DEFAULT_WORLD`.
+        task_seed: Seed that decides the numbers to remember.
+        world: Settings, e.g. the number of steps; a setting that is None is drawn, within bounds that the difficulty decides.
+        structure_seed: Seed that decides the structure, e.g. which notes are due; None uses `task_seed`.
 
     Raises:
         UsageError: A setting is out of range, or settings contradict each other, e.g. `use_lag_steps` exceeds `steps`.
     """
-    full_world = complete_world(world)
-    all_marks = plan_marks(full_world)
-    values = draw_values(all_marks, task_seed)
-    notes = {f"note_{mark.key}": (mark.note_path, f"{mark.key}: {values.final[mark.key]}") for mark in all_marks}
+    world = world or World()
+    draws = StructureDraws("long-march", task_seed if structure_seed is None else structure_seed, world.difficulty)
+    structure = draw_structure(draws, world)
+    values = draw_values(structure.marks, task_seed)
+    notes = {
+        f"note_{post}": (make_note_path(post), [f"{mark.key}: {values.final[mark.key]}" for mark in marks])
+        for post, marks in structure.list_notes().items()
+    }
     return Task(
         name="long-march",
         title="March from post to post, and write down late what was told early",
         tags=("constraints", "decisions", "artifacts", "errors", "changing requirements", "large outputs", "bookkeeping"),
-        prompt=render_prompt(full_world, all_marks, values),
-        workspace=build_workspace(full_world, all_marks, values, task_seed),
-        checks=_build_checks(full_world),
-        grader=Grader(judge=judge, expected={"steps": full_world.steps, "notes": notes}),
-        facts=tuple(map(make_fact, all_marks)),
-        script=build_script(full_world),
-        values={mark.name: values.final[mark.key] for mark in all_marks},
+        prompt=render_prompt(structure, values),
+        workspace=build_workspace(structure, values, draws),
+        checks=_build_checks(structure),
+        grader=Grader(judge=judge, expected={"steps": structure.steps, "notes": notes}),
+        facts=make_facts(structure.marks),
+        script=build_script(structure),
+        values={mark.name: values.final[mark.key] for mark in structure.marks if mark.use_step},
     )
 
 
@@ -67,15 +78,16 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     steps = submission.expected["steps"]
     detail = f"{len(walked)} entries, {len(set(walked))} different, of {steps}"
     yield "each_post_once", walked == [str(post) for post in range(steps)], detail
-    for name, (path, line) in submission.expected["notes"].items():
-        said = submission.read_text(path).strip()
-        yield name, said == line, f"{path} says {said[:60]!r}"
+    for name, (path, lines) in submission.expected["notes"].items():
+        said = submission.read_text(path).split("\n")
+        yield name, sorted(filter(None, map(str.strip, said))) == sorted(lines), f"{path} says {' '.join(said)[:60]!r}"
 
 
-@lru_cache(maxsize=32)
-def _build_checks(world: World) -> tuple[Check, ...]:
+@lru_cache(maxsize=64)
+def _build_checks(structure: Structure) -> tuple[Check, ...]:
     """Return the checks of the task: one for the order of the walk, and one for each note that the agent has to write."""
     notes = (
-        make_check(f"note_{mark.key}", f"the note on {mark.key} tells the newest number", mark.name) for mark in plan_marks(world)
+        make_check(f"note_{post}", f"the note of post {post} tells the newest numbers", *(mark.name for mark in marks))
+        for post, marks in structure.list_notes().items()
     )
     return (make_check("each_post_once", "every post was walked to once, in order"), *notes)

@@ -1,62 +1,100 @@
 """Facts (numbers to remember) of the task `long-march`: the sentence that states each number, and the draw of the numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from string import Template
 from typing import NamedTuple
 
 from harness.task import Fact, FactKind
 from harness.tasks.kit.calls import read
 from harness.tasks.kit.draws import make_rng
+from harness.tasks.kit.statements import Saying, load_sayings
+from harness.tasks.kit.texts import load_text
 from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"
 """Wrong number that a scripted model writes in place of a forgotten number; it is never a correct answer."""
-FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
-    ("constraint", "seal", "Every parcel of the march must bear seal %s."),
-    ("goal", "camp", "The march is to end at camp %s."),
-    ("preference", "lamp", "The council would rather see lamp %s lit than any other."),
-    ("value", "height", "The height of %s is %s feet."),
-    ("artifact", "crate", "The crate left at %s is filed under number %s."),
-    ("decision", "trail", "It is settled that the party of %s takes trail %s."),
-    ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
-    ("next-step", "station", "Whoever passes %s is to signal station %s next."),
+ORDER_KINDS: Mapping[str, FactKind] = {
+    "seal": "constraint",
+    "camp": "goal",
+    "lamp": "preference",
+    "tariff": "constraint",
+    "signal": "decision",
+    "banner": "preference",
+    "purse": "artifact",
+    "gate": "decision",
+}
+"""Kind of each order of the user, by key of the order."""
+CAIRN_FORMS: tuple[tuple[FactKind, str], ...] = (
+    ("value", "height"),
+    ("artifact", "crate"),
+    ("decision", "trail"),
+    ("error", "ford"),
+    ("next-step", "station"),
 )
-"""Forms of facts (numbers to remember): kind of the fact, word for its number, and sentence with `%s` in place of the number.
-
-The first three forms are orders of the user.
-"""
+"""Kind of fact and word for the number, for each form of a statement about a cairn."""
 
 
 class Values(NamedTuple):
-    """Numbers that the agent must remember, as drawn for one seed of the task."""
+    """Numbers that the task states, as drawn for one seed, by key of the fact."""
 
     first: dict[str, str]
-    """Number that the task first states for each fact, before any correction, by key of the fact."""
+    """Number that the task first states, before any correction."""
     final: dict[str, str]
-    """Correct number of each fact after its correction, if there is one, by key of the fact."""
+    """Correct number after the correction, if there is one."""
 
 
-def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
+@cache
+def load_cairn_sayings() -> tuple[Saying, ...]:
+    """Return the texts of each form of a statement about a cairn, in the order of `CAIRN_FORMS`."""
+    return tuple(Saying(*paragraph.split("\n")) for paragraph in load_text(__package__, "cairns.md").strip().split("\n\n"))
+
+
+def load_orders() -> Mapping[str, Saying]:
+    """Return the texts of each order of the user, by key of the order."""
+    return load_sayings(__package__, "orders.md")
+
+
+def draw_values(marks: Iterable[Mark], task_seed: int) -> Values:
     """Draw at random the number that each fact has first, and the number after its correction if the schedule has one."""
     first, final = {}, {}
     for mark in marks:
-        rng = make_rng("long-march", task_seed, mark.key)
-        old, new = rng.sample(range(1_000, 10_000), 2)
+        old, new = make_rng("long-march", task_seed, mark.key).sample(range(1_000, 10_000), 2)
         first[mark.key], final[mark.key] = str(old), str(new if mark.revised_step else old)
     return Values(first=first, final=final)
 
 
+def find_form(key: str) -> int:
+    """Return the form of the statements about a cairn, as an index in `CAIRN_FORMS`; it depends on the cairn's number alone."""
+    return int(key.removeprefix("cairn")) % len(CAIRN_FORMS)
+
+
+def describe(mark: Mark) -> str:
+    """Return the words for a fact in the announcement of a note, e.g. `height of cairn17`."""
+    return mark.key if mark.is_order else f"{CAIRN_FORMS[find_form(mark.key)][1]} of {mark.key}"
+
+
+def find_saying(mark: Mark) -> Saying:
+    """Return the texts that state a fact, with placeholders for the number and for the key of a cairn."""
+    return load_orders()[mark.key] if mark.is_order else load_cairn_sayings()[find_form(mark.key)]
+
+
 def render_sentence(mark: Mark, value: str) -> str:
     """Return the sentence in which the task states a fact, with `value` as its number, e.g. for a prompt or a report."""
-    words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
-    return FACT_FORMS[mark.form_index][2] % words
+    sentence = find_saying(mark).sentence
+    return Template(sentence).substitute({mark.key: value} if mark.is_order else {"cairn": mark.key, "number": value})
 
 
-def make_fact(mark: Mark) -> Fact:
-    """Make a fact (a number to remember) from its schedule, which lists the steps that state, correct and use the number."""
-    said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
+def make_facts(marks: Sequence[Mark]) -> tuple[Fact, ...]:
+    """Make a fact (a number to remember) for each schedule of a fact that a note asks for."""
+    return tuple(_make_fact(mark) for mark in marks if mark.use_step)
+
+
+def _make_fact(mark: Mark) -> Fact:
+    said_in = "output" if mark.revised_step else "file" if mark.on_page else "prompt" if mark.is_order else "output"
     return Fact(
         name=mark.name,
-        kind=FACT_FORMS[mark.form_index][0],
+        kind=ORDER_KINDS[mark.key] if mark.is_order else CAIRN_FORMS[find_form(mark.key)][0],
         said_in=said_in,  # type: ignore[arg-type]
         patterns=(render_sentence(mark, r"(\d{4})").replace(".", r"\."),),
         prior=PRIOR,

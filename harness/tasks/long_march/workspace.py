@@ -1,71 +1,145 @@
 """Prompt and initial workspace of the task `long-march`: tools, encoded reports for all steps, and pages with numbers."""
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from string import Template
 
-from harness.task import World
-from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.texts import fill_text
-from harness.tasks.long_march.facts import FACT_FORMS, Values, render_sentence
+from harness.tasks.kit.statements import NOTES, render_request
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.kit.texts import fill_text, load_text
+from harness.tasks.long_march.facts import (
+    CAIRN_FORMS,
+    ORDER_KINDS,
+    Values,
+    describe,
+    find_form,
+    find_saying,
+    load_cairn_sayings,
+    load_orders,
+    render_sentence,
+)
 from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_sizes, write_page
-from harness.tasks.long_march.schedule import ORDERS, Mark
+from harness.tasks.long_march.schedule import Mark
+from harness.tasks.long_march.steps import make_note_path
+from harness.tasks.long_march.structure import Rumour, Structure
 
-STEP_TOKENS = 62
-"""Number of tokens that a step adds besides filler text: the agent's message, its tool call, and the first line of output."""
+STEP_TOKENS = 46
+"""Number of tokens that a step adds besides its report: the agent's message, its tool call, and the first line of output."""
+CALL_TOKENS = 40
+"""Number of tokens that each further tool call of a step adds, without the texts that `_count_characters` counts."""
 LEG_POSTS = 100
 """Number of posts (stations of the walk) whose reports are stored in one file in the folder `route`."""
+ORDER_INDEXES = {key: at for at, key in enumerate(ORDER_KINDS)}
+"""Index of the statement of each order among the sentences of the tool `walk.awk`; the forms of cairns follow."""
 
 
-def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
+def render_prompt(structure: Structure, values: Values) -> str:
     """Return the prompt of the task, which states each order of the user or names the page that states the order."""
-    orders = (
-        f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}."
+    orders = [mark for mark in structure.marks if mark.is_order]
+    pages = (
+        f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}.\n"
+        for mark in orders
         if mark.on_page
-        else f"- {render_sentence(mark, values.first[mark.key])} Its note is due at post {mark.use_step}."
-        for mark in marks[: len(ORDERS)]
     )
-    return fill_text(__package__, "prompt.md", {"last": int(world.overrides["steps"]) - 1, "orders": "\n".join(orders)})
+    words = {"last": structure.steps - 1, "keys": ", ".join(mark.key for mark in orders), "pages": "".join(pages)}
+    return render_request(load_text(__package__, "prompt.md"), structure.statements, load_orders(), {**values.first, **words})
 
 
-def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(structure: Structure, values: Values, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
     """Return path and text of each file in the initial workspace: tools, encoded reports, pages, and the log of visited posts."""
-    knobs, rng_for = world.overrides, partial(make_rng, "long-march", task_seed)
-    last, mean = int(knobs["steps"]) - 1, (knobs["tokens_per_step"] - STEP_TOKENS) * CHARACTERS_PER_TOKEN
-    talk_characters = [0, *draw_sizes(last, mean, knobs["output_sigma"], rng_for("sizes"))]
+    last = structure.steps - 1
     items_by_post: list[list[str]] = [[] for _ in range(last + 1)]
-    for post, item in chain.from_iterable(_generate_items(mark, values) for mark in marks):
+    for post, item in chain(_generate_items(structure, values), map(_encode_rumour, structure.rumours)):
         items_by_post[post].append(item)
+    talk_characters = [0, *_draw_talk_sizes(structure, draws)]
     pages = []
-    for mark in (mark for mark in marks if mark.on_page):
-        sentence, characters = render_sentence(mark, values.first[mark.key]), talk_characters[mark.told_step]
-        pages.append((mark.page_path, write_page(sentence, characters, rng_for(mark.page_path))))
+    for mark in (mark for mark in structure.marks if mark.on_page):
+        text, size = _render_statement(mark, values.first[mark.key]), talk_characters[mark.told_step]
+        pages.append((mark.page_path, write_page(text, size, draws.make_rng(mark.page_path))))
         talk_characters[mark.told_step] = 0
-    start = rng_for("talk").randrange(1, 2**31 - 1)
+    start, depths = draws.make_rng("talk").randrange(1, 2**31 - 1), draws.make_rng("depths")
     rows = [
-        f"{post}\t{talk_characters[post]}\t{1 + (start + 7919 * post) % 2_147_483_646}\t{' '.join(items_by_post[post])}"
-        for post in range(last + 1)
+        f"{post}\t{talk_characters[post]}\t{1 + (start + 7919 * post) % 2_147_483_646}\t{depths.randrange(100)}\t{' '.join(items)}"
+        for post, items in enumerate(items_by_post)
     ]
     legs = [
         (f"route/leg-{at // LEG_POSTS}.tsv", "\n".join(rows[at : at + LEG_POSTS]) + "\n") for at in range(0, last + 1, LEG_POSTS)
     ]
-    forms = "\n".join(f'    kind[{at}] = "{kind}"; form[{at}] = "{line}"' for at, (_, kind, line) in enumerate(FACT_FORMS))
     tools = (
-        ("tools/walk.awk", fill_text(__package__, "walk.awk", {"forms": forms, "orders": len(ORDERS) - 1, **WORDS})),
+        (
+            "tools/walk.awk",
+            fill_text(__package__, "walk.awk", {"texts": _render_awk_texts(), "orders": len(ORDER_KINDS), **WORDS}),
+        ),
         *((f"tools/{name}.sh", fill_text(__package__, f"{name}.sh", {"last": last})) for name in ("walk", "where")),
     )
     return (*tools, ("log/walked.txt", "0\n"), *legs, *pages)
 
 
-def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield, for each statement of a fact, the number of the post that shows it, and the statement in encoded form.
+def _draw_talk_sizes(structure: Structure, draws: StructureDraws) -> list[int]:
+    """Draw the number of characters of filler text in each report, so that a step adds as many tokens as the settings say."""
+    last = structure.steps - 1
+    other_tokens = STEP_TOKENS + _count_tokens(structure) / last
+    mean = max(0.0, (structure.tokens_per_step - other_tokens) * CHARACTERS_PER_TOKEN)
+    return draw_sizes(last, mean, structure.output_sigma, draws.make_rng("sizes"))
+
+
+def _count_tokens(structure: Structure) -> float:
+    """Return about how many tokens statements, announcements, pages and notes add to the whole march."""
+    characters, calls = 0, 0
+    for mark in structure.marks:
+        sentence = len(find_saying(mark).sentence) - 10
+        characters += len(_render_statement(mark, "0000")) if mark.told_step else 0
+        characters += (sentence + 23) * len(mark.retold_steps) + (sentence + 44) * bool(mark.revised_step)
+        characters += 60 * mark.on_page + 2 * len(describe(mark)) * bool(mark.use_step)
+        calls += mark.on_page
+    notes = structure.list_notes()
+    characters += 70 * len(notes) + 65 * len(structure.rumours)
+    return characters / CHARACTERS_PER_TOKEN + CALL_TOKENS * (calls + len(notes))
+
+
+def _render_statement(mark: Mark, value: str) -> str:
+    """Return the first statement of a fact in a report or on a page, with its story and its sentences without information."""
+    story = [find_saying(mark).story] if mark.has_story else []
+    return " ".join([*story, render_sentence(mark, value), *NOTES[: mark.notes]])
+
+
+def _render_awk_texts() -> str:
+    """Return the statements that set the texts of all facts in the tool `walk.awk`, one for each line."""
+    sayings = [
+        *((key, Template(saying.sentence).substitute({key: "%s"}), saying.story, "") for key, saying in load_orders().items()),
+        *(
+            (
+                word,
+                Template(saying.sentence).substitute(cairn="%s", number="%s"),
+                saying.story,
+                Template(saying.misleading).substitute(place="%s", number="%s"),
+            )
+            for (_, word), saying in zip(CAIRN_FORMS, load_cairn_sayings(), strict=True)
+        ),
+    ]
+    lines = [
+        f'    form[{at}] = "{form}"; story[{at}] = "{story} "; other[{at}] = "{other}"; word[{at}] = "{word}"'
+        for at, (word, form, story, other) in enumerate(sayings)
+    ]
+    return "\n".join([*lines, *(f'    note[{at}] = " {note}"' for at, note in enumerate(NOTES))])
+
+
+def _generate_items(structure: Structure, values: Values) -> Iterator[tuple[int, str]]:
+    """Yield, for each statement of a fact and for each note, the number of the post that shows it, and it in encoded form.
 
     The tool `tools/walk.awk` decodes the text when the agent reaches the post.
     """
-    old, new = values.first[mark.key], values.final[mark.key]
+    for mark in structure.marks:
+        yield from _generate_statements(mark, values.first[mark.key], values.final[mark.key])
+    for post, marks in structure.list_notes().items():
+        keys = ",".join(f"{_find_index(mark)}/{mark.key}" for mark in marks)
+        yield post - 1, f"write:{make_note_path(post)}:{keys}"
 
+
+def _generate_statements(mark: Mark, old: str, new: str) -> Iterator[tuple[int, str]]:
     def format_item(how: str, post: int, value: str) -> tuple[int, str]:
-        return post, f"{how}:{mark.form_index}:{mark.key}:{1000 + (int(value) - 1000 + 37 * post) % 9000}"
+        sealed = 1000 + (int(value) - 1000 + 37 * post) % 9000
+        return post, f"{how}:{_find_index(mark)}:{mark.key}:{sealed}:{int(mark.has_story)}:{mark.notes}"
 
     if mark.on_page:
         yield mark.told_step - 1, f"read:{mark.key}"
@@ -75,4 +149,11 @@ def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
         yield format_item("repost" if mark.on_page else "revise", mark.revised_step, new)
     for post in mark.retold_steps:
         yield format_item("again", post, new if mark.revised_step and post >= mark.revised_step else old)
-    yield mark.use_step - 1, f"write:{mark.form_index}:{mark.key}"
+
+
+def _find_index(mark: Mark) -> int:
+    return ORDER_INDEXES[mark.key] if mark.is_order else len(ORDER_INDEXES) + find_form(mark.key)
+
+
+def _encode_rumour(rumour: Rumour) -> tuple[int, str]:
+    return rumour.post, f"other:{len(ORDER_INDEXES) + rumour.form}:{rumour.place}:{rumour.number}"

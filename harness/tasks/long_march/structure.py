@@ -1,0 +1,236 @@
+"""Choices that a seed makes for the task `long-march`: which numbers are stated where and how, and which notes ask for them.
+
+Settings of `World` that are not None are kept exactly, and only the others are drawn.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+from harness.task import World
+from harness.tasks.kit.statements import NOTES, Statement, add_notes, draw_statements, mislead
+from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.long_march.facts import CAIRN_FORMS, ORDER_KINDS, load_orders
+from harness.tasks.long_march.prose import PLACE
+from harness.tasks.long_march.schedule import FIRST_FIND_STEP, Mark, check_world
+
+STEP_COUNTS = Levels(easy=range(120, 151), standard=range(135, 171), hard=range(150, 201))
+TOKENS_PER_STEP = Levels(easy=300, standard=450, hard=600)
+OUTPUT_SIGMA = 1.9
+"""Spread of the sizes of reports as in recorded sessions."""
+LAG_BOUNDS = Levels(easy=(10.0, 25.0), standard=(25.0, 75.0), hard=(60.0, 100.0))
+"""Bounds of the mean number of steps between the statement and the use of a number, which is the same in a whole instance."""
+LAG_SPREAD = 0.5
+"""Largest difference of the lag of one number from the mean lag of the instance, as a share of the mean lag."""
+RECOVERABLE_BOUNDS = Levels(easy=(0.4, 0.7), standard=(0.05, 0.45), hard=(0.0, 0.2))
+"""Bounds of the share of the numbers that a page states, so that they can be read again."""
+UPDATE_BOUNDS = Levels(easy=(0.0, 0.15), standard=(0.05, 0.4), hard=(0.25, 0.5))
+"""Bounds of the share of the numbers that are corrected before their use."""
+REPEAT_BOUNDS = Levels(easy=(0.3, 0.6), standard=(0.0, 0.4), hard=(0.0, 0.1))
+"""Bounds of the share of the numbers that are stated a second time before their use."""
+GAPS = Levels(easy=range(7, 11), standard=range(4, 9), hard=range(3, 7))
+"""Numbers of steps between two reports that state numbers."""
+NUMBERS_PER_NOTE = Levels(easy=(1,), standard=(1, 1, 2), hard=(1, 2, 3))
+"""Numbers that one report states, and that one note asks for."""
+ORDER_COUNTS = Levels(easy=range(2, 4), standard=range(3, 7), hard=range(5, 9))
+"""Number of orders of the user."""
+ORDER_LAG_FACTOR = 3
+"""Longest time between the start and the use of an order, as a multiple of the mean lag of the instance."""
+IDLE_BOUNDS = Levels(easy=(0.0, 0.1), standard=(0.0, 0.5), hard=(0.2, 0.5))
+"""Bounds of the share of the stated numbers for which no note asks."""
+RUMOUR_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.6), hard=(0.4, 0.8))
+"""Bounds of the number of misleading sentences, as a share of the number of reports that state numbers."""
+LINE_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
+"""Bounds of the share of the statements that are short lines, rather than part of a story or a row of a table."""
+NOTE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
+"""Bounds of the share of the statements that are made longer by sentences without information."""
+MISLEADING_COUNTS = Levels(easy=range(2), standard=range(5), hard=range(3, 7))
+"""Number of misleading sentences in the request."""
+
+
+class Rumour(NamedTuple):
+    """Misleading sentence of a report, which looks like a statement about a cairn but is about another place."""
+
+    post: int
+    """Number of the post whose report contains the sentence."""
+    form: int
+    """Form of the statement about a cairn that the sentence resembles, as an index in `CAIRN_FORMS`."""
+    place: str
+    """Place that the sentence is about."""
+    number: int
+    """Number in the sentence, which no note asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
+
+    steps: int
+    """Number of steps, including the first, in which the agent looks where the march stands."""
+    tokens_per_step: int
+    """Mean number of tokens that a step adds to the conversation."""
+    output_sigma: float
+    """Spread of the sizes of reports: sigma of their lognormal distribution."""
+    marks: tuple[Mark, ...]
+    """Schedule of each number: first the user's orders, then the numbers of cairns in the order of their statement."""
+    rumours: tuple[Rumour, ...]
+    """Misleading sentences of reports."""
+    statements: tuple[Statement, ...]
+    """Statements of the request: orders, and misleading sentences."""
+
+    def list_notes(self) -> dict[int, tuple[Mark, ...]]:
+        """Return the numbers that each note asks for, by the number of the step in which the note is due."""
+        notes: dict[int, tuple[Mark, ...]] = {}
+        for mark in self.marks:
+            if mark.use_step:
+                notes[mark.use_step] = (*notes.get(mark.use_step, ()), mark)
+        return dict(sorted(notes.items()))
+
+
+class _Use(NamedTuple):
+    """First draft of the schedule of a number: key, the step from which its lag counts, and the step that uses it (or 0)."""
+
+    key: str
+    begin_step: int
+    use_step: int
+
+
+def draw_structure(draws: StructureDraws, world: World) -> Structure:
+    """Draw at random all choices that a seed makes for the task, except the values to remember; keep the given settings.
+
+    Raises:
+        UsageError: A setting is out of range, or settings contradict each other.
+    """
+    check_world(world)
+    steps = int(world.steps or draws.draw_count("steps", STEP_COUNTS))
+    if world.steps is None and world.use_lag_steps is not None:
+        steps = max(steps, int(world.use_lag_steps) + 2 * FIRST_FIND_STEP)
+    lags = _Lags(draws, world, steps)
+    names = draws.draw_subset("orders", tuple(ORDER_KINDS), draws.draw_count("order count", ORDER_COUNTS))
+    orders, finds = _draw_orders(draws, names, lags), _draw_finds(draws, lags)
+    marks = _draw_marks(draws, world, orders, finds)
+    in_request = [mark.key for mark in marks if mark.is_order and not mark.on_page]
+    return Structure(
+        steps=steps,
+        tokens_per_step=int(world.tokens_per_step or draws.pick(TOKENS_PER_STEP)),
+        output_sigma=OUTPUT_SIGMA if world.output_sigma is None else world.output_sigma,
+        marks=marks,
+        rumours=tuple(_draw_rumours(draws, finds)),
+        statements=_draw_statements(draws, in_request),
+    )
+
+
+class _Lags:
+    """Draws of the number of steps between statement and use, which a setting can fix."""
+
+    def __init__(self, draws: StructureDraws, world: World, steps: int) -> None:
+        self._rng, self.fixed, self.last_step = draws.make_rng("lags"), world.use_lag_steps, steps - 1
+        self._mean = draws.draw_share("mean lag", LAG_BOUNDS)
+        self._least, self._most = max(2, int(world.redundancy or 0)), steps - 1 - FIRST_FIND_STEP
+
+    def draw_use(self, begin_step: int) -> int:
+        """Return the step in which a number is used that is stated in the step `begin_step`; 0 if the march ends before."""
+        drawn = round(self._mean * self._rng.uniform(1 - LAG_SPREAD, 1 + LAG_SPREAD))
+        lag = self.fixed or max(self._least, min(self._most, drawn))
+        return int(begin_step + lag) if begin_step + lag <= self.last_step else 0
+
+    def draw_order_use(self, begin_step: int) -> int:
+        """Return the step in which an order is used that is known in the step `begin_step`."""
+        longest = min(self.last_step - begin_step, round(ORDER_LAG_FACTOR * self._mean))
+        lag = self._rng.randint(min(longest, max(self._least, round(self._mean * LAG_SPREAD))), longest)
+        return int(begin_step + (self.fixed or lag))
+
+
+def _draw_orders(draws: StructureDraws, names: Sequence[str], lags: _Lags) -> list[_Use]:
+    begin_steps = (1 + at % (FIRST_FIND_STEP - 2) for at in range(len(names)))
+    return [_Use(name, begin, lags.draw_order_use(begin)) for name, begin in zip(names, begin_steps, strict=True)]
+
+
+def _draw_finds(draws: StructureDraws, lags: _Lags) -> list[_Use]:
+    """Draw the reports that state numbers, the cairns to which the numbers belong, and the notes that ask for the numbers."""
+    gaps, counts, idle = (draws.make_rng(name) for name in ("gaps", "numbers", "idle"))
+    idle_share = draws.draw_share("idle share", IDLE_BOUNDS)
+    drafts, step = [], FIRST_FIND_STEP
+    while step < lags.last_step:
+        use_step = lags.draw_use(step)
+        for at in range(counts.choice(draws.pick(NUMBERS_PER_NOTE))):
+            is_first = step == FIRST_FIND_STEP and at == 0
+            drafts.append((step, 0 if idle.random() < idle_share and not is_first else use_step))
+        step += gaps.choice(draws.pick(GAPS))
+    cairns = draws.make_rng("cairns").sample(range(1, 2 * len(drafts) + 1), len(drafts))
+    return [_Use(f"cairn{cairn}", begin, use) for cairn, (begin, use) in zip(cairns, drafts, strict=True)]
+
+
+def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], finds: Sequence[_Use]) -> tuple[Mark, ...]:
+    used_keys = [one.key for one in finds if one.use_step], [one.key for one in orders]
+    recoverable, updates, repeats, line_share, note_share = (
+        draws.draw_share(name, bounds)
+        for name, bounds in (
+            ("recoverable share", RECOVERABLE_BOUNDS),
+            ("update share", UPDATE_BOUNDS),
+            ("repeat share", REPEAT_BOUNDS),
+            ("report line share", LINE_BOUNDS),
+            ("report note share", NOTE_BOUNDS),
+        )
+    )
+    recoverable = recoverable if world.recoverable_share is None else world.recoverable_share
+    page_keys = _choose_keys(draws.make_rng("pages"), *used_keys, recoverable)
+    updates = updates if world.update_rate is None else world.update_rate
+    updated_keys = _choose_keys(draws.make_rng("updates"), *used_keys, updates)
+    repeat_rng, form_rng = draws.make_rng("repeats"), draws.make_rng("report forms")
+
+    def list_repeats(one: _Use) -> tuple[int, ...]:
+        lag, redundancy = one.use_step - one.begin_step, world.redundancy
+        if one.use_step and redundancy is None:
+            is_repeated, step = repeat_rng.random() < repeats, repeat_rng.randint(one.begin_step + 1, one.use_step - 1)
+            return (step,) if is_repeated else ()
+        return (
+            tuple(one.begin_step + again * lag // redundancy for again in range(1, redundancy))
+            if one.use_step and redundancy
+            else ()
+        )
+
+    def make_mark(one: _Use, is_order: bool) -> Mark:
+        on_page, is_line, is_noted = one.key in page_keys, form_rng.random() < line_share, form_rng.random() < note_share
+        return Mark(
+            key=one.key,
+            is_order=is_order,
+            told_step=one.begin_step if on_page or not is_order else 0,
+            use_step=one.use_step,
+            on_page=on_page,
+            revised_step=(one.begin_step + one.use_step) // 2 if one.key in updated_keys else 0,
+            retold_steps=list_repeats(one),
+            has_story=not is_line,
+            notes=form_rng.randint(1, len(NOTES)) if is_noted else 0,
+        )
+
+    return (*(make_mark(one, True) for one in orders), *(make_mark(one, False) for one in finds))
+
+
+def _choose_keys(rng: random.Random, cairns: Sequence[str], orders: Sequence[str], share: float) -> frozenset[str]:
+    """Choose at random the facts that get a property, e.g. a later correction, and return their keys; `share` is 0 to 1.
+
+    The user's orders are chosen only if all other facts are chosen, since orders belong in the request.
+    """
+    shuffled = rng.sample(cairns, len(cairns))
+    return frozenset(list(chain(shuffled, orders))[: round(share * (len(cairns) + len(orders)))])
+
+
+def _draw_rumours(draws: StructureDraws, finds: Sequence[_Use]) -> list[Rumour]:
+    rng, share = draws.make_rng("rumours"), draws.draw_share("rumour share", RUMOUR_BOUNDS)
+    posts = [one.begin_step + rng.choice((-1, 0, 1)) for one in finds if rng.random() < share]
+    return [
+        Rumour(post, rng.randrange(len(CAIRN_FORMS)), rng.choice(PLACE.split()), rng.randrange(1_000, 10_000)) for post in posts
+    ]
+
+
+def _draw_statements(draws: StructureDraws, orders: Sequence[str]) -> tuple[Statement, ...]:
+    line_share = draws.draw_share("line share", LINE_BOUNDS)
+    forms = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
+    stated = (
+        *draw_statements(draws, "order forms", orders, forms),
+        *mislead(draws, "misleading", load_orders(), draws.draw_count("misleading count", MISLEADING_COUNTS), forms),
+    )
+    return draws.draw_order("statements", add_notes(draws, stated, draws.draw_share("note share", NOTE_BOUNDS)))
