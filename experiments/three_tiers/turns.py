@@ -21,9 +21,9 @@ SPIKE_TURN = 75
 SPIKE_ARCHIVES = 8
 
 
-def turns(task_seed: int, world: World | None = None) -> Task:
-    """The task under a seed; the world is that of the march."""
-    march = make_long_march(task_seed, world)
+def turns(task_seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:
+    """The task under a seed; world and structure are those of the march."""
+    march = make_long_march(task_seed, world, structure_seed=structure_seed)
     steps = len(march.script.steps)
     read = archives(steps)
     later = (

@@ -51,7 +51,9 @@ from tests.laws.suite import FULL, TASKS, each
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
 STEPS, LONG = 90, 240
-QUERYABLE, HISTORY, FRESH = {"recoverable_share": 1.0}, {"recoverable_share": 0.0}, {"recoverable_share": 0.0, "use_lag_steps": 2}
+QUERYABLE: dict[str, Any] = {"recoverable_share": 1.0}
+HISTORY: dict[str, Any] = {"recoverable_share": 0.0, "use_lag_steps": 45}
+FRESH: dict[str, Any] = {"recoverable_share": 0.0, "use_lag_steps": 2}
 WORLDS: dict[str, dict[str, Any]] = {
     "queryable": {**QUERYABLE, "steps": STEPS},
     "history": {**HISTORY, "steps": STEPS},

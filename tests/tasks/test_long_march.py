@@ -1,10 +1,10 @@
 """Each setting of `long-march` has its effect in simulated sessions, not only in the schedule."""
 
 import functools
-import itertools
 import re
 import statistics
 from dataclasses import replace
+from string import Template
 
 import pytest
 from hypothesis import given, settings
@@ -15,11 +15,13 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
 from harness.events import MessageAdded
 from harness.models.tokenizer import count_text_tokens
-from harness.task import Evidence, Fact, Step, Task, World
+from harness.task import DIFFICULTIES, Evidence, Fact, Step, Task, World
 from harness.tasks import make_task
 from harness.tasks.kit.calls import run
-from harness.tasks.long_march.facts import PRIOR, draw_values
-from harness.tasks.long_march.schedule import complete_world, plan_marks
+from harness.tasks.kit.structure import StructureDraws
+from harness.tasks.long_march.facts import PRIOR, draw_values, load_cairn_sayings, load_orders
+from harness.tasks.long_march.schedule import Mark
+from harness.tasks.long_march.structure import Structure, draw_structure
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 
 BASE = World(
@@ -41,6 +43,10 @@ def march(world: World, seed: int = 1) -> Task:
     return make_task("long-march", seed, world)
 
 
+def draw(world: World, seed: int = 1) -> Structure:
+    return draw_structure(StructureDraws("long-march", seed, world.difficulty), world)
+
+
 @functools.cache
 def marched(world: World) -> Run:
     return simulate(march(world), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
@@ -57,10 +63,11 @@ def tellings(fact: Fact, world: World) -> list[tuple[int, str]]:
 
 
 def used(fact: Fact, world: World) -> int:
-    """Return the step whose message writes the note of a fact."""
-    path = f"notes/{fact.name.replace('_', '')}.md"
+    """Return the step whose message writes the number of a fact into a note."""
+    key = fact.name.replace("_", "")
     events = marched(world).list_events(MessageAdded)
-    return next(event.step - 1 for event in events for call in event.message.calls if path in call.arguments_json)
+    written = ((event.step - 1, call) for event in events for call in event.message.calls if call.name == "write_file")
+    return next(step for step, call in written if re.search(rf"\b{key}: ", call.arguments_json))
 
 
 @given(WORLDS)
@@ -74,7 +81,54 @@ def test_the_script_has_the_steps_and_the_facts_their_shares_that_the_world_says
     ):
         assert share is not None
         assert len(found) == round(share * len(task.facts))
-    assert (march(world, seed=2).facts, march(world, seed=2).script) == (task.facts, task.script)
+    other = make_task("long-march", 2, world, structure_seed=1)
+    assert (other.facts, other.script) == (task.facts, task.script)
+    assert all(other.values[fact.name] != task.values[fact.name] for fact in task.facts)
+
+
+def test_what_the_world_leaves_open_is_drawn_anew_for_each_seed() -> None:
+    drawn = [draw(World(), seed) for seed in range(20)]
+    assert len({one.steps for one in drawn}) > 10
+    assert len({len(one.list_notes()) for one in drawn}) > 5
+    lags = [statistics.mean(mark.use_step - mark.told_step for mark in used_cairns(one)) for one in drawn]
+    assert max(lags) > 1.5 * min(lags)
+    for trait in ("on_page", "revised_step", "retold_steps", "has_story", "notes"):
+        shares = [statistics.mean(bool(getattr(mark, trait)) for mark in used_cairns(one)) for one in drawn]
+        assert min(shares) < 0.35, trait
+        assert max(shares) > min(shares) + 0.2, trait
+    assert {len(note.marks) for one in drawn for note in one.list_notes()} >= {1, 2}
+    assert {bool(mark.use_step) for one in drawn for mark in one.marks} == {True, False}
+    assert len({tuple(mark.key for mark in one.marks if mark.is_order) for one in drawn}) > 10
+
+
+def used_cairns(structure: Structure) -> list[Mark]:
+    return [mark for mark in structure.marks if mark.use_step and not mark.is_order]
+
+
+def test_a_harder_march_has_more_facts_alive_for_longer_and_longer_reports() -> None:
+    alive, sizes = [], []
+    for difficulty in DIFFICULTIES:
+        drawn = [draw(World(difficulty=difficulty), seed) for seed in range(10)]
+        spans = [(mark.use_step - mark.told_step, one.steps) for one in drawn for mark in used_cairns(one)]
+        alive.append(sum(lag / steps for lag, steps in spans) / len(drawn))
+        sizes.append(drawn[0].tokens_per_step)
+    assert 3 * alive[0] < 1.5 * alive[1] < alive[2]
+    assert sizes == sorted(set(sizes))
+
+
+def test_no_misleading_sentence_and_no_number_without_a_note_is_read_as_a_fact() -> None:
+    world = World(difficulty="hard")
+    structure, task = draw(world), march(world)
+    assert structure.rumours
+    assert any(one.is_misleading for one in structure.statements)
+    idle = {mark.name for mark in structure.marks if not mark.use_step}
+    assert idle
+    assert not idle & {fact.name for fact in task.facts}
+    sentences = [one.misleading for one in (*load_orders().values(), *load_cairn_sayings())]
+    texts = [Template(one).safe_substitute(place="ridge", number="4711") for one in sentences]
+    assert not any(re.search(fact.patterns[0], text) for fact in task.facts for text in texts)
+    stated = [value for fact in task.facts for value in re.findall(fact.patterns[0], task.prompt)]
+    assert len(stated) == sum(1 for one in structure.statements if not one.is_misleading)
 
 
 @pytest.mark.bubblewrap
@@ -124,17 +178,19 @@ def test_sigma_is_the_tail_of_the_outputs() -> None:
 @pytest.mark.bubblewrap
 def test_what_is_said_once_is_not_said_again_and_asking_does_harm() -> None:
     world = replace(BASE, recoverable_share=0.0, update_rate=0.0)
-    task = march(world)
-    steps, walk = list(task.script.steps), "sh tools/walk.sh 11"
+    task, mark = march(world), used_cairns(draw(world))[0]
+    (pattern,) = next(fact.patterns for fact in task.facts if fact.name == mark.name)
+    steps, walk = list(task.script.steps), f"sh tools/walk.sh {mark.told_step}"
     again = Step(
         name="again", text="Once more.", calls=(run(f"{walk} again"),), done=Evidence(receipts=(("execute_command", "again$"),))
     )
-    script = replace(task.script, steps=(*steps[:12], again, *steps[12:]))
+    at = mark.told_step + 1
+    script = replace(task.script, steps=(*steps[:at], again, *steps[at:]))
     twice = simulate(replace(task, script=script), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
-    first, second = (output for key, output in outputs(twice) if key.startswith(walk))
-    assert re.search(task.facts[4].patterns[0], first)
+    first, second = (output for key, output in outputs(twice) if re.match(rf"{walk}( again)?$", key))
+    assert re.search(pattern, first)
     assert "read out once" in second
-    assert not re.search(task.facts[4].patterns[0], second)
+    assert not re.search(pattern, second)
     assert twice.failed_checks == {"each_post_once"}
 
 
@@ -156,15 +212,18 @@ def test_when_nothing_of_the_march_is_in_view_the_log_tells_where_it_stands() ->
 @pytest.mark.bubblewrap
 def test_a_correction_that_is_forgotten_leaves_the_old_number_in_use() -> None:
     world = World(update_rate=1.0, recoverable_share=0.0)
-    known = plan_marks(complete_world(world))
-    task, values = march(world, seed=3), draw_values(known, 3)
-    run = simulate(task, KeepLast(summarizer="scripted/extractive"))
-    wrong = {mark.key: run.files[mark.note_path] for mark in known if f"note_{mark.key}" in run.failed_checks}
-    stale = [key for key, note in wrong.items() if note == f"{key}: {values.first[key]}\n"]
-    guessed = [key for key, note in wrong.items() if note == f"{key}: {PRIOR}\n"]
+    structure, task = draw(world, 3), march(world, seed=3)
+    first, run = draw_values(structure.marks, 3).first, simulate(task, KeepLast(summarizer="scripted/extractive"))
+    written = [line.split(": ") for path, text in run.files.items() if path.startswith("notes/") for line in text.splitlines()]
+    names = {mark.key: mark.name for mark in structure.marks}
+    wrong = {key: value for key, value in written if value != task.values[names[key]]}
+    stale = [key for key, value in wrong.items() if value == first[key]]
+    guessed = [key for key, value in wrong.items() if value == PRIOR]
     assert stale
     assert guessed
     assert len(stale) + len(guessed) == len(wrong)
+    failed = {note.check_name for note in structure.list_notes() if any(mark.key in wrong for mark in note.marks)}
+    assert failed == run.failed_checks - {"each_post_once"}
 
 
 @pytest.mark.parametrize(
@@ -182,9 +241,13 @@ def test_knobs_that_do_not_go_together_are_refused_by_name(world: World, named: 
         march(world)
 
 
-def test_ten_thousand_steps_are_laid_out_with_legs_of_equal_load() -> None:
+def test_ten_thousand_steps_are_laid_out_with_tenths_of_equal_load() -> None:
     task = march(World(steps=10_000))
     assert len(task.script.steps) == 10_000
-    due = [int(step.name.removeprefix("post-")) for step in task.script.steps if step.required_facts]
-    assert {later - sooner for sooner, later in itertools.pairwise(due[3:])} == {6}
-    assert len(task.checks) == len(task.facts) + 1
+    due = [int(step.name.removeprefix("post-")) for step in task.script.steps for _ in step.required_facts]
+    loads = [sum(tenth <= post // 1_000 < tenth + 1 for post in due) for tenth in range(10)]
+    assert min(loads) > 0.8 * max(loads)
+    assert len(task.facts) == len(due)
+    texts = dict(task.workspace)
+    talk = [sum(int(row.split("\t")[1]) for row in texts[f"route/leg-{leg}.tsv"].splitlines()) for leg in range(100)]
+    assert statistics.mean(talk[:50]) == pytest.approx(statistics.mean(talk[50:]), rel=0.1)

@@ -23,8 +23,8 @@ before its use, and the share of facts that are corrected. The difficulty decide
 settings that are not specified.
 
 The seed also decides which orders the user gives and in which words; which cairns are on the way and in which order; the distance
-between them; which numbers a note asks for, and which are never needed; how each number is stated (in a line of its own, at the end
-of a story, with sentences without information); misleading sentences about other places; and the order of long and short reports.
+between them; which numbers a note asks for, and which are never needed; how each number is stated (in a line of its own, after a
+story, or before sentences without information); misleading sentences about other places; and the order of long and short reports.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from harness.task import Check, Grader, Submission, Task, World
 from harness.tasks.kit.graders import make_check
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.long_march.facts import draw_values, make_facts
-from harness.tasks.long_march.steps import build_script, make_note_path
+from harness.tasks.long_march.steps import build_script
 from harness.tasks.long_march.structure import Structure, draw_structure
 from harness.tasks.long_march.workspace import build_workspace, render_prompt
 
@@ -55,8 +55,8 @@ def make_long_march(task_seed: int, world: World | None = None, *, structure_see
     structure = draw_structure(draws, world)
     values = draw_values(structure.marks, task_seed)
     notes = {
-        f"note_{post}": (make_note_path(post), [f"{mark.key}: {values.final[mark.key]}" for mark in marks])
-        for post, marks in structure.list_notes().items()
+        note.check_name: (note.path, [f"{mark.key}: {values.final[mark.key]}" for mark in note.marks])
+        for note in structure.list_notes()
     }
     return Task(
         name="long-march",
@@ -87,7 +87,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 def _build_checks(structure: Structure) -> tuple[Check, ...]:
     """Return the checks of the task: one for the order of the walk, and one for each note that the agent has to write."""
     notes = (
-        make_check(f"note_{post}", f"the note of post {post} tells the newest numbers", *(mark.name for mark in marks))
-        for post, marks in structure.list_notes().items()
+        make_check(note.check_name, f"{note.path} tells the newest numbers", *(mark.name for mark in note.marks))
+        for note in structure.list_notes()
     )
     return (make_check("each_post_once", "every post was walked to once, in order"), *notes)

@@ -1,6 +1,7 @@
 """Schedule of the task `long-march`: the steps that state, repeat, correct and use a fact (a number to remember)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.errors import UsageError
 from harness.task import World
@@ -47,6 +48,25 @@ class Mark:
     def page_path(self) -> str:
         """Path of the file from which the agent can read the number again. The file exists only if `on_page` is set."""
         return f"pages/{self.key}.md"
+
+
+class Note(NamedTuple):
+    """Note that the agent has to write at a post, with the numbers that the note states."""
+
+    post: int
+    """Number of the post at which the note is due, which is also the number of the step that writes it."""
+    marks: tuple[Mark, ...]
+    """Schedule of each number that the note states, at least one."""
+
+    @property
+    def path(self) -> str:
+        """Path of the file into which the agent writes the note."""
+        return f"notes/{self.marks[0].key}.md"
+
+    @property
+    def check_name(self) -> str:
+        """Name of the check of the note."""
+        return f"note_{self.marks[0].key}"
 
 
 def check_world(world: World) -> None:

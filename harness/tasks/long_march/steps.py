@@ -7,7 +7,7 @@ from functools import lru_cache
 from harness.task import Evidence, Script, Step
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.long_march.facts import describe
-from harness.tasks.long_march.schedule import Mark
+from harness.tasks.long_march.schedule import Mark, Note
 from harness.tasks.long_march.structure import Structure
 
 REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
@@ -17,26 +17,22 @@ REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: the steps of a competent agent."""
-    notes = structure.list_notes()
+    notes = {note.post: note for note in structure.list_notes()}
     pages: dict[int, list[Mark]] = {}
     for mark in structure.marks:
         if mark.on_page:
             pages.setdefault(mark.told_step, []).append(mark)
-    steps = (_build_step(number, pages.get(number, ()), notes.get(number, ())) for number in range(structure.steps))
+    steps = (_build_step(number, pages.get(number, ()), notes.get(number)) for number in range(structure.steps))
     return Script(steps=tuple(steps), final_text="The march is over, and all notes are written.")
 
 
-def make_note_path(post: int) -> str:
-    """Return the path of the note that is due at a post."""
-    return f"notes/post-{post}.md"
-
-
-def _build_step(number: int, pages: Sequence[Mark], due: Sequence[Mark]) -> Step:
+def _build_step(number: int, pages: Sequence[Mark], note: Note | None) -> Step:
     walk = f"sh tools/walk.sh {number}" if number else "sh tools/where.sh"
     text = f"Walking to post {number}." if number else "Let me see where the march stands."
     calls = [run(walk), *(read(mark.page_path) for mark in pages)]
-    if due:
+    due = note.marks if note else ()
+    if note:
         text = f"Walking to post {number}; a note is due here: {', '.join(map(describe, due))}."
-        calls.append(write(make_note_path(number), "".join(f"{mark.key}: ${{{mark.name}}}\n" for mark in due)))
+        calls.append(write(note.path, "".join(f"{mark.key}: ${{{mark.name}}}\n" for mark in due)))
     done = Evidence(receipts=(("execute_command", f"^{re.escape(walk)}$"),), count_pattern=REACHED_PATTERN, minimum_count=number)
     return Step(name=f"post-{number}", text=text, calls=tuple(calls), required_facts=tuple(mark.name for mark in due), done=done)

@@ -14,7 +14,7 @@ from harness.tasks.kit.statements import NOTES, Statement, add_notes, draw_state
 from harness.tasks.kit.structure import Levels, StructureDraws
 from harness.tasks.long_march.facts import CAIRN_FORMS, ORDER_KINDS, load_orders
 from harness.tasks.long_march.prose import PLACE
-from harness.tasks.long_march.schedule import FIRST_FIND_STEP, Mark, check_world
+from harness.tasks.long_march.schedule import FIRST_FIND_STEP, Mark, Note, check_world
 
 STEP_COUNTS = Levels(easy=range(120, 151), standard=range(135, 171), hard=range(150, 201))
 TOKENS_PER_STEP = Levels(easy=300, standard=450, hard=600)
@@ -80,13 +80,13 @@ class Structure:
     statements: tuple[Statement, ...]
     """Statements of the request: orders, and misleading sentences."""
 
-    def list_notes(self) -> dict[int, tuple[Mark, ...]]:
-        """Return the numbers that each note asks for, by the number of the step in which the note is due."""
-        notes: dict[int, tuple[Mark, ...]] = {}
+    def list_notes(self) -> list[Note]:
+        """Return the notes that the agent has to write, in order."""
+        marks_by_step: dict[int, list[Mark]] = {}
         for mark in self.marks:
             if mark.use_step:
-                notes[mark.use_step] = (*notes.get(mark.use_step, ()), mark)
-        return dict(sorted(notes.items()))
+                marks_by_step.setdefault(mark.use_step, []).append(mark)
+        return [Note(post, tuple(marks)) for post, marks in sorted(marks_by_step.items())]
 
 
 class _Use(NamedTuple):
@@ -109,7 +109,7 @@ def draw_structure(draws: StructureDraws, world: World) -> Structure:
         steps = max(steps, int(world.use_lag_steps) + 2 * FIRST_FIND_STEP)
     lags = _Lags(draws, world, steps)
     names = draws.draw_subset("orders", tuple(ORDER_KINDS), draws.draw_count("order count", ORDER_COUNTS))
-    orders, finds = _draw_orders(draws, names, lags), _draw_finds(draws, lags)
+    orders, finds = _draw_orders(names, lags), _draw_finds(draws, lags)
     marks = _draw_marks(draws, world, orders, finds)
     in_request = [mark.key for mark in marks if mark.is_order and not mark.on_page]
     return Structure(
@@ -143,7 +143,7 @@ class _Lags:
         return int(begin_step + (self.fixed or lag))
 
 
-def _draw_orders(draws: StructureDraws, names: Sequence[str], lags: _Lags) -> list[_Use]:
+def _draw_orders(names: Sequence[str], lags: _Lags) -> list[_Use]:
     begin_steps = (1 + at % (FIRST_FIND_STEP - 2) for at in range(len(names)))
     return [_Use(name, begin, lags.draw_order_use(begin)) for name, begin in zip(names, begin_steps, strict=True)]
 
@@ -182,15 +182,13 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
     repeat_rng, form_rng = draws.make_rng("repeats"), draws.make_rng("report forms")
 
     def list_repeats(one: _Use) -> tuple[int, ...]:
-        lag, redundancy = one.use_step - one.begin_step, world.redundancy
-        if one.use_step and redundancy is None:
-            is_repeated, step = repeat_rng.random() < repeats, repeat_rng.randint(one.begin_step + 1, one.use_step - 1)
-            return (step,) if is_repeated else ()
-        return (
-            tuple(one.begin_step + again * lag // redundancy for again in range(1, redundancy))
-            if one.use_step and redundancy
-            else ()
-        )
+        if not one.use_step:
+            return ()
+        if world.redundancy is None:
+            step = repeat_rng.randint(one.begin_step + 1, one.use_step - 1)
+            return (step,) if repeat_rng.random() < repeats else ()
+        lag, times = one.use_step - one.begin_step, int(world.redundancy)
+        return tuple(one.begin_step + again * lag // times for again in range(1, times))
 
     def make_mark(one: _Use, is_order: bool) -> Mark:
         on_page, is_line, is_noted = one.key in page_keys, form_rng.random() < line_share, form_rng.random() < note_share

@@ -1,6 +1,6 @@
 """Prompt and initial workspace of the task `long-march`: tools, encoded reports for all steps, and pages with numbers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from string import Template
 
@@ -20,7 +20,6 @@ from harness.tasks.long_march.facts import (
 )
 from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_sizes, write_page
 from harness.tasks.long_march.schedule import Mark
-from harness.tasks.long_march.steps import make_note_path
 from harness.tasks.long_march.structure import Rumour, Structure
 
 STEP_TOKENS = 46
@@ -59,7 +58,12 @@ def build_workspace(structure: Structure, values: Values, draws: StructureDraws)
         talk_characters[mark.told_step] = 0
     start, depths = draws.make_rng("talk").randrange(1, 2**31 - 1), draws.make_rng("depths")
     rows = [
-        f"{post}\t{talk_characters[post]}\t{1 + (start + 7919 * post) % 2_147_483_646}\t{depths.randrange(100)}\t{' '.join(items)}"
+        "\t".join(
+            [
+                *map(str, (post, talk_characters[post], 1 + (start + 7919 * post) % 2_147_483_646, depths.randrange(100))),
+                " ".join(items),
+            ]
+        )
         for post, items in enumerate(items_by_post)
     ]
     legs = [
@@ -131,9 +135,9 @@ def _generate_items(structure: Structure, values: Values) -> Iterator[tuple[int,
     """
     for mark in structure.marks:
         yield from _generate_statements(mark, values.first[mark.key], values.final[mark.key])
-    for post, marks in structure.list_notes().items():
-        keys = ",".join(f"{_find_index(mark)}/{mark.key}" for mark in marks)
-        yield post - 1, f"write:{make_note_path(post)}:{keys}"
+    for note in structure.list_notes():
+        keys = ",".join(f"{_find_index(mark)}/{mark.key}" for mark in note.marks)
+        yield note.post - 1, f"write:{note.path}:{keys}"
 
 
 def _generate_statements(mark: Mark, old: str, new: str) -> Iterator[tuple[int, str]]:
