@@ -130,7 +130,7 @@ def test_script_and_facts_follow_the_structure_and_not_the_values(difficulty):
 
 
 def test_instances_differ_in_the_order_of_their_parts_and_each_part_comes_after_those_it_needs():
-    orders = [draw_structure(StructureDraws("spec-api", seed)).parts for seed in range(30)]
+    orders = [draw_structure(StructureDraws("spec-api", seed)).work.parts for seed in range(30)]
     assert len(set(orders)) > 20
     for parts in orders:
         for part, needed in PREREQUISITES.items():

@@ -34,19 +34,14 @@ files, which the agent can list.
 The program is real: its modules and tests are written from the texts in `files/`, filled with the values that the agent has read.
 """
 
-from string import Template
-
 from harness.task import Check, Difficulty, Task
 from harness.tasks.flashcards.facts import FACTS, draw_values
 from harness.tasks.flashcards.grader import build_grader
 from harness.tasks.flashcards.steps import build_script
-from harness.tasks.flashcards.structure import RELEASE_TIMES, draw_structure
+from harness.tasks.flashcards.structure import WORK, draw_structure
 from harness.tasks.flashcards.workspace import build_workspace
-from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import load_sayings, render_request
 from harness.tasks.kit.structure import StructureDraws
-from harness.tasks.kit.texts import load_text
 
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 80 tests"),
@@ -93,21 +88,16 @@ def make_flashcards(task_seed: int, *, difficulty: Difficulty = "standard", stru
     """
     seed = task_seed if structure_seed is None else structure_seed
     structure = draw_structure(StructureDraws("flashcards", seed, difficulty))
-    sheets, values = structure.sheets, draw_values(task_seed)
+    work, values = structure.work, draw_values(task_seed)
     workspace = build_workspace(values, structure)
-    facts = (*(fact for fact in FACTS if structure.feeds_deck or fact.name != "ingest_token"), *sheets.facts)
-    frame = Template(load_text(__package__, "prompt.md")).safe_substitute(
-        catalogue=load_text(__package__, "catalogue.md") * structure.feeds_deck,
-        reserve_time=RELEASE_TIMES[structure.release_time],
-    )
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    facts = WORK.list_facts(work, FACTS)
     return Task(
         name="flashcards",
         title="Build a flashcard program with spaced repetition",
         tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=render_request(frame, sheets.statements, sayings, values),
+        prompt=WORK.render_prompt(work, values),
         workspace=workspace,
-        checks=(*CHECKS, *[FEEDING_CHECK] * structure.feeds_deck, *sheets.checks),
+        checks=WORK.list_checks(work, CHECKS, FEEDING_CHECK),
         grader=build_grader(values, structure, dict(workspace)),
         facts=facts,
         script=build_script(structure),

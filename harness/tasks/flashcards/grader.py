@@ -34,7 +34,7 @@ BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return m
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
     """Build the grader of the task from its values, its structure, and the text of each initial file by path."""
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/biology.csv"].splitlines()[1:]}
-    due = {"sheets": structure.sheets.expected, "feeds_deck": structure.feeds_deck}
+    due = {"sheets": structure.work.sheets.expected, "feeds_deck": structure.work.has_option}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in ("hint_column", "draft_tag")})
     return Grader(
         judge=judge,

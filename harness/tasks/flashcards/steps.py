@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import chain
 
 from harness.task import Script
-from harness.tasks.flashcards.structure import LOOKS, Structure
+from harness.tasks.flashcards.structure import WORK, Structure
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 
@@ -35,22 +35,15 @@ FINAL_TEXT = (
 def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
     begun = (_orient(structure), _write_scheduler(), _write_storage())
-    worked = (_work_on(part, structure) for part in structure.parts)
+    worked = (_work_on(part, structure) for part in structure.work.parts)
     specs = chain(*begun, *worked, _hand_over())
-    return make_script(FINAL_TEXT, OWN_PATHS, (one for one in specs if _is_due(one, structure)))
-
-
-def _is_due(step: StepSpec, structure: Structure) -> bool:
-    """Return whether a step belongs to the script; some steps are only in the scripts of some seeds."""
-    if step.name in {"feed_first_rows", "feed_other_rows"}:
-        return structure.feeds_deck
-    return step.name not in LOOKS or step.name in structure.looks
+    return make_script(FINAL_TEXT, OWN_PATHS, WORK.select_steps(structure.work, specs))
 
 
 def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
     """Yield the steps of one part of the work, and the steps due with it in this order of parts, such as information sheets."""
-    done = structure.parts[: structure.parts.index(part)]
-    if structure.release_time == (part if done else "ordered parts"):
+    done = structure.work.parts[: structure.work.parts.index(part)]
+    if structure.work.action_time == (part if done else "ordered parts"):
         yield from _reserve_release()
     if part in NEED_IDS and not NEED_IDS & set(done):
         yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
@@ -63,7 +56,7 @@ def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
             r"(?i)\b(\d+) of \1 rows are in the catalogue",
             "rows are in the catalogue",
         )
-    yield from structure.sheets.write_sheets(part)
+    yield from structure.work.sheets.write_sheets(part)
 
 
 def _orient(structure: Structure) -> Iterable[StepSpec]:
@@ -75,9 +68,7 @@ def _orient(structure: Structure) -> Iterable[StepSpec]:
         "First the readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield structure.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
-    if structure.release_time == "start":
-        yield from _reserve_release()
+    yield from structure.work.begin(*_reserve_release())
     yield look(
         "look_at_runner",
         "The runner for the tests is used all the time, so I look at how it reports and which exit status it has.",

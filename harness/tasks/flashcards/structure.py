@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.tasks.flashcards.facts import PROMPT_FACTS
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import load_sayings
-from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
+from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.kit.work import Option, Work, WorkChoices
 
 PARTS: Mapping[str, str] = {
     "files": "after importer and exporter",
@@ -20,9 +19,7 @@ PARTS: Mapping[str, str] = {
 }
 """Parts of the work after which an information sheet can be due, and the words for this time in the list of sheets."""
 PREREQUISITES: Mapping[str, tuple[str, ...]] = {"review": ("generation",), "removal": ("review",)}
-"""Parts of the work that must come before a part, by name of the part; only for `ORDERED_PARTS`."""
-ORDERED_PARTS = ("files", "generation", "review", "removal", "numbers", "copies")
-"""Parts of the work whose order depends on the seed; the command line and the documents always come last."""
+"""Parts of the work that must come before a part, by name of the part."""
 LOOKS = (
     *("look_at_tools", "left_to_the_order", "tabulate_intervals", "look_at_test_scheduler_again", "suite_of_bottom"),
     *("look_at_card_again", "look_at_importer_again", "try_offline_generator", "sizes_so_far", "look_at_storage_again"),
@@ -46,39 +43,39 @@ REMARK_COUNTS = Levels(easy=range(2), standard=range(4), hard=range(2, 6))
 """Number of remarks, irrelevant to the task, that are added at the end of a page of the specification."""
 REMARKS = 10
 """Number of remarks in the text `remarks.md`."""
+WORK = WorkChoices(
+    package=__package__,
+    parts=PARTS,
+    prerequisites=PREREQUISITES,
+    last_parts=("commands", "papers"),
+    looks=LOOKS,
+    look_shares=LOOK_SHARES,
+    action="release",
+    action_times=RELEASE_TIMES,
+    option=Option("catalogue", CATALOGUE_SHARE, "ingest_token", frozenset({"feed_first_rows", "feed_other_rows"})),
+    stated_facts=PROMPT_FACTS,
+)
+"""Description of the work from which each seed draws its order of the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
-    parts: tuple[str, ...]
-    """Parts of the work in order."""
-    looks: tuple[str, ...]
-    """Names of the steps of `LOOKS` that the agent takes."""
-    release_time: str
-    """Time at which a release is reserved, from `RELEASE_TIMES`."""
-    feeds_deck: bool
-    """Whether the task asks the agent to feed the sample deck to a catalogue."""
+    work: Work
+    """Order of the work, unnecessary steps, and information sheets."""
     papers: tuple[str, ...]
     """Paths of the first documents, in the order in which the agent writes them."""
     remarks: tuple[tuple[str, tuple[int, ...]], ...]
     """Name of each page, and the indexes in `remarks.md` of the irrelevant remarks at the page's end."""
-    sheets: SheetPlan
-    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
     """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
-    parts = (*draw_work_order(draws, "parts", ORDERED_PARTS, PREREQUISITES), "commands", "papers")
     remark_rng = draws.make_rng("remarks")
     remark_counts = draws.pick(REMARK_COUNTS)
     return Structure(
-        parts=parts,
-        looks=draws.draw_subset("looks", LOOKS, round(draws.draw_share("look share", LOOK_SHARES) * len(LOOKS))),
-        release_time=draws.draw_order("release time", RELEASE_TIMES)[0],
-        feeds_deck=draws.make_rng("catalogue").random() < CATALOGUE_SHARE,
+        work=WORK.draw(draws),
         papers=draws.draw_order("papers", PAPERS),
         remarks=tuple((page, tuple(remark_rng.sample(range(REMARKS), remark_rng.choice(remark_counts)))) for page in PAGES),
-        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
     )

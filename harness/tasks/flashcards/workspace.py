@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-from harness.tasks.flashcards.structure import PARTS, Structure
-from harness.tasks.kit.agreements import load_agreements
-from harness.tasks.kit.statements import load_sayings
+from harness.tasks.flashcards.structure import PARTS, WORK, Structure
 from harness.tasks.kit.texts import fill_text, load_text
 
 WORKSPACE_PATHS = (
@@ -29,14 +27,13 @@ PART_NAMES = {
 
 def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
-    sheets = structure.sheets.render_files(PARTS, sayings, values)
+    sheets = structure.work.sheets.render_files(PARTS, WORK.load_sayings(), values)
     return *((path, _render_file(path, values, structure)) for path in WORKSPACE_PATHS), *sheets
 
 
 def _render_file(path: str, values: Mapping[str, str], structure: Structure) -> str:
     """Return the text of a file in the initial workspace; irrelevant remarks are added to a page of the specification."""
-    order = ", ".join(PART_NAMES[part] for part in structure.parts if part in PART_NAMES)
+    order = ", ".join(PART_NAMES[part] for part in structure.work.parts if part in PART_NAMES)
     text = fill_text(__package__, f"workspace/{path}", {**values, "order_of_work": order})
     remarks = load_text(__package__, "remarks.md").strip().split("\n\n")
     return text + "".join(

@@ -30,19 +30,14 @@ Modules and tests are real: they are written from the texts in `files/`, filled 
 `bun`.
 """
 
-from string import Template
-
 from harness.task import Check, Difficulty, Task
 from harness.tasks.flashcards_bun.facts import FACTS, draw_values
 from harness.tasks.flashcards_bun.grader import build_grader
 from harness.tasks.flashcards_bun.steps import build_script
-from harness.tasks.flashcards_bun.structure import PARTS, RELEASE_TIMES, draw_structure
+from harness.tasks.flashcards_bun.structure import WORK, draw_structure
 from harness.tasks.flashcards_bun.workspace import build_workspace
-from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import load_sayings, render_request
 from harness.tasks.kit.structure import StructureDraws
-from harness.tasks.kit.texts import load_text
 
 CHECKS: tuple[Check, ...] = (
     make_check("own_tests", "the suite that the agent wrote passes and has at least 50 tests"),
@@ -98,23 +93,17 @@ def make_flashcards_bun(task_seed: int, *, difficulty: Difficulty = "standard", 
     """
     draws = StructureDraws("flashcards-bun", task_seed if structure_seed is None else structure_seed, difficulty)
     structure = draw_structure(draws)
-    sheets, values = structure.sheets, draw_values(task_seed)
+    work, values = structure.work, draw_values(task_seed)
     workspace = build_workspace(values, structure, draws)
-    facts = (*(fact for fact in FACTS if structure.feeds_deck or fact.name != "feed_mark"), *sheets.facts)
-    frame = Template(load_text(__package__, "prompt.md")).safe_substitute(
-        catalogue=load_text(__package__, "catalogue.md") * structure.feeds_deck,
-        reserve_time=RELEASE_TIMES[structure.release_time],
-        order_of_work="; ".join(PARTS[part] for part in structure.parts),
-    )
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    facts = WORK.list_facts(work, FACTS)
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
         tags=("constraints", "values", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=render_request(frame, sheets.statements, sayings, values),
+        prompt=WORK.render_prompt(work, values),
         workspace=workspace,
         runtime="bun",
-        checks=(*CHECKS, *[FEEDING_CHECK] * structure.feeds_deck, *sheets.checks),
+        checks=WORK.list_checks(work, CHECKS, FEEDING_CHECK),
         grader=build_grader(values, structure, dict(workspace)),
         facts=facts,
         script=build_script(structure),

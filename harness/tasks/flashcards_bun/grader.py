@@ -27,7 +27,7 @@ BROKEN = {
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
     """Build the grader of an instance from its values and structure, and from the text of each initial file by its path."""
-    due = {"sheets": structure.sheets.expected, "feeds_deck": structure.feeds_deck}
+    due = {"sheets": structure.work.sheets.expected, "feeds_deck": structure.work.has_option}
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/flags.csv"].splitlines()[1:]}
     suite = load_text(__package__, "grader/suite.py")
     interviews = (

@@ -5,7 +5,7 @@ from functools import lru_cache
 from itertools import chain
 
 from harness.task import Script
-from harness.tasks.flashcards_bun.structure import LOOKS, Structure
+from harness.tasks.flashcards_bun.structure import WORK, Structure
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 
@@ -42,23 +42,10 @@ FINAL_TEXT = (
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    specs = chain(_orient(structure), *(_work_on(part, structure) for part in structure.parts), _hand_over())
-    return make_script(FINAL_TEXT, OWN_PATHS, (one for one in specs if _is_due(one, structure)))
-
-
-def _is_due(step: StepSpec, structure: Structure) -> bool:
-    """Return whether the instance has a step that only some instances have."""
-    if step.name in {"feed_first_rows", "feed_other_rows"}:
-        return structure.feeds_deck
-    return step.name not in LOOKS or step.name in structure.looks
-
-
-def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps of one part of the work, with its sheets."""
-    if part == structure.release_time:
-        yield _reserve_release()
-    yield from _SECTIONS[part](structure)
-    yield from structure.sheets.write_sheets(part)
+    work = structure.work
+    worked = (work.carry_out(part, _SECTIONS[part](structure), _reserve_release()) for part in work.parts)
+    specs = chain(_orient(structure), *worked, _hand_over())
+    return make_script(FINAL_TEXT, OWN_PATHS, WORK.select_steps(work, specs))
 
 
 def _orient(structure: Structure) -> Iterable[StepSpec]:
@@ -70,9 +57,7 @@ def _orient(structure: Structure) -> Iterable[StepSpec]:
         "The readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield structure.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
-    if structure.release_time == "start":
-        yield _reserve_release()
+    yield from structure.work.begin(_reserve_release())
     yield look(
         "look_at_tools",
         "Some of the helpers change things for good, so I read what they do before I run another one.",

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.tasks.flashcards_bun.facts import PROMPT_FACTS
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import load_sayings
-from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
+from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.kit.work import Option, Work, WorkChoices
 
 PARTS: Mapping[str, str] = {
     "scheduler": "the scheduler",
@@ -57,39 +56,38 @@ PAGE_SIZES = {
 """Typical length in characters of each page that is generated for the specification, by name of the page."""
 SIZE_FACTORS = Levels(easy=(0.97, 1.0), standard=(0.98, 1.08), hard=(1.05, 1.08))
 """Bounds of the factor by which the length of a page differs from its typical length."""
+WORK = WorkChoices(
+    package=__package__,
+    parts=PARTS,
+    prerequisites=PREREQUISITES,
+    looks=LOOKS,
+    look_shares=LOOK_SHARES,
+    action="release",
+    action_times=RELEASE_TIMES,
+    option=Option("catalogue", FEED_SHARE, "feed_mark", frozenset({"feed_first_rows", "feed_other_rows"})),
+    stated_facts=PROMPT_FACTS,
+)
+"""Description of the work from which each seed draws its order of the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     """Structure of an instance, from which its script, checks and texts are built."""
 
-    parts: tuple[str, ...]
-    """Parts of the work in order."""
-    looks: tuple[str, ...]
-    """Names of the steps of `LOOKS` that the agent takes."""
-    release_time: str
-    """Time at which a release is reserved, from `RELEASE_TIMES`."""
-    feeds_deck: bool
-    """Whether the sample deck is fed to the catalogue of the stations."""
+    work: Work
+    """Order of the work, unnecessary steps, and information sheets."""
     papers: tuple[str, ...]
     """Paths of the first papers, in the order in which the agent writes them."""
     page_sizes: tuple[tuple[str, int], ...]
     """Name and minimum length in characters of each page of the specification."""
-    sheets: SheetPlan
-    """Sheets that are asked for, and the statements of the facts."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
     """Draw the structure of an instance."""
-    parts = draw_work_order(draws, "parts", PARTS, PREREQUISITES)
     return Structure(
-        parts=parts,
-        looks=draws.draw_subset("looks", LOOKS, round(draws.draw_share("look share", LOOK_SHARES) * len(LOOKS))),
-        release_time=draws.draw_order("release time", RELEASE_TIMES)[0],
-        feeds_deck=draws.make_rng("catalogue").random() < FEED_SHARE,
+        work=WORK.draw(draws),
         papers=draws.draw_order("papers", PAPERS),
         page_sizes=tuple(
             (page, round(draws.draw_share(f"size/{page}", SIZE_FACTORS) * size)) for page, size in PAGE_SIZES.items()
         ),
-        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
     )

@@ -3,10 +3,8 @@
 import json
 from collections.abc import Mapping
 
-from harness.tasks.flashcards_bun.structure import PARTS, Structure
-from harness.tasks.kit.agreements import load_agreements
+from harness.tasks.flashcards_bun.structure import PARTS, WORK, Structure
 from harness.tasks.kit.prose import write_specification
-from harness.tasks.kit.statements import load_sayings
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import load_text
 
@@ -19,7 +17,6 @@ TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts"
 
 def build_workspace(values: Mapping[str, str], structure: Structure, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
         *write_specification(__package__, "docs", dict(structure.page_sizes), NOUNS, draws.make_rng, values),
@@ -30,5 +27,7 @@ def build_workspace(values: Mapping[str, str], structure: Structure, draws: Stru
         ("src/README.md", "The modules of the program; there are none yet.\n"),
         ("tests/README.md", "One file a module: NAME.test.ts.\n"),
         *((f"decks/{name}", load_text(__package__, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
-        *structure.sheets.render_files({part: f"after {words}" for part, words in PARTS.items()}, sayings, values),
+        *structure.work.sheets.render_files(
+            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_sayings(), values
+        ),
     )

@@ -8,7 +8,8 @@ Their names end in `.tmpl`, so that linters do not mistake an unfilled template 
 The seed of a task decides its structure, e.g. the order of the work, and the values to remember, independently of each other.
 Four modules here build the structure: `structure` makes the random choices; `statements` chooses where and how each fact is
 stated; `sheets` adds small documents that the agent has to write; `agreements` has facts about the organisation for these
-documents. See `harness.tasks.flashcards` for a task that uses all of them.
+documents. `work` draws all choices of a task in which the agent writes a program. See `harness.tasks.flashcards` for a task that
+uses all of them.
 
 A task in a file of your own imports its building blocks from this package.
 """

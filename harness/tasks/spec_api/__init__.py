@@ -29,18 +29,13 @@ Pages are generated from the seed. Modules and tests are real and written from t
 agent has read.
 """
 
-from string import Template
-
 from harness.task import Check, Difficulty, Task
-from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import load_sayings, render_request
 from harness.tasks.kit.structure import StructureDraws
-from harness.tasks.kit.texts import load_text
 from harness.tasks.spec_api.facts import FACTS, draw_values
 from harness.tasks.spec_api.grader import build_grader
 from harness.tasks.spec_api.steps import build_script
-from harness.tasks.spec_api.structure import ENROLMENT_TIMES, PARTS, draw_structure
+from harness.tasks.spec_api.structure import WORK, draw_structure
 from harness.tasks.spec_api.workspace import build_workspace
 
 CHECKS: tuple[Check, ...] = (
@@ -104,22 +99,16 @@ def make_spec_api(task_seed: int, *, difficulty: Difficulty = "standard", struct
     """
     draws = StructureDraws("spec-api", task_seed if structure_seed is None else structure_seed, difficulty)
     structure = draw_structure(draws)
-    sheets, values = structure.sheets, draw_values(task_seed)
+    work, values = structure.work, draw_values(task_seed)
     workspace = build_workspace(values, task_seed, structure, draws)
-    facts = (*(fact for fact in FACTS if structure.pushes_samples or fact.name != "push_mark"), *sheets.facts)
-    frame = Template(load_text(__package__, "prompt.md")).safe_substitute(
-        push=load_text(__package__, "push.md") * structure.pushes_samples,
-        enrolment_time=ENROLMENT_TIMES[structure.enrolment_time],
-        order_of_work="; ".join(PARTS[part] for part in structure.parts),
-    )
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    facts = WORK.list_facts(work, FACTS)
     return Task(
         name="spec-api",
         title="Build an interface's client from a long specification",
         tags=("constraints", "values", "superseded values", "artifacts", "errors", "bookkeeping"),
-        prompt=render_request(frame, sheets.statements, sayings, values),
+        prompt=WORK.render_prompt(work, values),
         workspace=workspace,
-        checks=(*CHECKS, *[PUSH_CHECK] * structure.pushes_samples, *sheets.checks),
+        checks=WORK.list_checks(work, CHECKS, PUSH_CHECK),
         grader=build_grader(values, structure, dict(workspace)),
         facts=facts,
         script=build_script(structure),

@@ -37,7 +37,7 @@ def build_grader(values: Mapping[str, str], structure: Structure, initial_files:
     """Build the grader of the task from its values, its structure, and the text of each initial file by path."""
     samples = initial_files["samples/parcels.csv"].splitlines()[1:]
     expected: dict[str, Any] = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
-    expected |= {"sheets": structure.sheets.expected, "pushes_samples": structure.pushes_samples}
+    expected |= {"sheets": structure.work.sheets.expected, "pushes_samples": structure.work.has_option}
     source = fill_text(__package__, "grader/observe.py", {name: repr(CHOICES[name]) for name in CANDIDATES})
     return Grader(judge=judge, expected=expected, interviews=make_interviews(source, QUESTIONS, BROKEN))
 

@@ -8,7 +8,7 @@ from harness.task import Script
 from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 from harness.tasks.spec_api.facts import READ_END_COMMAND
-from harness.tasks.spec_api.structure import LOOKS, Structure
+from harness.tasks.spec_api.structure import WORK, Structure
 
 FOLDERS = (".", "spec", "tools", "samples", "docs", "sheets", "depot", "tests")
 CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
@@ -24,25 +24,10 @@ FINAL_TEXT = (
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
     """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
-    specs = chain(
-        _orient(structure), _write_foundations(), *(_work_on(part, structure) for part in structure.parts), _hand_over()
-    )
-    return make_script(FINAL_TEXT, OWN_PATHS, (one for one in specs if _is_due(one, structure)))
-
-
-def _is_due(step: StepSpec, structure: Structure) -> bool:
-    """Return whether a step belongs to the script; some steps are only in the scripts of some seeds."""
-    if step.name in {"push_first", "push_rest"}:
-        return structure.pushes_samples
-    return step.name not in LOOKS or step.name in structure.looks
-
-
-def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps of one part of the work, then those that write the information sheets due after it."""
-    if part == structure.enrolment_time:
-        yield _enroll()
-    yield from _SECTIONS[part]()
-    yield from structure.sheets.write_sheets(part)
+    work = structure.work
+    worked = (work.carry_out(part, _SECTIONS[part](), _enroll()) for part in work.parts)
+    specs = chain(_orient(structure), _write_foundations(), *worked, _hand_over())
+    return make_script(FINAL_TEXT, OWN_PATHS, WORK.select_steps(work, specs))
 
 
 def _read_page(name: str, text: str) -> StepSpec:
@@ -58,9 +43,7 @@ def _orient(structure: Structure) -> Iterable[StepSpec]:
         "The readme, the index of the specification and the change log.",
         *(read("README.md"), read("spec/README.md"), read("CHANGELOG.md")),
     )
-    yield structure.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
-    if structure.enrolment_time == "start":
-        yield _enroll()
+    yield from structure.work.begin(_enroll())
     yield look(
         "look_at_tools",
         "Most of the helpers change something for good, so I read them before I run another one.",

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import load_sayings
-from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
+from harness.tasks.kit.structure import Levels, StructureDraws
+from harness.tasks.kit.work import Option, Work, WorkChoices
 from harness.tasks.spec_api.facts import PROMPT_FACTS
 
 PARTS: Mapping[str, str] = {
@@ -64,36 +63,35 @@ LONG_PAGE = "06-resources"
 """Page that is too long for one tool output; its length is the same for every seed."""
 SIZE_FACTORS = Levels(easy=(0.75, 0.85), standard=(0.85, 1.05), hard=(1.05, 1.08))
 """Bounds of the factor by which the typical length of each other page is multiplied."""
+WORK = WorkChoices(
+    package=__package__,
+    parts=PARTS,
+    prerequisites=PREREQUISITES,
+    looks=LOOKS,
+    look_shares=LOOK_SHARES,
+    action="enrolment",
+    action_times=ENROLMENT_TIMES,
+    option=Option("push", PUSH_SHARE, "push_mark", frozenset({"push_first", "push_rest"})),
+    stated_facts=PROMPT_FACTS,
+)
+"""Description of the work from which each seed draws its order of the work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
     """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
-    parts: tuple[str, ...]
-    """Parts of the work in order."""
-    looks: tuple[str, ...]
-    """Names of the steps of `LOOKS` that the agent takes."""
-    enrolment_time: str
-    """Time at which the client is enrolled, from `ENROLMENT_TIMES`."""
-    pushes_samples: bool
-    """Whether the task asks the agent to push sample parcels to the trial hall."""
+    work: Work
+    """Order of the work, unnecessary steps, and information sheets."""
     page_sizes: tuple[tuple[str, int], ...]
     """Name and minimum length in characters of each page of the specification."""
-    sheets: SheetPlan
-    """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
     """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
-    parts = draw_work_order(draws, "parts", PARTS, PREREQUISITES)
     return Structure(
-        parts=parts,
-        looks=draws.draw_subset("looks", LOOKS, round(draws.draw_share("look share", LOOK_SHARES) * len(LOOKS))),
-        enrolment_time=draws.draw_order("enrolment time", ENROLMENT_TIMES)[0],
-        pushes_samples=draws.make_rng("push").random() < PUSH_SHARE,
+        work=WORK.draw(draws),
         page_sizes=tuple((page, _draw_size(draws, page, size)) for page, size in PAGE_SIZES.items()),
-        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
     )
 
 

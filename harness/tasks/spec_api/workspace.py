@@ -4,13 +4,11 @@ import json
 from collections.abc import Mapping
 
 from harness.tasks import kit
-from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import write_specification
-from harness.tasks.kit.statements import load_sayings
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import fill_text, load_text
-from harness.tasks.spec_api.structure import PARTS, Structure
+from harness.tasks.spec_api.structure import PARTS, WORK, Structure
 
 NOUNS = (
     *("parcel", "depot", "carrier", "shelf", "gateway", "ledger", "label", "lorry", "tariff", "customs form", "pallet", "clerk"),
@@ -25,7 +23,6 @@ def build_workspace(
     values: Mapping[str, str], task_seed: int, structure: Structure, draws: StructureDraws
 ) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     registry = {name: values[name] for name in ("salt", "revision", "rounding")} | {"profile": values["next_profile"]}
     return (
         ("spec/README.md", load_text(__package__, "spec/README.md")),
@@ -39,7 +36,9 @@ def build_workspace(
         ("samples/parcels.csv", _draw_samples(task_seed)),
         ("depot/__init__.py", '"""The client of the parcel depot."""\n'),
         ("tests/__init__.py", ""),
-        *structure.sheets.render_files({part: f"after {words}" for part, words in PARTS.items()}, sayings, values),
+        *structure.work.sheets.render_files(
+            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_sayings(), values
+        ),
     )
 
 
