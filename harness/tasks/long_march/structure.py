@@ -29,7 +29,7 @@ RECOVERABLE_BOUNDS = Levels(easy=(0.4, 0.7), standard=(0.05, 0.45), hard=(0.0, 0
 UPDATE_BOUNDS = Levels(easy=(0.0, 0.15), standard=(0.05, 0.4), hard=(0.25, 0.5))
 """Bounds of the share of the numbers that are corrected before their use."""
 REPEAT_BOUNDS = Levels(easy=(0.3, 0.6), standard=(0.0, 0.4), hard=(0.0, 0.1))
-"""Bounds of the share of the numbers that are stated a second time before their use."""
+"""Bounds of the share of the numbers in reports that a later report states again before their use."""
 GAPS = Levels(easy=range(7, 11), standard=range(4, 9), hard=range(3, 7))
 """Numbers of steps between two reports that state numbers."""
 NUMBERS_PER_NOTE = Levels(easy=(1,), standard=(1, 1, 2), hard=(1, 2, 3))
@@ -181,12 +181,12 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
     updated_keys = _choose_keys(draws.make_rng("updates"), *used_keys, updates)
     repeat_rng, form_rng = draws.make_rng("repeats"), draws.make_rng("report forms")
 
-    def list_repeats(one: _Use) -> tuple[int, ...]:
+    def list_repeats(one: _Use, is_in_report: bool) -> tuple[int, ...]:
         if not one.use_step:
             return ()
         if world.redundancy is None:
             step = repeat_rng.randint(one.begin_step + 1, one.use_step - 1)
-            return (step,) if repeat_rng.random() < repeats else ()
+            return (step,) if repeat_rng.random() < repeats and is_in_report else ()
         lag, times = one.use_step - one.begin_step, int(world.redundancy)
         return tuple(one.begin_step + again * lag // times for again in range(1, times))
 
@@ -199,7 +199,7 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
             use_step=one.use_step,
             on_page=on_page,
             revised_step=(one.begin_step + one.use_step) // 2 if one.key in updated_keys else 0,
-            retold_steps=list_repeats(one),
+            retold_steps=list_repeats(one, is_in_report=not (is_order or on_page)),
             has_story=not is_line,
             notes=form_rng.randint(1, len(NOTES)) if is_noted else 0,
         )
