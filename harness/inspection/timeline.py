@@ -5,8 +5,9 @@ Token estimates use the counter of the session's policy, so they are the numbers
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.codec import copy_fields, digest_message
@@ -391,9 +392,14 @@ class RequestHistory:
         """
         log = tuple(entries)
         self._entries = drop_rolled_back(log)
-        self._views = ViewHistory(find_counter(log), self._entries)
+        self._counter = find_counter(log)
         self._places = _find_places(self._entries)
         self._digests: dict[tuple[bytes, int], bytes] = {}
+
+    @cached_property
+    def _views(self) -> ViewHistory:
+        """Views of the session at any point, prepared only if single requests are reconstructed."""
+        return ViewHistory(self._counter, self._entries)
 
     def reconstruct(self, step: int) -> SentRequest:
         """Reconstruct the request that was sent to the model in a step, with the answer and the tool results.
@@ -410,12 +416,29 @@ class RequestHistory:
         place = self._places[step]
         if place.answer is None:
             raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
+        return self._build_request(step, place, place.answer, self._views.view_after(place.answer))
+
+    def reconstruct_all(self) -> Iterator[SentRequest]:
+        """Reconstruct the requests of all finished steps in order, in one pass over the log.
+
+        Raises:
+            UsageError: The log does not contain the answer of a step.
+        """
+        view, position = View(), 0
+        for step, place in sorted(self._places.items()):
+            if place.answer is None:
+                raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
+            for entry in self._entries[position : place.answer]:
+                view = fold(view, entry, self._counter)
+            position = place.answer
+            yield self._build_request(step, place, place.answer, view)
+
+    def _build_request(self, step: int, place: _StepPlace, answer_index: int, view: View) -> SentRequest:
         answer, *later = [
-            event.message for _, event in self._entries[place.answer : place.end] if isinstance(event, MessageAdded)
+            event.message for _, event in self._entries[answer_index : place.end] if isinstance(event, MessageAdded)
         ]
         end_event = self._entries[place.end].event
         assert isinstance(end_event, StepFinished)
-        view = self._views.view_after(place.answer)
         messages = render_messages(view.messages)
         return SentRequest(
             step=step,
@@ -424,7 +447,7 @@ class RequestHistory:
             digest=self._compute_digest(messages),
             logged_digest=end_event.request_digest,
             compactions=tuple(
-                event for _, event in self._entries[place.previous_end : place.answer] if isinstance(event, Compaction)
+                event for _, event in self._entries[place.previous_end : answer_index] if isinstance(event, Compaction)
             ),
             answer=answer,
             results=tuple(message for message in later if message.role == "tool"),

@@ -36,9 +36,10 @@ from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
 from harness.store.sessions.lookup import name_default_journal
 from harness.task import Task
+from harness.widgets.assets import load_script, load_style
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import RESTING_STATES, build_feed
-from harness.widgets.harness_widget import SnapshotWidget, load_script, load_style
+from harness.widgets.harness_widget import SnapshotWidget
 from harness.widgets.snapshot import render_html, render_text
 
 _REFRESH = "look"

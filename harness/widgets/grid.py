@@ -21,7 +21,8 @@ from harness.experiment.limits import RunLimits
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
-from harness.widgets.harness_widget import SnapshotWidget, load_script, load_style, render_preformatted, render_table
+from harness.widgets.assets import load_script, load_style
+from harness.widgets.harness_widget import SnapshotWidget, render_preformatted, render_table
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.success_grid import SuccessGrid
 

@@ -9,7 +9,6 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -18,25 +17,10 @@ from IPython.display import display
 from harness.errors import CompactionError, HarnessError, UsageError
 from harness.widgets.message_channel import MAX_RETAINED_ITEMS, SHARED_SENDER, MessageChannel, MessageSender
 
-ASSETS_FOLDER = Path(__file__).parent
 VIEW_MIMETYPE = "application/vnd.jupyter.widget-view+json"
 MAX_SENT_ROWS = 200
 """Maximum number of rows of a list that one message to the pages contains."""
 LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
-
-
-def load_script(*names: str) -> str:
-    """Return the JavaScript of a widget: the shared `surface.js`, then the file `NAME.js` for each given name, as one module."""
-    return _read_assets("js", names)
-
-
-def load_style(*names: str) -> str:
-    """Return the CSS of a widget: the shared `surface.css`, then the file `NAME.css` for each given name."""
-    return _read_assets("css", names)
-
-
-def _read_assets(suffix: str, names: Sequence[str]) -> str:
-    return "".join((ASSETS_FOLDER / f"{name}.{suffix}").read_text(encoding="utf-8") for name in ("surface", *names))
 
 
 class HarnessWidget(anywidget.AnyWidget):

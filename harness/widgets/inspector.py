@@ -8,22 +8,24 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.errors import HarnessError, UsageError, format_count
-from harness.events import Compaction, WorkspaceSaved
+from harness.errors import UsageError
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
-from harness.inspection.timeline import RequestHistory, SentRequest, inspect_session
-from harness.messages import Message
-from harness.session.diffs import join_patches
-from harness.session.storage import load_patches
-from harness.session.totals import format_price, format_sub_agent_totals
-from harness.store.sessions.lookup import SessionLocation
-from harness.view import drop_rolled_back
-from harness.widgets.explorer.exploration import cut_text, format_full_text, format_message_line
-from harness.widgets.harness_widget import MAX_SENT_ROWS, StepWidget, load_script, load_style, render_table
+from harness.inspection.session_steps import (
+    MAX_REASON_CHARACTERS,
+    SessionSteps,
+    StepMessage,
+    count_messages,
+    encode_compactions,
+    format_full_text,
+    format_message_line,
+    get_message,
+)
+from harness.inspection.timeline import SentRequest
+from harness.widgets.assets import load_script, load_style
+from harness.widgets.harness_widget import MAX_SENT_ROWS, StepWidget, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
 MAX_CACHED_STEPS = 20
-MAX_REASON_CHARACTERS = 300
 
 
 class SessionInspector(StepWidget):
@@ -59,18 +61,15 @@ class SessionInspector(StepWidget):
         """Open a recorded session and show its first step."""
         super().__init__(sender)
         self.session = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
-        self._inspection = inspect_session(self.session.entries)
+        self._steps = SessionSteps(self.session)
+        self._inspection = self._steps.inspection
         if not self._inspection.timeline:
             raise UsageError(
                 f"session {self.session.name!r} has no finished step, so there is nothing to show; open another session"
             )
-        self._workspace_events = [
-            entry.event for entry in drop_rolled_back(self.session.entries) if isinstance(entry.event, WorkspaceSaved)
-        ]
-        self._history = RequestHistory(self.session.entries)
         self._sent: dict[int, SentRequest] = {}
         self._step_number = 1
-        self.channel.update_state(session=self._build_constants(), step=self._build_step(""), refused=None)
+        self.channel.update_state(session=self._steps.build_constants(), step=self._build_step(""), refused=None)
 
     @property
     def step_count(self) -> int:
@@ -115,79 +114,31 @@ class SessionInspector(StepWidget):
     def _load_current_step(self) -> SentRequest:
         if self._step_number not in self._sent:
             step = self._inspection.timeline[self._step_number - 1].step
-            self._sent[self._step_number] = self._history.reconstruct(step)
+            self._sent[self._step_number] = self._steps.history.reconstruct(step)
             if len(self._sent) > MAX_CACHED_STEPS:
                 del self._sent[next(iter(self._sent))]
         return self._sent[self._step_number]
 
     def _count_messages(self) -> int:
-        sent = self._load_current_step()
-        return len(sent.messages) + 1 + len(sent.results)
+        return count_messages(self._load_current_step())
 
-    def _find_message(self, index: int) -> tuple[str, Message]:
+    def _find_message(self, index: int) -> StepMessage:
         """Return a message of the step shown with its kind: first the messages `sent`, then the `answer`, then each `result`."""
-        sent = self._load_current_step()
-        answer = len(sent.messages)
-        if index < answer:
-            return "sent", sent.messages[index]
-        return ("answer", sent.answer) if index == answer else ("result", sent.results[index - answer - 1])
+        return get_message(self._load_current_step(), index)
 
     def _describe_session(self) -> list[tuple[str, str]]:
-        session, totals = self._inspection, self._inspection.totals
-        cost = f"{'' if totals.agents_cost_usd is None else 'for '}{format_price(totals.agents_cost_usd)}"
-        ended = f"{session.status} {session.reason}".strip()
-        rows = [
-            ("session", self.session.name),
-            ("model", session.model or "not recorded"),
-            ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
-            ("ended", f"{ended}: {session.detail}" if session.detail else ended),
-            ("steps", f"{totals.steps}, {totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out, {cost}"),
-        ]
-        if sub_agents := totals.sub_agents:
-            rows.append(("of these by sub-agents", f"{len(sub_agents)}: {format_sub_agent_totals(sub_agents)}"))
-        attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} without effect"
-        return [*rows, ("compactions", attempts)]
+        return self._steps.describe_session()
 
     def _describe_step(self) -> list[tuple[str, str]]:
-        sent, point = self._load_current_step(), self._inspection.timeline[self._step_number - 1]
-        cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
-        digest = "equal to the log" if sent.matches_log else f"NOT equal to the log, which has {sent.logged_digest[:16]}…"
-        messages = format_count(len(sent.messages), "message")
-        shared = format_count(sent.end_event.kept_prefix_messages, "message")
-        rows = [
-            ("step", f"{point.step}, number {self._step_number} of {self.step_count}"),
-            ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
-            ("repeated", f"{shared} of the previous request; {point.cache_read_tokens:,} tokens read from a cache"),
-            ("digest", f"{sent.digest[:16]}… {digest}"),
-            ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
-            ("time and cost", f"{point.seconds:.2f} s, {cost}"),
-        ]
-        if workspaces := [one for one in self._workspace_events if one.step <= point.step]:
-            newest = workspaces[-1]
-            when = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
-            rows.append(("workspace", f"{newest.tree_id[:16]}… {when}"))
-        return rows
-
-    def _has_workspace_changed(self, step: int) -> bool:
-        """Return whether a step changed files of the workspace that can be read from the session's journal."""
-        return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
-
-    def _read_patch(self, step: int) -> str:
-        """Return the changes of files in a step as a patch, or the error message if the files cannot be read."""
-        assert self.session.journal is not None
-        try:
-            return join_patches(load_patches(SessionLocation(self.session.journal, self.session.name, ""), step))
-        except HarnessError as error:
-            return str(error)
+        return self._steps.describe_step(self._step_number, self._load_current_step())
 
     def _count_rows(self) -> int:
-        return self._count_messages() + self._has_workspace_changed(self._load_current_step().step)
+        return self._count_messages() + self._steps.has_workspace_changed(self._load_current_step().step)
 
     def _build_row(self, index: int) -> Sequence[object]:
         if index == self._count_messages():
             return ("workspace", "", "", "changes of this step, line by line")
-        kind, message = self._find_message(index)
-        is_new = kind == "sent" and index >= self._load_current_step().end_event.kept_prefix_messages
+        kind, message, is_new = self._find_message(index)
         return (kind, message.role, "new" if is_new else "", format_message_line(message))
 
     def _build_step(self, request: str) -> dict[str, Any]:
@@ -202,39 +153,14 @@ class SessionInspector(StepWidget):
             "told": self._describe_step(),
             "answer": answer,
             **self._build_rows([first, first + MAX_SENT_ROWS]),
-            "compactions": [_encode_compaction(one) for one in sent.compactions],
-        }
-
-    def _build_constants(self) -> dict[str, Any]:
-        session = self._inspection
-        return {
-            "name": self.session.name,
-            "facts": self._describe_session(),
-            "steps": [point.step for point in session.timeline],
-            "curve": [point.view_tokens for point in session.timeline],
-            "window_tokens": session.window_tokens,
-            "threshold_tokens": session.threshold_tokens,
-            "attempts": [
-                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason[:MAX_REASON_CHARACTERS])
-                for one in session.compactions
-            ],
+            "compactions": encode_compactions(sent.compactions),
         }
 
     def _read_message(self, number: object) -> dict[str, Any] | None:
         count, step = self._count_messages(), self._load_current_step().step
-        if number == count and self._has_workspace_changed(step):
-            return {"message": number, "title": "workspace, changes of this step", "text": self._read_patch(step)}
+        if number == count and self._steps.has_workspace_changed(step):
+            return {"message": number, "title": "workspace, changes of this step", "text": self._steps.read_patch(step)}
         if not isinstance(number, int) or not 0 <= number < count:
             return None
-        kind, message = self._find_message(number)
+        kind, message, _ = self._find_message(number)
         return {"message": number, "title": f"{kind}, {message.role}", "text": format_full_text(message)}
-
-
-def _encode_compaction(event: Compaction) -> dict[str, Any]:
-    changes = f"{len(event.patch.forget)} evicted, {len(event.patch.replace)} replaced, {len(event.patch.insert)} inserted"
-    numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
-    return {
-        "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
-        "reason": event.reason[:MAX_REASON_CHARACTERS],
-        "summary": cut_text(event.summary),
-    }

@@ -19,9 +19,9 @@ from harness.experiment.progress import RunProgress
 from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.session.spec import SessionSpec
 from harness.widgets.agent import AgentWidget
+from harness.widgets.assets import ASSETS_FOLDER
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
-from harness.widgets.harness_widget import ASSETS_FOLDER
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 from tests.experiment.made import record

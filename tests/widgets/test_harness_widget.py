@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.widgets.harness_widget import ASSETS_FOLDER, VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
+from harness.widgets.assets import ASSETS_FOLDER
+from harness.widgets.harness_widget import VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 PARSES_HTML = re.compile(

@@ -10,10 +10,10 @@ from harness.errors import UsageError
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import build_sample_log, run_on_sample
+from harness.inspection.session_steps import format_message_line
 from harness.inspection.timeline import reconstruct_request
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated
-from harness.widgets.explorer.exploration import format_message_line
 from harness.widgets.inspector import SessionInspector
 from tests.inspection.test_counterfactual import finished, small_log
 
@@ -108,7 +108,7 @@ def test_a_step_of_a_long_session_is_sent_in_part(post):
     assert len(json.dumps(inspector._build_step(""))) < 200_000
     block = inspector._build_rows([10, 20])
     assert [row[3] for row in block["rows"]] == [
-        format_message_line(inspector._find_message(index)[1]) for index in range(10, 20)
+        format_message_line(inspector._find_message(index).message) for index in range(10, 20)
     ]
 
 

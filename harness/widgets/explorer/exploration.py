@@ -27,10 +27,9 @@ from harness.inspection.counterfactual import (
 )
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
-from harness.messages import Message, extract_part_text
+from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
-from harness.text import shorten_line
 from harness.tokens import Budget
 from harness.view import View
 
@@ -52,7 +51,6 @@ NOMINAL_WINDOW_TOKENS = 200_000
 
 The constants can be scaled down for a smaller window, and are scaled by default if they would leave nothing of it.
 """
-MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,21 +440,3 @@ def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         merged[int(start_tokens // segment_tokens), fate] += tokens
         start_tokens += tokens
     return [(fate, tokens) for (_, fate), tokens in sorted(merged.items())]
-
-
-def format_message_line(message: Message) -> str:
-    """Return the beginning of a message as one line for display; for tool results, the line starts with the tools' names."""
-    named = "".join(f"[{result.name}] " for result in message.results)
-    text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
-    return shorten_line(text, MAX_LABEL_CHARACTERS)
-
-
-def format_full_text(message: Message) -> str:
-    """Return the whole text of a message for display, cut to the maximum number of characters that a page shows."""
-    return cut_text("\n\n".join(extract_part_text(part) for part in message.parts))
-
-
-def cut_text(text: str) -> str:
-    """Return a text for display, cut to the maximum number of characters that a page shows."""
-    rest = len(text) - MAX_TEXT_CHARACTERS
-    return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} more characters)"

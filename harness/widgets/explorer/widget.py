@@ -15,8 +15,10 @@ from harness.compaction.description import extract_description
 from harness.errors import UsageError, format_count
 from harness.experiment.trial import Trial
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
+from harness.inspection.session_steps import format_message_line
 from harness.policies import PRESETS, list_policy_names, load_policy_class
 from harness.protocols import Policy
+from harness.widgets.assets import load_script, load_style
 from harness.widgets.explorer.controls import build_controls
 from harness.widgets.explorer.exploration import (
     DISPOSITIONS,
@@ -24,10 +26,9 @@ from harness.widgets.explorer.exploration import (
     WINDOW_CHOICES,
     Exploration,
     ExplorerSettings,
-    format_message_line,
 )
 from harness.widgets.explorer.timeline_chart import draw_timeline
-from harness.widgets.harness_widget import StepWidget, load_script, load_style, render_table
+from harness.widgets.harness_widget import StepWidget, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
 if TYPE_CHECKING:

@@ -1,0 +1,165 @@
+"""Steps of a finished session as text for pages: facts about the session and each step, messages in short and in full.
+
+The widget `SessionInspector` and the report page show the same texts, so both take them from here. Nothing is escaped.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from harness.errors import HarnessError, format_count
+from harness.events import Compaction, WorkspaceSaved
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.timeline import RequestHistory, SentRequest, inspect_session
+from harness.messages import Message, extract_part_text
+from harness.session.diffs import join_patches
+from harness.session.storage import load_patches
+from harness.session.totals import format_price, format_sub_agent_totals
+from harness.store.sessions.lookup import SessionLocation
+from harness.text import shorten_line
+from harness.view import drop_rolled_back
+
+MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
+
+
+class StepMessage(NamedTuple):
+    """Message of a step with its kind: `sent` to the model, its `answer`, or the `result` of a tool call."""
+
+    kind: str
+    message: Message
+    is_new: bool
+    """Whether the message was sent for the first time in this step."""
+
+
+class SessionSteps:
+    """Facts about a finished session and its steps, as texts.
+
+    Args:
+        session: Session with its log.
+    """
+
+    def __init__(self, session: RecordedSession) -> None:
+        self.session = session
+        self.inspection = inspect_session(session.entries)
+        self.history = RequestHistory(session.entries)
+        """Requests of the session, reconstructed from its log."""
+        self._workspace_events = [
+            entry.event for entry in drop_rolled_back(session.entries) if isinstance(entry.event, WorkspaceSaved)
+        ]
+
+    def describe_session(self) -> list[tuple[str, str]]:
+        """Return names and values of facts about the session, such as its model, policy and cost."""
+        session, totals = self.inspection, self.inspection.totals
+        cost = f"{'' if totals.agents_cost_usd is None else 'for '}{format_price(totals.agents_cost_usd)}"
+        ended = f"{session.status} {session.reason}".strip()
+        rows = [
+            ("session", self.session.name),
+            ("model", session.model or "not recorded"),
+            ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
+            ("ended", f"{ended}: {session.detail}" if session.detail else ended),
+            ("steps", f"{totals.steps}, {totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out, {cost}"),
+        ]
+        if sub_agents := totals.sub_agents:
+            rows.append(("of these by sub-agents", f"{len(sub_agents)}: {format_sub_agent_totals(sub_agents)}"))
+        attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} without effect"
+        return [*rows, ("compactions", attempts)]
+
+    def describe_step(self, number: int, sent: SentRequest) -> list[tuple[str, str]]:
+        """Return names and values of facts about a step, such as the size of its request and its cost.
+
+        Args:
+            number: Number of the step among the finished steps, from 1.
+            sent: Request of the step.
+        """
+        point = self.inspection.timeline[number - 1]
+        cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
+        digest = "equal to the log" if sent.matches_log else f"NOT equal to the log, which has {sent.logged_digest[:16]}…"
+        messages = format_count(len(sent.messages), "message")
+        shared = format_count(sent.end_event.kept_prefix_messages, "message")
+        rows = [
+            ("step", f"{point.step}, number {number} of {len(self.inspection.timeline)}"),
+            ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
+            ("repeated", f"{shared} of the previous request; {point.cache_read_tokens:,} tokens read from a cache"),
+            ("digest", f"{sent.digest[:16]}… {digest}"),
+            ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
+            ("time and cost", f"{point.seconds:.2f} s, {cost}"),
+        ]
+        if workspaces := [one for one in self._workspace_events if one.step <= point.step]:
+            newest = workspaces[-1]
+            when = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
+            rows.append(("workspace", f"{newest.tree_id[:16]}… {when}"))
+        return rows
+
+    def build_constants(self) -> dict[str, Any]:
+        """Return everything about the session that a page shows beside a step, as plain JSON: name, facts and timeline."""
+        session = self.inspection
+        return {
+            "name": self.session.name,
+            "facts": self.describe_session(),
+            "steps": [point.step for point in session.timeline],
+            "curve": [point.view_tokens for point in session.timeline],
+            "window_tokens": session.window_tokens,
+            "threshold_tokens": session.threshold_tokens,
+            "attempts": [
+                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason[:MAX_REASON_CHARACTERS])
+                for one in session.compactions
+            ],
+        }
+
+    def has_workspace_changed(self, step: int) -> bool:
+        """Return whether a step changed files of the workspace that can be read from the session's journal."""
+        return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
+
+    def read_patch(self, step: int) -> str:
+        """Return the changes of files in a step as a patch, or the error message if the files cannot be read."""
+        assert self.session.journal is not None
+        try:
+            return join_patches(load_patches(SessionLocation(self.session.journal, self.session.name, ""), step))
+        except HarnessError as error:
+            return str(error)
+
+
+def count_messages(sent: SentRequest) -> int:
+    """Return the number of messages of a step: those sent to the model, the answer, and the results of its calls."""
+    return len(sent.messages) + 1 + len(sent.results)
+
+
+def get_message(sent: SentRequest, index: int) -> StepMessage:
+    """Return a message of a step by its index: first the messages sent, then the answer, then the results."""
+    answer = len(sent.messages)
+    if index < answer:
+        return StepMessage("sent", sent.messages[index], index >= sent.end_event.kept_prefix_messages)
+    kind, message = ("answer", sent.answer) if index == answer else ("result", sent.results[index - answer - 1])
+    return StepMessage(kind, message, False)
+
+
+def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str]]:
+    """Return compactions before a step as plain JSON: their title with numbers, reason and summary."""
+    return [_encode_compaction(one) for one in compactions]
+
+
+def _encode_compaction(event: Compaction) -> Mapping[str, str]:
+    changes = f"{len(event.patch.forget)} evicted, {len(event.patch.replace)} replaced, {len(event.patch.insert)} inserted"
+    numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+    return {
+        "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
+        "reason": event.reason[:MAX_REASON_CHARACTERS],
+        "summary": cut_text(event.summary),
+    }
+
+
+def format_message_line(message: Message) -> str:
+    """Return the beginning of a message as one line for display; for tool results, the line starts with the tools' names."""
+    named = "".join(f"[{result.name}] " for result in message.results)
+    text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
+    return shorten_line(text, MAX_LABEL_CHARACTERS)
+
+
+def format_full_text(message: Message) -> str:
+    """Return the whole text of a message for display, cut to the maximum number of characters that a page shows."""
+    return cut_text("\n\n".join(extract_part_text(part) for part in message.parts))
+
+
+def cut_text(text: str) -> str:
+    """Return a text for display, cut to the maximum number of characters that a page shows."""
+    rest = len(text) - MAX_TEXT_CHARACTERS
+    return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} more characters)"
