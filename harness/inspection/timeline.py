@@ -395,6 +395,7 @@ class RequestHistory:
         self._counter = find_counter(log)
         self._places = _find_places(self._entries)
         self._digests: dict[tuple[bytes, int], bytes] = {}
+        self._previous: tuple[Sequence[Message], bytes] = ((), b"")  # messages and digest of the request computed last
 
     @cached_property
     def _views(self) -> ViewHistory:
@@ -455,14 +456,17 @@ class RequestHistory:
         )
 
     def _compute_digest(self, messages: Sequence[Message]) -> str:
-        digest = b""
-        for message in messages:
+        previous, digest = self._previous
+        if messages[: len(previous)] != previous:
+            previous, digest = (), b""
+        for message in messages[len(previous) :]:
             key = digest, id(message)  # the log keeps its messages, so that no other message gets this `id`
             if key not in self._digests:
                 if len(self._digests) >= MAX_CACHED_DIGESTS:
                     self._digests.clear()
                 self._digests[key] = digest_message(message, digest)
             digest = self._digests[key]
+        self._previous = messages, digest
         return digest.hex()
 
 

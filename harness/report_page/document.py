@@ -1,0 +1,244 @@
+"""The report page as HTML: one document with its styles, scripts and data, which fetches nothing.
+
+Text from models, tools and plans is hostile. In the document itself it is escaped; everything else is data in base64, which the
+scripts only ever show as text. The content security policy allows exactly the inlined script and style, by their hashes.
+"""
+
+import base64
+import hashlib
+import html
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.formatting import Section
+from harness.analysis.report import Report, report
+from harness.errors import StoreError, format_count
+from harness.report_page.session_blocks import MAX_SESSIONS, build_blocks, choose_sessions, compress
+from harness.report_page.values import build_parts
+from harness.store.database import replace_file
+from harness.store.journal import Journal
+from harness.store.results import Results
+from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.text import escape_control_characters, replace_surrogates
+from harness.widgets.assets import load_script, load_style
+
+FOLDER = Path(__file__).parent
+HEADLINES = "In short"
+"""Heading of the section with the first lines of a report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageData:
+    """Data of a report page: the report, the values that its scripts show, and the sessions."""
+
+    document: Report
+    values: Mapping[str, Any]
+    blocks: Sequence[str] = ()
+    """Sessions as compressed JSON in base64, in the order of the indices in the values."""
+
+
+def write_page(
+    results: Results,
+    path: str | os.PathLike[str],
+    *,
+    against: str | None = None,
+    max_sessions: int = MAX_SESSIONS,
+    document: Report | None = None,
+) -> Path:
+    """Write the report on an experiment as one HTML page, with transcripts, and return its path.
+
+    The page fetches nothing. Arms can be filtered and sorted, metric and baseline chosen, and the sessions of trials read. Of a
+    large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each arm,
+    then others at random with a fixed seed.
+
+    Args:
+        results: Results of one experiment, as returned by `harness.load`. Required.
+        path: File to write. Required.
+        against: Arm that is the baseline at first; None for the arm that most declared contrasts name as `b`, or else a control.
+            Default: `None`.
+        max_sessions: Maximum number of sessions in the page. Default: `200`.
+        document: Report that was built already; None builds it. Default: `None`.
+
+    Example::
+
+        harness.write_page(harness.load("experiments/quickstart"), "report.html")
+
+    Raises:
+        UsageError: No trial has finished yet.
+        UnknownName: The arm `against` does not exist.
+        StoreError: The file cannot be written.
+    """
+    text = render_page(collect_page(results, against=against, max_sessions=max_sessions, document=document))
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replace_file(target) as unfinished:
+            unfinished.write_bytes(text.encode("utf-8"))
+    except OSError as error:
+        message = f"cannot write the page {str(target)!r}: {error.strerror or error}; name another file"
+        raise StoreError(message) from error
+    return target
+
+
+def collect_page(
+    results: Results, *, against: str | None = None, max_sessions: int = MAX_SESSIONS, document: Report | None = None
+) -> PageData:
+    """Return everything that a page shows: the report, the values and the chosen sessions.
+
+    Args:
+        results: Results of one experiment.
+        against: Arm that is the baseline at first.
+        max_sessions: Maximum number of sessions in the page; 0 if a server sends them on demand.
+        document: Report that was built already; None builds it.
+    """
+    document = document or report(results, against)
+    current = drop_earlier_plans(results)
+    blocks = _read_blocks(results, choose_sessions(current.trials, max_sessions)) if max_sessions else {}
+    values = {
+        "parts": build_parts(current, against, list(blocks)),
+        "headlines": list_headlines(document),
+        "inspect_command": f"harness inspect --in {shlex.quote(str(results.output))}",
+        "served": False,
+        "digest": results.digest,
+        "sessions": len(blocks),
+    }
+    return PageData(document=document, values=values, blocks=tuple(blocks.values()))
+
+
+def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, str]:
+    path = results.output / JOURNAL_FILE
+    if not path.is_file():
+        return {}
+    with Journal.open(path, read_only=True) as journal:
+        return build_blocks(session_ids, journal.read_entries)
+
+
+def list_headlines(document: Report) -> list[str]:
+    """Return the first lines of a report, as text."""
+    return [
+        escape_control_characters(note) for section in document.sections if section.heading == HEADLINES for note in section.notes
+    ]
+
+
+def render_page(data: PageData, *, served: bool = False) -> str:
+    """Return the page as HTML.
+
+    Args:
+        data: Data of the page.
+        served: Whether a server sends sessions and newer values on demand, so that the page may connect to it.
+    """
+    script, style = load_page_script(), load_page_style()
+    policy = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{_hash(script)}'",
+        "style-src": f"'sha256-{_hash(style)}'",
+        "connect-src": "'self'" if served else "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    title = escape(data.document.title)
+    body = "\n".join(
+        [
+            '<main class="p-page">',
+            f"<h1>{title}</h1>",
+            f'<p class="h-faint">{escape(_describe_sessions(data, served=served))}</p>',
+            '<div id="progress" class="p-progress" hidden></div>',
+            '<section class="p-card" aria-label="in short"><h2>In short</h2>',
+            f'<ul id="headlines" class="p-headlines">{"".join(map(_render_headline, list_headlines(data.document)))}</ul></section>',
+            '<div id="explorer"><p>This part needs JavaScript; the report is below.</p></div>',
+            '<section class="p-card p-report" aria-label="report"><h2>Report</h2>',
+            *(_render_section(section) for section in data.document.sections if section.heading != HEADLINES),
+            "</section>",
+            "</main>",
+        ]
+    )
+    values = {**data.values, "served": served}
+    blocks = [_embed("values", base64.b64encode(compress(values)).decode("ascii"))]
+    blocks += [_embed(f"block-{index}", text) for index, text in enumerate(data.blocks)]
+    page = "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(map(" ".join, policy.items()))}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{title}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            '<body class="harness-surface harness-looking">',
+            body,
+            *blocks,
+            f'<script type="module">{script}</script>',
+            "</body>",
+            "</html>",
+        ]
+    )
+    return replace_surrogates(page)
+
+
+def escape(text: str) -> str:
+    """Return a text for HTML: control characters, among them those for the direction of text, become visible escapes."""
+    return html.escape(escape_control_characters(text))
+
+
+@cache
+def load_page_script() -> str:
+    """Return the script of the page, which contains the scripts of the inspector."""
+    return load_script("asking", "timeline", "rows", "inspector") + (FOLDER / "page.js").read_text("utf-8")
+
+
+@cache
+def load_page_style() -> str:
+    """Return the style of the page, which contains the styles of the inspector and of the heat map."""
+    return load_style("timeline", "rows", "inspector", "grid") + (FOLDER / "page.css").read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _embed(name: str, text: str) -> str:
+    return f'<script type="application/octet-stream" id="{name}">{text}</script>'
+
+
+def _describe_sessions(data: PageData, *, served: bool) -> str:
+    trials = sum(len(part["trials"]["id"]) for part in data.values["parts"])
+    if served:
+        return f"{format_count(trials, 'trial')}; transcripts are read from the journal when a trial is opened."
+    if len(data.blocks) == trials:
+        return f"{format_count(trials, 'trial')}, all with their transcripts in this file."
+    return (
+        f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the lowest, "
+        "the highest and the median score of each arm first, then others at random (seed 0). `harness view` shows all."
+    )
+
+
+def _render_headline(line: str) -> str:
+    lead, colon, rest = line.partition(":")
+    if not colon or len(lead) >= 60:
+        return f"<li>{html.escape(line)}</li>"
+    return f"<li><b>{html.escape(lead)}:</b>{html.escape(rest)}</li>"
+
+
+def _render_section(section: Section) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in section.rows
+    )
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in section.columns)
+    label = escape(section.heading)
+    table = (
+        f'<div class="p-scroll" tabindex="0" role="region" aria-label="{label}"><table class="p-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    parts: Iterable[str] = [table if section.columns else "", *(f"<p>{escape(note)}</p>" for note in section.notes)]
+    state = "" if section.is_detail else " open"
+    return f"<details{state}><summary>{label}</summary>{''.join(parts)}</details>"

@@ -1,0 +1,625 @@
+// Report page: chart, heat map, table of arms, trials and transcripts. All statistics are computed in Python; this script shows them.
+// Texts come from models, tools and plans: `make` and `draw` set them as texts, never as HTML.
+
+const DIVERGING = ["g-d0", "g-d1", "g-d2", "g-d3", "g-d4", "g-d5", "g-d6"];
+const TRIALS_SHOWN = 60;
+const MAX_CHART_LABELS = 14;
+const LOWER_IS_BETTER = new Set(["cost", "tokens", "steps"]);
+
+const inflate = async (stream) => JSON.parse(await new Response(stream.pipeThrough(new DecompressionStream("deflate"))).text());
+
+/** Return the content of an embedded block, which is compressed JSON in base64. */
+async function readBlock(name) {
+  const bytes = Uint8Array.from(atob(document.getElementById(name).textContent.trim()), (sign) => sign.charCodeAt(0));
+  return inflate(new Blob([bytes]).stream());
+}
+
+/** Format a value of one trial or of an axis; texts of estimates come with the values. */
+function formatValue(metric, value) {
+  if (value === null || value === undefined) return "–";
+  if (metric.kind === "rate") return `${Math.round(100 * value)} %`;
+  if (metric.kind === "bounded") return value.toFixed(2);
+  if (metric.unit === "USD") return value >= 0.01 || value === 0 ? value.toFixed(value >= 0.1 || value === 0 ? 2 : 3) : value.toPrecision(2);
+  for (const [unit, size] of [["M", 1e6], ["k", 1e3]]) if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(3))}${unit}`;
+  return String(Number(value.toPrecision(3)));
+}
+
+/** Return about five round numbers between two values. */
+function listTicks(low, high) {
+  const rough = (high - low) / 4 || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const ticks = [];
+  for (let index = Math.ceil(low / step - 1e-9); index * step <= high + 1e-9 * step; index += 1) ticks.push(index * step);
+  return ticks;
+}
+
+/** Session of the page, which answers the requests of the inspector as a notebook's kernel would. */
+class StoredSession {
+  constructor({ session, messages, steps }) {
+    [this.session, this.messages, this.steps, this.listeners, this.count, this.step] = [session, messages, steps, new Set(), 0, 1];
+  }
+
+  on(event, listener) {
+    if (event === "msg:custom") this.listeners.add(listener);
+  }
+
+  off(_event, listener) {
+    this.listeners.delete(listener);
+  }
+
+  send(message) {
+    if (message.kind === "sync") this.tell({ session: this.session, step: this.buildStep(null), refused: null });
+    else if (message.kind === "look") {
+      this.step = Math.min(this.steps.length, Math.max(1, message.look.step));
+      this.tell({ step: this.buildStep(message.request) });
+    } else if (message.kind === "rows") this.tell({ rows: this.buildRows(...message.rows) });
+    else if (message.kind === "read") this.tell({ reading: this.read(message.message) });
+  }
+
+  tell(state) {
+    const batch = { kind: "batch", number: (this.count += 1), whole: "session" in state, from: 1, oldest: 1, items: [], state };
+    queueMicrotask(() => this.listeners.forEach((listener) => listener(batch)));
+  }
+
+  /** Return the indices of the messages of the current step: those sent, the answer and the results. */
+  list() {
+    const { sent, answer, results } = this.steps[this.step - 1];
+    return [...sent.flatMap(([first, length]) => Array.from({ length }, (_, place) => first + place)), answer, ...results];
+  }
+
+  buildRows(first, end) {
+    const indices = this.list();
+    const { results, patch } = this.steps[this.step - 1];
+    const answer = indices.length - 1 - results.length;
+    const rows = indices.map((index, place) => {
+      const kind = place < answer ? "sent" : place === answer ? "answer" : "result";
+      const isNew = place >= this.steps[this.step - 1].new && place < answer;
+      return [kind, this.messages[index][0], isNew ? "new" : "", this.messages[index][1]];
+    });
+    if (patch !== null) rows.push(["workspace", "", "", "changes of this step, line by line"]);
+    return { version: this.step, count: rows.length, first, rows: rows.slice(first, end) };
+  }
+
+  buildStep(request) {
+    const { told, compactions, results } = this.steps[this.step - 1];
+    const answer = this.list().length - 1 - results.length;
+    const first = Math.max(0, answer - 100);
+    return { request, place: this.step, told, answer, compactions, ...this.buildRows(first, first + 200) };
+  }
+
+  read(place) {
+    const indices = this.list();
+    const { results, patch } = this.steps[this.step - 1];
+    if (place >= indices.length) return { message: place, title: "workspace, changes of this step", text: patch ?? "" };
+    const answer = indices.length - 1 - results.length;
+    const [role, , text] = this.messages[indices[place]];
+    const kind = place < answer ? "sent" : place === answer ? "answer" : "result";
+    return { message: place, title: `${kind}, ${role}`, text };
+  }
+}
+
+class ReportPage {
+  constructor(values) {
+    this.values = values;
+    this.state = { part: 0, metric: "", baseline: -1, filter: "", sort: "", descending: false, layout: "", chosen: null, trial: -1 };
+    this.root = document.getElementById("explorer");
+    this.inspector = null;
+    this.build();
+    this.usePart(0);
+  }
+
+  get part() {
+    return this.values.parts[this.state.part];
+  }
+
+  get metric() {
+    return this.part.metrics.find((one) => one.name === this.state.metric);
+  }
+
+  metricNamed(name) {
+    return this.part.metrics.find((one) => one.name === name);
+  }
+
+  build() {
+    this.controls = make("form", { class: "p-controls", "aria-label": "choices", on: { submit: (event) => event.preventDefault() } });
+    this.chart = make("section", { class: "p-card p-chart", "aria-label": "cost and result of each arm" });
+    this.grid = make("section", { class: "p-card p-grid g-root", "aria-label": "cells" });
+    this.arms = make("section", { class: "p-card p-arms", "aria-label": "arms" });
+    this.trials = make("section", { class: "p-card p-trials", "aria-label": "trials", hidden: true });
+    this.transcript = make("section", { class: "p-card p-transcript", "aria-label": "transcript", hidden: true });
+    this.root.replaceChildren(
+      this.controls, make("div", { class: "p-pair" }, this.chart, this.grid), this.arms, this.trials, this.transcript,
+    );
+  }
+
+  usePart(index) {
+    Object.assign(this.state, { part: index, metric: this.part.metric, baseline: this.part.baselines[0] ?? -1, chosen: null, trial: -1, layout: "" });
+    this.drawControls();
+    this.draw();
+    this.trials.hidden = this.transcript.hidden = true;
+  }
+
+  /** Show newer values; choices are kept where they still exist. */
+  update(values) {
+    this.values = values;
+    this.state.part = Math.min(this.state.part, values.parts.length - 1);
+    if (!this.part.baselines.includes(this.state.baseline)) this.state.baseline = this.part.baselines[0] ?? -1;
+    this.drawControls();
+    this.draw();
+    if (this.state.chosen) this.listTrials(false);
+  }
+
+  drawControls() {
+    const select = (label, value, options, change) => {
+      const field = make("select", { "aria-label": label, name: label, on: { change: () => change(field.value) } });
+      field.append(...options.map(([name, text]) => make("option", { value: name, text, selected: String(name) === String(value) })));
+      return make("label", { class: "p-field" }, make("span", { text: label }), field);
+    };
+    const change = (changes) => {
+      Object.assign(this.state, changes);
+      this.draw();
+    };
+    const arm = (index) => this.part.arms[index].name;
+    const fields = [
+      select("metric", this.state.metric, this.part.metrics.map((one) => [one.name, one.name]), (metric) => change({ metric })),
+      select("baseline", this.state.baseline, [...this.part.baselines.map((one) => [one, arm(one)]), [-1, "none"]], (one) => change({ baseline: Number(one) })),
+    ];
+    if (this.values.parts.length > 1) {
+      const levels = this.values.parts.map((one, index) => [index, one.level]);
+      fields.unshift(select("level", this.state.part, levels, (one) => this.usePart(Number(one))));
+    }
+    if (this.part.tables.length && this.part.task_cells) {
+      fields.push(select("cells", this.state.layout || "axes", [["axes", "by axes"], ["tasks", "by task"]], (layout) => change({ layout })));
+    }
+    const filter = make("input", {
+      type: "search", name: "filter", placeholder: "name or setting", "aria-label": "filter arms", value: this.state.filter, autocomplete: "off",
+      on: { input: () => change({ filter: filter.value }) },
+    });
+    this.about = make("p", { class: "p-about h-faint", "aria-live": "polite" });
+    this.controls.replaceChildren(...fields, make("label", { class: "p-field" }, make("span", { text: "filter arms" }), filter), this.about);
+  }
+
+  /** Return the indices of the arms that the filter lets pass; every word must occur in the name or the settings. */
+  shown() {
+    const words = this.state.filter.toLowerCase().split(/\s+/).filter(Boolean);
+    return this.part.arms.flatMap((arm, index) => (words.every((word) => `${arm.name} ${arm.settings}`.toLowerCase().includes(word)) ? [index] : []));
+  }
+
+  effect(index, metric = this.state.metric) {
+    const baseline = this.part.arms[this.state.baseline]?.name;
+    return baseline === undefined ? undefined : this.part.effects[baseline]?.[metric]?.[index];
+  }
+
+  /** Return the cheapest arm that is not shown to be worse than the baseline, or -1. */
+  cheapest() {
+    const metric = LOWER_IS_BETTER.has(this.state.metric) ? "score" : this.state.metric;
+    const cost = (index) => this.part.arms[index].cells.cost[1];
+    const fit = this.part.arms.flatMap((arm, index) => {
+      const effect = this.effect(index, metric);
+      const usable = cost(index) !== null && !arm.bound && arm.overflow <= arm.n / 2;
+      return usable && (index === this.state.baseline || (effect && effect[6] !== "worse")) ? [index] : [];
+    });
+    return this.state.baseline < 0 ? -1 : fit.reduce((best, index) => (best < 0 || cost(index) < cost(best) ? index : best), -1);
+  }
+
+  draw() {
+    const shown = this.shown();
+    this.about.textContent = `${this.metric.about} ${counted(shown.length, "arm")} of ${number(this.part.arms.length)} shown.`;
+    this.drawChart(shown);
+    this.drawGrid(shown);
+    this.drawArms(shown);
+  }
+
+  // --- chart ----------------------------------------------------------------------------------------------------------
+
+  drawChart(shown) {
+    const upright = this.state.metric === "cost" ? this.metricNamed("score") : this.metric;
+    const cost = this.metricNamed("cost");
+    const points = shown.flatMap((index) => {
+      const [x, y] = [this.part.arms[index].cells.cost, this.part.arms[index].cells[upright.name]];
+      return x[1] === null || y[1] === null ? [] : [{ index, name: this.part.arms[index].name, x: x.slice(1, 4), y: y.slice(1, 4) }];
+    });
+    const title = make("h2", { text: `Cost and ${upright.name} of each arm` });
+    if (!points.length) {
+      this.chart.replaceChildren(title, make("p", { class: "h-faint", text: "No arm has both a cost and a value." }));
+      return;
+    }
+    const [width, height, left, right, top, bottom] = [640, 380, 58, 16, 14, 44];
+    const span = (values, floor, ceiling) => {
+      const known = values.filter((one) => one !== null);
+      const [low, high] = [Math.min(...known), Math.max(...known)];
+      const margin = 0.07 * (high - low || Math.abs(high) || 1);
+      return [Math.max(floor, low - margin), Math.min(ceiling, high + margin)];
+    };
+    const bounds = upright.kind === "amount" ? [0, Infinity] : [-0.02, 1.02];
+    const [xLow, xHigh] = span(points.flatMap((one) => one.x), 0, Infinity);
+    const [yLow, yHigh] = span(points.flatMap((one) => one.y), ...bounds);
+    const px = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
+    const py = (value) => top + (1 - (value - yLow) / (yHigh - yLow)) * (height - top - bottom);
+    const parts = [];
+    for (const tick of listTicks(yLow, yHigh)) {
+      parts.push(draw("line", { class: "p-rule", x1: left, x2: width - right, y1: py(tick), y2: py(tick) }));
+      parts.push(draw("text", { class: "p-tick", x: left - 6, y: py(tick) + 4, "text-anchor": "end", text: formatValue(upright, tick) }));
+    }
+    for (const tick of listTicks(xLow, xHigh)) {
+      parts.push(draw("line", { class: "p-rule", x1: px(tick), x2: px(tick), y1: top, y2: height - bottom }));
+      parts.push(draw("text", { class: "p-tick", x: px(tick), y: height - bottom + 16, "text-anchor": "middle", text: formatValue(cost, tick) }));
+    }
+    parts.push(draw("text", { class: "p-axis", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", text: cost.label }));
+    const name = draw("text", { class: "p-axis", "text-anchor": "middle", text: upright.label });
+    name.setAttribute("transform", `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`);
+    parts.push(name);
+    const front = this.part.fronts[upright.name].filter((index) => shown.includes(index)).map((index) => points.find((one) => one.index === index));
+    const corners = front.filter(Boolean).flatMap((one, place, all) => [...(place ? [[one.x[0], all[place - 1].y[0]]] : []), [one.x[0], one.y[0]]]);
+    if (corners.length > 1) parts.push(draw("polyline", { class: "p-front", points: corners.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") }));
+    const cheapest = this.cheapest();
+    const dots = points.map((one) => {
+      const [x, y] = [px(one.x[0]), py(one.y[0])];
+      const group = draw("g", { class: `p-point${one.index === this.state.baseline ? " p-baseline" : ""}${one.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
+      if (one.x[1] !== null) group.append(draw("line", { class: "p-bar", x1: px(one.x[1]), x2: px(one.x[2]), y1: y, y2: y }));
+      if (one.y[1] !== null) group.append(draw("line", { class: "p-bar", x1: x, x2: x, y1: py(one.y[1]), y2: py(one.y[2]) }));
+      if (one.index === this.state.baseline) group.append(draw("circle", { class: "p-ring", cx: x, cy: y, r: 9 }));
+      group.append(draw("circle", { class: "p-dot", cx: x, cy: y, r: 5.5 }), draw("circle", { class: "p-hit", cx: x, cy: y, r: 13 }));
+      const cells = this.part.arms[one.index].cells;
+      group.append(draw("title", { text: `${one.name}: ${upright.name} ${cells[upright.name][4]} ${cells[upright.name][5]}, cost ${cells.cost[4]} ${cells.cost[5]} USD per trial, n ${cells[upright.name][0]}` }));
+      group.addEventListener("click", () => this.choose({ arm: one.index, task: null }));
+      return group;
+    });
+    const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((one) => front.includes(one) || [this.state.baseline, this.state.chosen?.arm, cheapest].includes(one.index));
+    const labels = this.placeLabels(labelled.map((one) => ({ index: one.index, text: one.name, x: px(one.x[0]), y: py(one.y[0]) })), points.map((one) => [px(one.x[0]), py(one.y[0])]), { left, right: width - right, top, bottom: height - bottom });
+    parts.push(...dots, ...labels);
+    const label = `Chart: ${upright.label} over ${cost.label} of ${counted(points.length, "arm")}; the table of arms has the same values.`;
+    const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    svg.append(...parts);
+    const key = [
+      "Point: one arm, with 95 % intervals.",
+      corners.length > 1 ? "Dashed: Pareto front, where no arm is both cheaper and better." : "",
+      this.state.baseline >= 0 ? "Ring: baseline." : "",
+      labelled.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the table." : "",
+      "Click a point to list its trials.",
+    ];
+    this.chart.replaceChildren(title, svg, make("p", { class: "h-faint p-key", text: key.filter(Boolean).join(" ") }));
+  }
+
+  /** Place names beside their points so that names cover neither each other nor a point. */
+  placeLabels(labels, dots, frame) {
+    const taken = dots.map(([x, y]) => [x - 7, y - 7, x + 7, y + 7]);
+    const overlap = (a, b) => Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0])) * Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+    return labels.map(({ text, x, y, index }) => {
+      const shown = text.length > 34 ? `${text.slice(0, 33)}…` : text;
+      const width = 6.3 * shown.length + 4;
+      const choices = [];
+      for (const shift of [-9, 14, -22, 27, -35, 40, 3]) {
+        choices.push([x + 11, y + shift, "start"], [x - 11, y + shift, "end"], [x, y + shift, "middle"]);
+      }
+      let best = null;
+      for (const [place, [tx, ty, anchor]] of choices.entries()) {
+        const from = anchor === "start" ? tx : anchor === "end" ? tx - width : tx - width / 2;
+        const box = [from, ty - 11, from + width, ty + 4];
+        const outside = Math.max(0, frame.left - box[0]) + Math.max(0, box[2] - frame.right) + Math.max(0, frame.top - box[1]) + Math.max(0, box[3] - frame.bottom);
+        const score = 50 * outside + taken.reduce((sum, one) => sum + overlap(box, one), 0) + place;
+        if (best === null || score < best.score) best = { score, box, tx, ty, anchor };
+      }
+      taken.push(best.box);
+      const label = draw("text", { class: "p-label", x: best.tx, y: best.ty, "text-anchor": best.anchor, text: shown });
+      label.addEventListener("click", () => this.choose({ arm: index, task: null }));
+      return label;
+    });
+  }
+
+  // --- cells ----------------------------------------------------------------------------------------------------------
+
+  drawGrid(shown) {
+    const byAxes = this.part.tables.length > 0 && this.state.layout !== "tasks";
+    const title = make("h2", { text: byAxes ? `${this.metric.name} by axes` : `${this.metric.name} by arm and task` });
+    title.firstChild.data = title.textContent[0].toUpperCase() + title.textContent.slice(1);
+    if (!byAxes && !this.part.task_cells) {
+      this.grid.replaceChildren(title, make("p", { class: "h-faint", text: "Too many arms and tasks for cells; the table below lists the arms." }));
+      return;
+    }
+    const tables = byAxes ? this.axisTables(shown) : [this.taskTable(shown)];
+    const known = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((one) => one && one.colour !== null).map((one) => one.colour);
+    const paired = byAxes && this.state.baseline >= 0;
+    const [low, high] = [Math.min(...known), Math.max(...known)];
+    const most = known.reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
+    const colour = (value) => {
+      if (value === null) return "g-empty";
+      if (paired) return DIVERGING[Math.min(6, Math.max(0, Math.round(3 + (3 * value) / most)))];
+      return `g-s${Math.min(7, Math.max(0, Math.floor(high > low ? (8 * (value - low)) / (high - low) : 4)))}`;
+    };
+    const drawCell = (cell) => {
+      if (cell === null) return make("td", { class: "g-cell g-empty", text: "–" });
+      const button = make("button", { type: "button", on: { click: () => this.choose(cell.target) } }, make("b", { text: cell.text }), make("span", { text: cell.detail }));
+      return make("td", { class: `g-cell ${colour(cell.colour)}` }, button);
+    };
+    const boxes = tables.map((table) => {
+      const caption = table.title ? [make("caption", { text: table.title })] : [];
+      const head = make("tr", {}, make("th", { scope: "col", text: table.corner }), ...table.columns.map((text) => make("th", { scope: "col", text })));
+      const body = table.rows.map((row) => make("tr", {}, make("th", { scope: "row", class: "g-name", text: row.name }), ...row.cells.map(drawCell)));
+      return make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": table.title || title.textContent },
+        make("table", { class: "g-heat" }, ...caption, make("thead", {}, head), make("tbody", {}, ...body)));
+    });
+    const key = paired
+      ? `Each cell: difference to ${this.part.arms[this.state.baseline].name}, its 95 % interval, pairs. Orange: lower, blue: higher.`
+      : `Each cell: mean, 95 % interval, trials. Dark: ${formatValue(this.metric, known.length ? low : null)}, yellow: ${formatValue(this.metric, known.length ? high : null)}.`;
+    this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), make("p", { class: "h-faint p-key", text: `${key} Click a cell to list its trials.` }));
+  }
+
+  axisTables(shown) {
+    return this.part.tables.map((table) => ({
+      title: table.title, corner: `${table.down} ↓  ${table.across} →`, columns: table.columns,
+      rows: table.rows.map((name, row) => ({
+        name,
+        cells: table.cells[row].map((index) => {
+          if (index < 0 || !shown.includes(index)) return null;
+          const target = { arm: index, task: null };
+          const effect = this.effect(index);
+          if (this.state.baseline < 0) return this.cell(this.part.arms[index].cells[this.state.metric], target);
+          if (index === this.state.baseline) return { target, text: "baseline", detail: "", colour: 0 };
+          if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
+          const size = effect[1] === null ? null : this.metric.ratio ? Math.log(effect[1]) : effect[1];
+          return { target, text: effect[4], detail: `${effect[5]} n ${effect[0]}`, colour: size };
+        }),
+      })),
+    }));
+  }
+
+  taskTable(shown) {
+    const cells = this.part.task_cells[this.state.metric];
+    return {
+      title: "", corner: "arm", columns: this.part.tasks,
+      rows: shown.map((index) => ({
+        name: this.part.arms[index].name,
+        cells: cells[index].map((cell, task) => cell && this.cell(cell, { arm: index, task: this.part.tasks[task] })),
+      })),
+    };
+  }
+
+  cell([n, value, , , text, interval], target) {
+    return { target, text, detail: `${interval === "no interval" ? "" : interval} n ${n}`, colour: value };
+  }
+
+  // --- table of arms --------------------------------------------------------------------------------------------------
+
+  columns() {
+    const numeric = (name) => ({ key: name, label: name, value: (index) => this.part.arms[index].cells[name][1], cell: (index) => this.estimate(this.part.arms[index].cells[name]) });
+    const { metric } = this;
+    const columns = [
+      { key: "name", label: "arm", value: (index) => this.part.arms[index].name.toLowerCase(), cell: (index) => this.nameCell(index) },
+      { key: "n", label: "trials", value: (index) => this.part.arms[index].n, cell: (index) => this.countCell(index) },
+      numeric(metric.name),
+    ];
+    if (this.state.baseline >= 0) {
+      columns.push({ key: "effect", label: `${metric.ratio ? "ratio to" : "minus"} baseline`, value: (index) => this.effect(index)?.[1] ?? null, cell: (index) => this.effectCell(index) });
+      if (metric.name !== "cost") columns.push({ key: "cost ratio", label: "cost ratio", value: (index) => this.effect(index, "cost")?.[1] ?? null, cell: (index) => this.ratioCell(index) });
+    }
+    return [...columns, ...this.part.metrics.filter((one) => one.name !== metric.name).map((one) => numeric(one.name))];
+  }
+
+  estimate([, , , , text, interval]) {
+    return [make("b", { text }), make("span", { class: "p-interval", text: interval === "no interval" ? "" : interval })];
+  }
+
+  nameCell(index) {
+    const arm = this.part.arms[index];
+    const badges = [];
+    if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
+    if (index === this.cheapest()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest not shown to be worse than the baseline" }));
+    return [
+      make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
+      make("span", { class: "p-settings", text: arm.settings }),
+    ];
+  }
+
+  countCell(index) {
+    const arm = this.part.arms[index];
+    const notes = [arm.excluded ? `${number(arm.excluded)} excluded` : "", arm.overflow ? `${number(arm.overflow)} overflowed` : ""].filter(Boolean);
+    return [make("b", { text: number(arm.n) }), ...notes.map((text) => make("span", { class: "p-interval", text }))];
+  }
+
+  effectCell(index) {
+    if (index === this.state.baseline) return [make("span", { class: "h-faint", text: "baseline" })];
+    const effect = this.effect(index);
+    if (!effect) return [make("span", { class: "h-faint", text: "no pairs" })];
+    const verdicts = { better: "better", worse: "worse", "not shown": "no difference shown" };
+    const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
+    return [
+      make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] }), this.drawForest(effect),
+      make("span", { class: classes[effect[6]], text: verdicts[effect[6]] }),
+    ];
+  }
+
+  ratioCell(index) {
+    const effect = this.effect(index, "cost");
+    if (!effect) return [make("span", { class: "h-faint", text: index === this.state.baseline ? "baseline" : "–" })];
+    return [make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] })];
+  }
+
+  /** Draw an effect with its interval on the scale that all arms share. */
+  drawForest(effect) {
+    const size = (value) => (value === null ? null : this.metric.ratio ? Math.log(value) : value);
+    const all = Object.values(this.part.effects[this.part.arms[this.state.baseline].name][this.state.metric]);
+    const most = all.flatMap((one) => one.slice(1, 4)).map(size).filter((one) => one !== null && Number.isFinite(one)).reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
+    const x = (value) => 60 + (56 * Math.max(-most, Math.min(most, value))) / most;
+    const svg = draw("svg", { viewBox: "0 0 120 14", class: `p-forest p-is-${effect[6].replace(" ", "-")}`, "aria-hidden": "true" });
+    svg.append(draw("line", { class: "p-zero", x1: 60, x2: 60, y1: 0, y2: 14 }));
+    const [value, low, high] = effect.slice(1, 4).map(size);
+    if (low !== null && high !== null) svg.append(draw("line", { class: "p-range", x1: x(low), x2: x(high), y1: 7, y2: 7 }));
+    if (value !== null) svg.append(draw("circle", { class: "p-middle", cx: x(value), cy: 7, r: 3.5 }));
+    return svg;
+  }
+
+  drawArms(shown) {
+    const columns = this.columns();
+    const { sort, descending } = this.state;
+    const column = columns.find((one) => one.key === sort);
+    const order = [...shown];
+    if (column) {
+      order.sort((a, b) => {
+        const [one, other] = [column.value(a), column.value(b)];
+        if (one === null || other === null) return (one === null) - (other === null);
+        return (one < other ? -1 : one > other ? 1 : 0) * (descending ? -1 : 1);
+      });
+    }
+    const head = columns.map(({ key, label }) => {
+      const direction = key === sort ? (descending ? "descending" : "ascending") : "none";
+      const sign = { ascending: " ▲", descending: " ▼", none: "" }[direction];
+      return make("th", { scope: "col", "aria-sort": direction }, make("button", {
+        type: "button", class: "p-sort", text: `${label}${sign}`, on: {
+          click: () => {
+            Object.assign(this.state, { sort: key, descending: key === sort ? !descending : false });
+            this.drawArms(this.shown());
+            this.arms.querySelectorAll(".p-sort")[columns.findIndex((one) => one.key === key)]?.focus();
+          },
+        },
+      }));
+    });
+    const body = order.map((index) => make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
+      ...columns.map((one, place) => make(place ? "td" : "th", place ? {} : { scope: "row" }, ...one.cell(index)))));
+    const estimands = new Set(order.map((index) => this.effect(index)?.[7]).filter(Boolean));
+    const baseline = this.part.arms[this.state.baseline]?.name;
+    const note = baseline === undefined
+      ? "Choose a baseline to see paired differences."
+      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. “Worse” and “better”: interval and test exclude no difference at 5 %, without a correction for several arms; exploratory.`;
+    this.arms.replaceChildren(
+      make("h2", { text: "Arms" }),
+      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
+        make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))),
+      make("p", { class: "h-faint p-key", text: `${note} Select an arm to list its trials.` }),
+    );
+  }
+
+  // --- trials and transcript ------------------------------------------------------------------------------------------
+
+  choose(target) {
+    this.state.chosen = target;
+    this.draw();
+    this.listTrials(true);
+  }
+
+  listTrials(move, limit = TRIALS_SHOWN) {
+    const { arm, task } = this.state.chosen;
+    const { trials, arms, metrics } = this.part;
+    const places = trials.arm.flatMap((one, place) => (one === arm && (task === null || trials.task[place] === task) ? [place] : []));
+    places.sort((a, b) => (trials.task[a] < trials.task[b] ? -1 : trials.task[a] > trials.task[b] ? 1 : trials.seed[a] - trials.seed[b]));
+    const outcome = (place) => {
+      const text = trials.success[place] ? "success" : trials.valid[place] ? "not all checks passed" : "excluded";
+      return trials.status[place] === "completed" ? text : `${text}, ${trials.status[place]}: ${trials.reason[place]}`;
+    };
+    const shownMetrics = metrics.filter((one) => one.name !== "success");
+    const heading = make("h2", { tabindex: "-1", text: `Trials of ${arms[arm].name}${task === null ? "" : ` on ${task}`}` });
+    const rows = places.slice(0, limit).map((place) => make("tr", { class: place === this.state.trial ? "p-current" : "" },
+      make("th", { scope: "row" }, make("button", {
+        type: "button", class: "p-link", on: { click: () => this.openTrial(place) },
+        text: `${trials.task[place]}, seed ${trials.seed[place]}${trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : ""}`,
+      })),
+      make("td", { class: "p-text", text: outcome(place) }),
+      ...shownMetrics.map((one) => make("td", { text: formatValue(one, trials[one.name][place]) })),
+      make("td", { text: number(trials.compactions[place]) }),
+      make("td", { class: "p-text", text: this.hasTranscript(place) ? "yes" : "no" })));
+    const head = ["trial", "outcome", ...shownMetrics.map((one) => one.name), "compactions", "transcript"].map((text) => make("th", { scope: "col", text }));
+    const more = places.length > limit
+      ? [make("button", { type: "button", text: `show all ${number(places.length)}`, on: { click: () => this.listTrials(false, Infinity) } })] : [];
+    this.trials.replaceChildren(
+      heading,
+      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of trials" },
+        make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))), ...more,
+    );
+    this.trials.hidden = false;
+    if (move) {
+      heading.focus({ preventScroll: true });
+      this.trials.scrollIntoView({ block: "start", behavior: "auto" });
+    }
+  }
+
+  hasTranscript(place) {
+    return this.part.trials.block[place] >= 0 || (this.values.served && this.part.trials.session[place] !== "");
+  }
+
+  async openTrial(place) {
+    const { trials, arms } = this.part;
+    this.state.trial = place;
+    this.listTrials(false, Infinity);
+    this.inspector?.();
+    this.inspector = null;
+    const heading = make("h2", { tabindex: "-1", text: `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}` });
+    const box = make("div", {}, make("p", { class: "h-faint", text: "reading the session…" }));
+    const facts = [make("p", { class: "h-faint", text: `trial ${trials.id[place]}, session ${trials.session[place] || "none"}` })];
+    if (trials.error[place]) facts.push(make("pre", { class: "p-error", tabindex: "0", text: trials.error[place] }));
+    this.transcript.replaceChildren(heading, ...facts, box);
+    this.transcript.hidden = false;
+    heading.focus({ preventScroll: true });
+    this.transcript.scrollIntoView({ block: "start" });
+    try {
+      const session = await this.loadSession(place);
+      if (this.state.trial !== place) return;
+      if (session === null) {
+        box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${this.values.inspect_command} ${trials.id[place]}` }));
+        return;
+      }
+      box.replaceChildren();
+      const inspector = new Inspector(new StoredSession(session), box);
+      this.inspector = () => {
+        inspector.stop();
+        inspector.ask.end();
+      };
+    } catch (error) {
+      box.replaceChildren(make("p", { class: "h-error", role: "alert", text: `The session cannot be read: ${error.message}` }));
+    }
+  }
+
+  async loadSession(place) {
+    const { trials } = this.part;
+    if (trials.block[place] >= 0) return readBlock(`block-${trials.block[place]}`);
+    if (!this.values.served || !trials.session[place]) return null;
+    const answer = await fetch(`session/${encodeURIComponent(trials.session[place])}`);
+    if (!answer.ok) throw new Error(await answer.text());
+    return inflate(answer.body);
+  }
+}
+
+/** Follow a running experiment: ask for its progress, and for new values when a trial has finished. */
+async function follow(page, digest) {
+  const box = document.getElementById("progress");
+  const bar = make("progress", { max: 1, value: 0, "aria-label": "finished trials" });
+  const words = make("span", { "aria-live": "off" });
+  box.replaceChildren(bar, words);
+  for (;;) {
+    try {
+      const answer = await fetch("progress");
+      if (!answer.ok) throw new Error(await answer.text());
+      const state = await answer.json();
+      box.hidden = false;
+      [bar.max, bar.value, words.textContent] = [Math.max(1, state.planned), state.finished, state.text];
+      if (state.digest !== digest) {
+        const values = await fetch("values");
+        if (!values.ok) throw new Error(await values.text());
+        page.update(await inflate(values.body));
+        digest = state.digest;
+        drawHeadlines(page.values.headlines);
+      }
+    } catch (error) {
+      box.hidden = false;
+      words.textContent = `The server does not answer: ${error.message}`;
+    }
+    await new Promise((done) => setTimeout(done, 2000));
+  }
+}
+
+/** Replace the first lines, each with its beginning up to the first colon in bold. */
+function drawHeadlines(headlines) {
+  document.getElementById("headlines").replaceChildren(...headlines.map((line) => {
+    const end = line.indexOf(":");
+    return make("li", {}, ...(end > 0 && end < 60 ? [make("b", { text: line.slice(0, end + 1) }), line.slice(end + 1)] : [line]));
+  }));
+}
+
+try {
+  const values = await readBlock("values");
+  const page = new ReportPage(values);
+  document.documentElement.dataset.ready = "true";
+  if (values.served) follow(page, values.digest);
+} catch (error) {
+  document.getElementById("explorer").textContent = `The page cannot be shown: ${error.message}`;
+}

@@ -1,0 +1,143 @@
+"""Sessions as compressed texts for the report page: all sessions of a small experiment, or a sample of a large one.
+
+Each session is a block of its own that the page decodes when its trial is opened. A block contains every message once; each step
+lists its messages by their indices. The content is not escaped: a block is compressed and encoded in base64 before it is embedded.
+"""
+
+import base64
+import json
+import random
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import HarnessError
+from harness.events import Entry
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.session_steps import SessionSteps, encode_compactions, format_full_text, format_message_line
+from harness.messages import Message
+
+MAX_SESSIONS = 200
+"""Default maximum number of sessions in a page."""
+MAX_BLOCK_BYTES = 24_000_000
+"""Maximum size of all sessions of a page together; sessions beyond it are left out."""
+COMPRESSION_LEVEL = 4
+
+
+def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS) -> list[str]:
+    """Return the ids of the sessions that a page contains, the most useful first.
+
+    If there are too many, the trials with the lowest, the highest and the median score of each arm are chosen first, then others
+    at random with a fixed seed.
+
+    Args:
+        trials: Trials of an experiment, with `arm`, `trial_id`, `session_id` and `score`.
+        max_sessions: Maximum number of sessions.
+    """
+    known = trials[trials["session_id"] != ""]
+    if len(known) <= max_sessions:
+        return [str(one) for one in known["session_id"]]
+    ranked = [rows.sort_values(["score", "trial_id"])["session_id"].tolist() for _, rows in known.groupby("arm", sort=False)]
+    first = chain((one[0] for one in ranked), (one[-1] for one in ranked), (one[len(one) // 2] for one in ranked))
+    rest = sorted(known["session_id"])
+    random.Random(0).shuffle(rest)
+    return list(dict.fromkeys(chain(first, rest)))[:max_sessions]
+
+
+def build_blocks(
+    session_ids: Sequence[str], read_entries: Callable[[str], Iterable[Entry]], max_bytes: int = MAX_BLOCK_BYTES
+) -> Mapping[str, str]:
+    """Return the sessions of a page as base64 texts by session id; sessions beyond the size limit or without a step are missing.
+
+    Args:
+        session_ids: Ids of the sessions, the most useful first.
+        read_entries: Function that reads the log of a session.
+        max_bytes: Maximum size of all texts together.
+    """
+    blocks: dict[str, str] = {}
+    size = 0
+    for session_id in session_ids:
+        try:
+            plain = encode_session(RecordedSession(name=session_id, entries=tuple(read_entries(session_id))))
+        except HarnessError:
+            continue  # an incomplete log has no transcript, and the page says so
+        if plain is None:
+            continue
+        text = base64.b64encode(compress(plain)).decode("ascii")
+        if size + len(text) > max_bytes:
+            break
+        blocks[session_id], size = text, size + len(text)
+    return blocks
+
+
+def compress(plain: Mapping[str, Any]) -> bytes:
+    """Return plain JSON as compressed bytes, in the format that browsers call `deflate`."""
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return zlib.compress(text.encode("utf-8", "replace"), COMPRESSION_LEVEL)
+
+
+def encode_session(session: RecordedSession) -> dict[str, Any] | None:
+    """Return a session as plain JSON for the page, or None if it has no finished step."""
+    steps = SessionSteps(session)
+    if not steps.inspection.timeline:
+        return None
+    messages = _MessageTable()
+    encoded_steps = list(_encode_steps(steps, messages))
+    return {"session": steps.build_constants(), "messages": messages.rows, "steps": encoded_steps}
+
+
+class _MessageTable:
+    """Distinct messages of a session, each with its index."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str]] = []
+        """Role, first line and whole text of each message."""
+        self._messages: list[Message] = []  # keeps the messages alive, so that no other message gets the same id
+        self._index_by_id: dict[int, int] = {}
+        self._index_by_row: dict[tuple[str, str, str], int] = {}
+
+    def find(self, message: Message) -> int:
+        """Return the index of a message, after adding the message if the table does not contain it."""
+        index = self._index_by_id.get(id(message))
+        if index is None:
+            row = (message.role, format_message_line(message), format_full_text(message))
+            index = self._index_by_row.setdefault(row, len(self.rows))
+            if index == len(self.rows):
+                self.rows.append(row)
+            self._messages.append(message)
+            self._index_by_id[id(message)] = index
+        return index
+
+
+def _encode_steps(steps: SessionSteps, messages: _MessageTable) -> Iterator[dict[str, Any]]:
+    previous: Sequence[Message] = ()
+    ranges: list[tuple[int, int]] = []
+    for number, sent in enumerate(steps.history.reconstruct_all(), 1):
+        if sent.messages[: len(previous)] != previous:
+            previous, ranges = (), []
+        ranges = extend_ranges(ranges, [messages.find(message) for message in sent.messages[len(previous) :]])
+        previous = sent.messages
+        yield {
+            "told": steps.describe_step(number, sent),
+            "sent": ranges,
+            "new": sent.end_event.kept_prefix_messages,
+            "answer": messages.find(sent.answer),
+            "results": [messages.find(message) for message in sent.results],
+            "compactions": encode_compactions(sent.compactions),
+            "patch": steps.read_patch(sent.step) if steps.has_workspace_changed(sent.step) else None,
+        }
+
+
+def extend_ranges(ranges: Sequence[tuple[int, int]], indices: Iterable[int]) -> list[tuple[int, int]]:
+    """Return ranges of consecutive indices, each with its first index and its length, with more indices at the end."""
+    extended = list(ranges)
+    for index in indices:
+        first, length = extended[-1] if extended else (index, 0)
+        if extended and index == first + length:
+            extended[-1] = (first, length + 1)
+        else:
+            extended.append((index, 1))
+    return extended

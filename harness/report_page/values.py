@@ -1,0 +1,263 @@
+"""Values of the report page as plain JSON: arms, cells, paired differences, trials and the layout of the arms by their axes.
+
+Every estimate comes from the analysis, with its text, so that the page shows the same numbers as the report and the figures.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, read_policy_field, select_valid
+from harness.analysis.axes import is_grid_arm
+from harness.analysis.claims import read_families
+from harness.analysis.effects import Effect, estimate_effect
+from harness.analysis.formatting import describe_level
+from harness.analysis.intervals import ALPHA
+from harness.analysis.measures import (
+    METRICS,
+    Cell,
+    Metric,
+    add_measures,
+    choose_metric,
+    estimate_cell,
+)
+from harness.analysis.tables import Tables, require_single_level, split_by_level
+from harness.analysis.trajectories import add_trajectories
+from harness.analysis.validity import pair_repeats, pair_trials
+from harness.experiment.paths import is_block
+
+Json: TypeAlias = dict[str, Any]
+
+MAX_ERROR_CHARACTERS = 600
+MAX_BASELINES = 8
+"""Maximum number of arms that the page offers as a baseline."""
+MAX_TASK_CELLS = 600
+"""Maximum number of pairs of arm and task for which the page shows cells."""
+
+
+def build_parts(results: Tables, against: str | None, session_ids: Sequence[str]) -> list[Json]:
+    """Return the values of the page for each fidelity level, as levels are never pooled.
+
+    Args:
+        results: Tables of results, without trials of earlier plans.
+        against: Arm that is the baseline at first; None for the one that most declared contrasts name, or a control.
+        session_ids: Ids of the sessions that the page contains, in the order of their blocks.
+    """
+    return [_build_part(part, against, session_ids) for part in split_by_level(results)]
+
+
+def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]) -> Json:
+    measured = add_measures(results)
+    valid = select_valid(measured)
+    names = order_arms(measured)
+    groups = {name: valid[valid["arm"] == name] for name in names}
+    baselines = choose_baselines(results, names, against)
+    cells = {name: {metric.name: estimate_cell(rows, metric) for metric in METRICS.values()} for name, rows in groups.items()}
+    return {
+        "level": describe_level(require_single_level(measured)),
+        "metrics": [_encode_metric(metric) for metric in METRICS.values()],
+        "metric": choose_metric([rows for rows in groups.values() if len(rows)]).name,
+        "baselines": [names.index(name) for name in baselines],
+        "arms": [_encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name]) for name in names],
+        "fronts": {metric: [names.index(name) for name in find_front(cells, metric)] for metric in METRICS if metric != "cost"},
+        "effects": {name: _compare(groups, name) for name in baselines},
+        **_build_task_cells(groups),
+        "tables": lay_out_arms(measured),
+        "trials": _encode_trials(measured, names, session_ids),
+    }
+
+
+def _encode_metric(metric: Metric) -> Json:
+    return {
+        "name": metric.name,
+        "label": metric.label,
+        "unit": metric.unit,
+        "kind": metric.kind,
+        "better": "higher" if metric.is_higher_better else "lower",
+        "about": metric.description,
+        "ratio": metric.is_ratio,
+        "change": metric.difference_label,
+    }
+
+
+def _encode_arm(name: str, trials: pd.DataFrame, valid: pd.DataFrame, cells: Mapping[str, Cell]) -> Json:
+    exposure = estimate_exposure(valid)
+    return {
+        "name": name,
+        "settings": _describe_settings(trials),
+        "n": len(valid),
+        "excluded": len(trials) - len(valid),
+        "exposed": exposure.successes,
+        "overflow": int((valid["reason"] == "overflow").sum()),
+        "bound": _knows_future(trials),
+        "cells": {metric: _encode_cell(METRICS[metric], cell) for metric, cell in cells.items()},
+    }
+
+
+SHOWN_SETTINGS = ("kind", "threshold", "trigger_tokens", "keep_last", "summarizer")
+"""Fields of a policy that the page shows for each arm."""
+
+
+def _describe_settings(trials: pd.DataFrame) -> str:
+    """Return the main settings of an arm's policy and the values of its axes as one line of text."""
+    row = trials.iloc[0]
+    policy = json.loads(row["policy_json"] or "{}")
+    settings = [str(policy["kind"])] if "kind" in policy else []
+    settings += [f"{name} {policy[name]}" for name in SHOWN_SETTINGS[1:] if policy.get(name) is not None]
+    axes = json.loads(row["axes_json"] or "{}")
+    known = {f"policy.{name}" for name in SHOWN_SETTINGS} | {"policy"}
+    settings += [f"{path} {value}" for path, value in axes.items() if not is_block(path) and path not in known]
+    return ", ".join(settings)
+
+
+def _knows_future(trials: pd.DataFrame) -> bool:
+    """Return whether an arm knows what the task needs later, so that it is an upper bound and no real policy."""
+    return bool((trials["policy"] == "oracle").any() or (read_policy_field(trials, "summarizer") == "scripted/oracle").any())
+
+
+def _encode_cell(metric: Metric, cell: Cell) -> list[Any]:
+    """Return number of trials, value, bounds, and the texts of value and interval."""
+    texts = metric.format_value(cell.value), metric.format_interval(cell.low, cell.high)
+    return [cell.n, *map(_encode_number, cell[1:]), *texts]
+
+
+def _encode_number(value: float) -> float | None:
+    return None if isnan(value) else float(f"{value:.6g}")
+
+
+def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str]:
+    """Return the Pareto front: the arms that no other arm beats in both cost and the metric, from the cheapest on."""
+    sign = 1 if METRICS[metric].is_higher_better else -1
+    points = [(one["cost"].value, -sign * one[metric].value, arm) for arm, one in cells.items()]
+    front, best = [], float("inf")
+    for cost, loss, arm in sorted(point for point in points if not isnan(point[0]) and not isnan(point[1])):
+        if loss < best:
+            front.append(arm)
+            best = loss
+    return front
+
+
+def choose_baselines(results: Tables, names: Sequence[str], against: str | None) -> list[str]:
+    """Return the arms that the page offers as baselines, the one that it shows at first in front.
+
+    Args:
+        results: Tables of results of one fidelity level.
+        names: Names of the arms in the order of the report.
+        against: Arm in front; None for the one that most declared contrasts name, or else a control or repeated arm.
+    """
+    declared = Counter(contrast.b for family in read_families(results) for contrast in family.contrasts)
+    trials = results.trials
+    preferred = [
+        *([against] if against is not None else []),
+        *(name for name, _ in declared.most_common()),
+        *trials[trials["policy"] == "none"]["arm"].unique(),
+        *pair_repeats(trials)["arm_a"],
+        *names,
+    ]
+    return [name for name in dict.fromkeys(preferred) if name in names][:MAX_BASELINES]
+
+
+def _compare(groups: Mapping[str, pd.DataFrame], baseline: str) -> Json:
+    """Return the effect of every arm against a baseline on every metric, by metric and index of the arm."""
+    columns = ["score", "trajectory", *(metric.column for metric in METRICS.values() if metric.name not in {"score", "success"})]
+    effects: Json = {name: {} for name in METRICS}
+    for index, (name, rows) in enumerate(groups.items()):
+        if name == baseline:
+            continue
+        pairs = add_trajectories(pair_trials(rows, groups[baseline], columns))
+        if pairs.empty:
+            continue
+        for metric in METRICS.values():
+            effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
+            if effect.pair_count:
+                effects[metric.name][index] = _encode_effect(metric, effect)
+    return effects
+
+
+def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
+    """Return the number of pairs, value and bounds of an effect, the texts of value and interval, and a verdict in words."""
+    interval = effect.interval
+    texts = metric.format_effect(effect), metric.format_change_interval(*interval)
+    numbers = map(_encode_number, (effect.value, *interval))
+    return [effect.pair_count, *numbers, *texts, judge_effect(metric, effect), effect.estimand]
+
+
+def judge_effect(metric: Metric, effect: Effect) -> str:
+    """Return whether an effect is shown to be `better` or `worse` by interval and test, without a correction; else `not shown`."""
+    interval = effect.interval
+    none = 1.0 if effect.scale == "ratio" else 0.0
+    if isnan(interval.low) or interval.low <= none <= interval.high or not effect.p_value <= ALPHA:
+        return "not shown"
+    return "better" if (effect.value > none) == metric.is_higher_better else "worse"
+
+
+def _build_task_cells(groups: Mapping[str, pd.DataFrame]) -> Json:
+    """Return the tasks, and for each metric the cells of every arm and task; none if there are too many."""
+    tasks = sorted({str(task) for rows in groups.values() for task in rows["task"].unique()})
+    if len(tasks) * len(groups) > MAX_TASK_CELLS:
+        return {"tasks": tasks, "task_cells": None}
+    by_task = [dict(iter(rows.groupby("task"))) for rows in groups.values()]
+    cells = {
+        metric.name: [[_encode_task_cell(metric, rows.get(task)) for task in tasks] for rows in by_task]
+        for metric in METRICS.values()
+    }
+    return {"tasks": tasks, "task_cells": cells}
+
+
+def _encode_task_cell(metric: Metric, trials: pd.DataFrame | None) -> list[Any] | None:
+    return None if trials is None else _encode_cell(metric, estimate_cell(trials, metric))
+
+
+def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
+    """Return the arms of the grid as tables: the last two axes in which arms differ are rows and columns.
+
+    Every combination of the other axes has its own table. The list is empty if fewer than two axes vary.
+    """
+    points: dict[str, Mapping[str, Any]] = {}
+    for name, text in dict(zip(trials["arm"], trials["axes_json"], strict=True)).items():
+        axes = {path: value for path, value in json.loads(text or "{}").items() if not is_block(path)}
+        if axes and is_grid_arm(name, axes):
+            points[name] = axes
+    paths = list(dict.fromkeys(path for point in points.values() for path in point))
+    values = {path: list(dict.fromkeys(json.dumps(point.get(path)) for point in points.values())) for path in paths}
+    varying = [path for path in paths if len(values[path]) > 1]
+    if len(varying) < 2:
+        return []
+    *others, down, across = varying
+    names = order_arms(trials)
+    tables: dict[tuple[str, ...], Json] = {}
+    rows, columns = (_unique_texts(point.get(path) for point in points.values()) for path in (down, across))
+    for name in names:
+        if name in points:
+            point = points[name]
+            key = tuple(f"{path} = {point.get(path)}" for path in others)
+            empty = [[-1] * len(columns) for _ in rows]
+            table = tables.setdefault(key, {"title": ", ".join(key), "rows": rows, "columns": columns, "cells": empty})
+            table["cells"][rows.index(str(point.get(down)))][columns.index(str(point.get(across)))] = names.index(name)
+    return [{"down": down, "across": across, **table} for table in tables.values()]
+
+
+def _unique_texts(values: Iterator[object]) -> list[str]:
+    return list(dict.fromkeys(str(value) for value in sorted(values, key=build_sort_key)))
+
+
+def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
+    """Return the trials as columns."""
+    places = {name: index for index, name in enumerate(names)}
+    blocks = {session_id: index for index, session_id in enumerate(session_ids)}
+    columns: Json = {name: trials[name].tolist() for name in ("task", "seed", "replicate", "status", "reason", "compactions")}
+    columns |= {
+        "id": trials["trial_id"].tolist(),
+        "arm": [places[name] for name in trials["arm"]],
+        "valid": trials["trial_id"].isin(set(select_valid(trials)["trial_id"])).tolist(),
+        "session": trials["session_id"].tolist(),
+        "block": [blocks.get(session, -1) for session in trials["session_id"]],
+        "error": [str(text or "")[:MAX_ERROR_CHARACTERS].strip() for text in trials["error"]],
+    }
+    for metric in METRICS.values():
+        columns[metric.name] = [_encode_number(value) for value in trials[metric.column].astype(float)]
+    return columns
