@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from harness.experiment.workers import Workers
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
     from harness.models.factory import open_model, open_summarizer
+    from harness.report_page.document import write_page
     from harness.sandboxes import open_sandbox
     from harness.sandboxes.backends import SandboxChoice
     from harness.session.live_session import LiveSession
@@ -83,6 +84,7 @@ _MODULE_BY_NAME = {
     "retention": "harness.analysis.figures.retention",
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",
+    "write_page": "harness.report_page.document",
 }
 """Module of each public name, from which the name is imported at its first use."""
 
@@ -130,6 +132,7 @@ __all__ = [
     "retention",
     "success_heatmap",
     "token_curves",
+    "write_page",
 ]
 
 

@@ -14,6 +14,7 @@ import harness.analysis
 import harness.store
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
+from harness.report_page.document import write_page
 from harness.signals import end_with_parent
 from harness.store.database import replace_file
 from harness.store.results import Results, load
@@ -24,19 +25,24 @@ from harness.store.results import Results, load
 @click.option("--against", metavar="ARM", help="Compare each arm with this one.  [default: control and repeated arms]")
 @click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: the folder of the results]")
 @click.option("--full", is_flag=True, help="Print all sections, not only the summary, the table of arms and validity.")
-def command(experiment: Path, against: str | None, output: Path | None, full: bool) -> None:
+@click.option("--html", "as_page", is_flag=True, help="Also write report.html, one page with charts, cells and transcripts.")
+def command(experiment: Path, against: str | None, output: Path | None, full: bool, as_page: bool) -> None:
     """Show the results of an experiment and draw its charts.
 
     EXPERIMENT is the folder of an experiment or of its results. The command writes summary.txt (what it prints), report.txt and
     report.md (all sections) and the charts. The report of a running or stopped experiment covers its finished trials.
 
+    With --html, the command also writes report.html, which fetches nothing and can be sent to others. It contains the sessions
+    of all trials or, if there are more than 200, a sample of them.
+
     Example: `harness report experiments/quickstart`
     """
     results = load(experiment)
     inside = experiment / "output"
-    print_report(results, output or (inside if inside.is_dir() else experiment), against, full=full)
+    print_report(results, output or (inside if inside.is_dir() else experiment), against, full=full, as_page=as_page)
 
 
+PAGE_FILE = "report.html"
 RECORD_FILE = "report.json"
 """Name of the file beside a report that lists the report's files and a digest of the data and code that they were made from."""
 
@@ -56,8 +62,10 @@ def print_current_report(results: Results, folder: Path) -> None:
     click.echo(f"{text}\nnothing has changed since the report was written to {folder}")
 
 
-def print_report(results: Results, folder: Path, against: str | None = None, *, full: bool = False) -> None:
-    """Print the report of an experiment, in its short form unless `full`, and write it to a folder.
+def print_report(
+    results: Results, folder: Path, against: str | None = None, *, full: bool = False, as_page: bool = False
+) -> None:
+    """Print the report of an experiment, in its short form unless `full`, and write it to a folder, on request also as a page.
 
     Another process draws the charts meanwhile.
     """
@@ -78,6 +86,8 @@ def print_report(results: Results, folder: Path, against: str | None = None, *, 
         record = {"made_from": made_from, "files": [path.relative_to(folder).as_posix() for path in paths]}
         with replace_file(folder / RECORD_FILE) as unfinished:
             unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        if as_page:
+            click.echo(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
     finally:
         pool.stop()
         pool.join()

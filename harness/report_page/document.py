@@ -142,15 +142,15 @@ def render_page(data: PageData, *, served: bool = False) -> str:
         "base-uri": "'none'",
         "form-action": "'none'",
     }
-    title = escape(data.document.title)
+    title, headlines = escape(data.document.title), "".join(map(_render_headline, list_headlines(data.document)))
     body = "\n".join(
         [
             '<main class="p-page">',
             f"<h1>{title}</h1>",
             f'<p class="h-faint">{escape(_describe_sessions(data, served=served))}</p>',
             '<div id="progress" class="p-progress" hidden></div>',
-            '<section class="p-card" aria-label="in short"><h2>In short</h2>',
-            f'<ul id="headlines" class="p-headlines">{"".join(map(_render_headline, list_headlines(data.document)))}</ul></section>',
+            '<section class="p-card p-short" aria-label="in short"><h2>In short</h2>',
+            f'<ul id="headlines" class="p-headlines">{headlines}</ul></section>',
             '<div id="explorer"><p>This part needs JavaScript; the report is below.</p></div>',
             '<section class="p-card p-report" aria-label="report"><h2>Report</h2>',
             *(_render_section(section) for section in data.document.sections if section.heading != HEADLINES),
@@ -216,8 +216,8 @@ def _describe_sessions(data: PageData, *, served: bool) -> str:
     if len(data.blocks) == trials:
         return f"{format_count(trials, 'trial')}, all with their transcripts in this file."
     return (
-        f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the lowest, "
-        "the highest and the median score of each arm first, then others at random (seed 0). `harness view` shows all."
+        f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "
+        "lowest, the highest and the median score of each arm first, then others at random (seed 0). `harness view` shows all."
     )
 
 
@@ -236,8 +236,8 @@ def _render_section(section: Section) -> str:
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in section.columns)
     label = escape(section.heading)
     table = (
-        f'<div class="p-scroll" tabindex="0" role="region" aria-label="{label}"><table class="p-table"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        f'<div class="p-scroll" tabindex="0" role="region" aria-label="{label}"><table class="p-table">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
     parts: Iterable[str] = [table if section.columns else "", *(f"<p>{escape(note)}</p>" for note in section.notes)]
     state = "" if section.is_detail else " open"

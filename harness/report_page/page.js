@@ -128,9 +128,7 @@ class ReportPage {
     this.arms = make("section", { class: "p-card p-arms", "aria-label": "arms" });
     this.trials = make("section", { class: "p-card p-trials", "aria-label": "trials", hidden: true });
     this.transcript = make("section", { class: "p-card p-transcript", "aria-label": "transcript", hidden: true });
-    this.root.replaceChildren(
-      this.controls, make("div", { class: "p-pair" }, this.chart, this.grid), this.arms, this.trials, this.transcript,
-    );
+    this.root.replaceChildren(this.controls, this.chart, this.arms, this.grid, this.trials, this.transcript);
   }
 
   usePart(index) {
@@ -225,7 +223,7 @@ class ReportPage {
       this.chart.replaceChildren(title, make("p", { class: "h-faint", text: "No arm has both a cost and a value." }));
       return;
     }
-    const [width, height, left, right, top, bottom] = [640, 380, 58, 16, 14, 44];
+    const [width, height, left, right, top, bottom] = [640, 430, 58, 16, 14, 44];
     const span = (values, floor, ceiling) => {
       const known = values.filter((one) => one !== null);
       const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -330,7 +328,7 @@ class ReportPage {
     };
     const drawCell = (cell) => {
       if (cell === null) return make("td", { class: "g-cell g-empty", text: "–" });
-      const button = make("button", { type: "button", on: { click: () => this.choose(cell.target) } }, make("b", { text: cell.text }), make("span", { text: cell.detail }));
+      const button = make("button", { type: "button", on: { click: () => this.choose(cell.target) } }, make("b", { text: cell.text }), make("span", { text: cell.detail }), ...(cell.n === undefined ? [] : [make("span", { text: ` n ${cell.n}` })]));
       return make("td", { class: `g-cell ${colour(cell.colour)}` }, button);
     };
     const boxes = tables.map((table) => {
@@ -359,7 +357,7 @@ class ReportPage {
           if (index === this.state.baseline) return { target, text: "baseline", detail: "", colour: 0 };
           if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
           const size = effect[1] === null ? null : this.metric.ratio ? Math.log(effect[1]) : effect[1];
-          return { target, text: effect[4], detail: `${effect[5]} n ${effect[0]}`, colour: size };
+          return { target, text: effect[4], detail: effect[5] === "no interval" ? "" : effect[5], n: effect[0], colour: size };
         }),
       })),
     }));
@@ -377,7 +375,7 @@ class ReportPage {
   }
 
   cell([n, value, , , text, interval], target) {
-    return { target, text, detail: `${interval === "no interval" ? "" : interval} n ${n}`, colour: value };
+    return { target, text, detail: interval === "no interval" ? "" : interval, n, colour: value };
   }
 
   // --- table of arms --------------------------------------------------------------------------------------------------
@@ -394,7 +392,8 @@ class ReportPage {
       columns.push({ key: "effect", label: `${metric.ratio ? "ratio to" : "minus"} baseline`, value: (index) => this.effect(index)?.[1] ?? null, cell: (index) => this.effectCell(index) });
       if (metric.name !== "cost") columns.push({ key: "cost ratio", label: "cost ratio", value: (index) => this.effect(index, "cost")?.[1] ?? null, cell: (index) => this.ratioCell(index) });
     }
-    return [...columns, ...this.part.metrics.filter((one) => one.name !== metric.name).map((one) => numeric(one.name))];
+    const others = ["cost", "retention", "score", "success", "tokens", "steps"].filter((name) => name !== metric.name);
+    return [...columns, ...others.map(numeric)];
   }
 
   estimate([, , , , text, interval]) {
@@ -405,7 +404,7 @@ class ReportPage {
     const arm = this.part.arms[index];
     const badges = [];
     if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
-    if (index === this.cheapest()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest not shown to be worse than the baseline" }));
+    if (index === this.cheapest()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest without a demonstrated loss" }));
     return [
       make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
       make("span", { class: "p-settings", text: arm.settings }),

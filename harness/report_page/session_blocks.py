@@ -1,7 +1,7 @@
 """Sessions as compressed texts for the report page: all sessions of a small experiment, or a sample of a large one.
 
 Each session is a block of its own that the page decodes when its trial is opened. A block contains every message once; each step
-lists its messages by their indices. The content is not escaped: a block is compressed and encoded in base64 before it is embedded.
+lists its messages by their indices. Nothing is escaped: a block is compressed and encoded in base64 before it is embedded.
 """
 
 import base64

@@ -134,7 +134,7 @@ def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str
     sign = 1 if METRICS[metric].is_higher_better else -1
     points = [(one["cost"].value, -sign * one[metric].value, arm) for arm, one in cells.items()]
     front, best = [], float("inf")
-    for cost, loss, arm in sorted(point for point in points if not isnan(point[0]) and not isnan(point[1])):
+    for _cost_usd, loss, arm in sorted(point for point in points if not isnan(point[0]) and not isnan(point[1])):
         if loss < best:
             front.append(arm)
             best = loss
@@ -187,7 +187,7 @@ def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
 
 
 def judge_effect(metric: Metric, effect: Effect) -> str:
-    """Return whether an effect is shown to be `better` or `worse` by interval and test, without a correction; else `not shown`."""
+    """Return `better` or `worse` if interval and test show it, without a correction for several arms; else `not shown`."""
     interval = effect.interval
     none = 1.0 if effect.scale == "ratio" else 0.0
     if isnan(interval.low) or interval.low <= none <= interval.high or not effect.p_value <= ALPHA:
