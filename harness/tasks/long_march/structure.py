@@ -20,11 +20,11 @@ STEP_COUNTS = Levels(easy=range(120, 151), standard=range(135, 171), hard=range(
 TOKENS_PER_STEP = Levels(easy=300, standard=450, hard=600)
 OUTPUT_SIGMA = 1.9
 """Spread of the sizes of reports as in recorded sessions."""
-LAG_BOUNDS = Levels(easy=(10.0, 25.0), standard=(25.0, 75.0), hard=(60.0, 100.0))
+LAG_BOUNDS = Levels(easy=(10.0, 25.0), standard=(30.0, 80.0), hard=(60.0, 100.0))
 """Bounds of the mean number of steps between the statement and the use of a number, which is the same in a whole instance."""
 LAG_SPREAD = 0.5
 """Largest difference of the lag of one number from the mean lag of the instance, as a share of the mean lag."""
-RECOVERABLE_BOUNDS = Levels(easy=(0.4, 0.7), standard=(0.05, 0.45), hard=(0.0, 0.2))
+RECOVERABLE_BOUNDS = Levels(easy=(0.3, 0.6), standard=(0.0, 0.3), hard=(0.0, 0.15))
 """Bounds of the share of the numbers that a page states, so that they can be read again."""
 UPDATE_BOUNDS = Levels(easy=(0.0, 0.15), standard=(0.05, 0.4), hard=(0.25, 0.5))
 """Bounds of the share of the numbers that are corrected before their use."""
@@ -32,15 +32,15 @@ REPEAT_BOUNDS = Levels(easy=(0.3, 0.6), standard=(0.0, 0.4), hard=(0.0, 0.1))
 """Bounds of the share of the numbers in reports that a later report states again before their use."""
 GAPS = Levels(easy=range(7, 11), standard=range(4, 9), hard=range(3, 7))
 """Numbers of steps between two reports that state numbers."""
-NUMBERS_PER_NOTE = Levels(easy=(1,), standard=(1, 1, 2), hard=(1, 2, 3))
+NUMBERS_PER_NOTE = Levels(easy=(1,), standard=(1, 1, 1, 2), hard=(1, 2, 3))
 """Numbers that one report states, and that one note asks for."""
 ORDER_COUNTS = Levels(easy=range(2, 4), standard=range(3, 7), hard=range(5, 9))
 """Number of orders of the user."""
 ORDER_LAG_FACTOR = 3
 """Longest time between the start and the use of an order, as a multiple of the mean lag of the instance."""
-IDLE_BOUNDS = Levels(easy=(0.0, 0.1), standard=(0.0, 0.5), hard=(0.2, 0.5))
+IDLE_BOUNDS = Levels(easy=(0.0, 0.1), standard=(0.0, 0.3), hard=(0.2, 0.5))
 """Bounds of the share of the stated numbers for which no note asks."""
-RUMOUR_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.6), hard=(0.4, 0.8))
+RUMOUR_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.4), hard=(0.4, 0.8))
 """Bounds of the number of misleading sentences, as a share of the number of reports that state numbers."""
 LINE_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
 """Bounds of the share of the statements that are short lines, rather than part of a story or a row of a table."""
