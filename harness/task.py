@@ -65,6 +65,11 @@ class Fact:
             the word can be skipped. An empty string searches every text. Default: `''`.
         also_in: Paths of files that contain the value of a fact without a recovering call. The scripted agent never looks there.
             A real agent might, so name only files that do not tell which value it is. Default: `()`.
+        subjects: Further key words for the tolerant reader, which finds values stated in other words. Each text is one set of
+            words; a clause with all words of a set is about the fact. The name of the fact and the words of its patterns are
+            sets of their own. Default: `()`.
+        value_pattern: Regular expression without groups for the form of a value, for the tolerant reader. If empty, the group of
+            the first pattern. Default: `''`.
 
     Example:
         >>> from harness.task import Fact
@@ -86,6 +91,8 @@ class Fact:
     former_patterns: tuple[str, ...] = ()
     required_word: str = ""
     also_in: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    value_pattern: str = ""
 
     @property
     def is_superseded(self) -> bool:

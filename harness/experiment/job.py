@@ -177,6 +177,7 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         sandbox=trial.sandbox,
         explore=trial.explore,
         explore_model=trial.explore_model,
+        reader=trial.reader,
         repeated="continue",
     )
 
@@ -288,6 +289,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
     trial, cassette = job.trial, job.wiring.cassette
     trial_fields = {
         "model": trial.model,
+        "reader": trial.reader,
         "summarizer": trial.summarizer,
         "sub_agent_model": trial.sub_agent_model,
         "cassette": cassette.describe() if cassette and not all(map(is_scripted, trial.models)) else None,

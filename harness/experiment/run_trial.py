@@ -76,7 +76,7 @@ class _TrialSession:
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
             log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
-            measurement = MeasurementBuilder(task, counter)
+            measurement = MeasurementBuilder(task, counter, trial.reader)
             with closing(log):
                 self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock), measurement)
             journal.record_metrics(run.session_id, *measurement.build_measurement())

@@ -21,7 +21,7 @@ from harness.models.factory import (
     resolve_explore_model,
     resolve_summarizer_name,
 )
-from harness.models.scripted.profiles import is_scripted
+from harness.models.scripted.profiles import EXACT, Reader, add_reader, is_scripted
 from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
@@ -60,6 +60,8 @@ class Trial(codec.StrictFields):
             short answer. Default: `False`.
         explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
             sub-agent looks up the facts of the task that a question names. Default: `'same'`.
+        reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
+            `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
@@ -87,6 +89,7 @@ class Trial(codec.StrictFields):
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
     explore: bool = field(default=False, metadata=codec.ADDED_LATER)
     explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
+    reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
@@ -103,6 +106,7 @@ class Trial(codec.StrictFields):
             bounds = f"above 0 and below {MAX_TIMEOUT_SECONDS}"
             raise UsageError(f"command_timeout_seconds: must be {bounds} (got {self.command_timeout_seconds!r})")
         check_explore_model(self.explore, self.explore_model)
+        add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
     @property
     def trial_id(self) -> str:

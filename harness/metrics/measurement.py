@@ -23,7 +23,8 @@ from harness.metrics.calls import compute_template_signature
 from harness.metrics.pathologies import PathologyDetector
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.models.scripted.patterns import compile_fact_patterns
-from harness.models.scripted.visible_state import extract_searchable_text
+from harness.models.scripted.profiles import EXACT, Reader
+from harness.models.scripted.visible_state import FactReader, extract_searchable_text
 from harness.store.records import FactRecord, FactUse, ProbeRecord, Probes, SessionMetrics
 from harness.task import Fact, Task
 from harness.tokens import Counter
@@ -82,10 +83,11 @@ class FactProber:
     Each such record is called a probe. The collector receives the log entries of a session in order.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, reader: Reader = EXACT) -> None:
+        """Create a collector for a task; `reader` is the rule by which the model finds values in the texts that it sees."""
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
-        self._patterns, self._template_matcher = compile_fact_patterns(task.facts), TemplateMatcher(task.script)
+        self._reader, self._template_matcher = FactReader(task.facts, reader), TemplateMatcher(task.script)
         self._former_patterns = compile_fact_patterns(
             tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
         )
@@ -130,7 +132,7 @@ class FactProber:
         )
 
     def _read_item(self, item: Item) -> dict[str, tuple[str, ...]]:
-        reading = dict(self._patterns.find_values(extract_searchable_text(item.message)))
+        reading = self._reader.find_values(item.message)
         if reading:
             self._readings[item.item_id] = reading
         else:
@@ -214,15 +216,16 @@ class Measurement(NamedTuple):
 class MeasurementBuilder:
     """Collector that measures a session, during the session or afterwards, from its log entries, which it receives in order."""
 
-    def __init__(self, task: Task, counter: Counter) -> None:
+    def __init__(self, task: Task, counter: Counter, reader: Reader = EXACT) -> None:
         """Create a collector that has received no log entries.
 
         Args:
             task: Task of the session, with its answer key.
             counter: Token counter of the session's compaction policy.
+            reader: Rule by which a scripted model finds values in the texts that it sees.
         """
         retrievals = frozenset(compute_template_signature(fact.recover) for fact in task.facts if fact.recover)
-        self._pathologies, self._prober = PathologyDetector(counter, retrievals), FactProber(task)
+        self._pathologies, self._prober = PathologyDetector(counter, retrievals), FactProber(task, reader)
         self._counter, self._view = counter, View()
 
     def add_entry(self, entry: Entry) -> None:
@@ -236,15 +239,16 @@ class MeasurementBuilder:
         return Measurement(self._prober.add_use_counts(self._pathologies.build_metrics()), self._prober.build_probes())
 
 
-def measure_session(entries: Iterable[Entry], task: Task, counter: Counter) -> Measurement:
+def measure_session(entries: Iterable[Entry], task: Task, counter: Counter, reader: Reader = EXACT) -> Measurement:
     """Compute from a session's log how the agent behaved and which facts it could still see after each compaction.
 
     Args:
         entries: Log of the session.
         task: Task of the session, with its answer key.
         counter: Token counter of the session's compaction policy.
+        reader: Rule by which a scripted model finds values in the texts that it sees.
     """
-    builder = MeasurementBuilder(task, counter)
+    builder = MeasurementBuilder(task, counter, reader)
     for entry in entries:
         builder.add_entry(entry)
     return builder.build_measurement()

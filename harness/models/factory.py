@@ -22,7 +22,7 @@ from harness.models.local.server import Endpoint
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.explorer import ScriptedExplorer
-from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
+from harness.models.scripted.profiles import DEFAULT_PROFILE, PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
 from harness.models.scripted.summarizers import (
     EMPTY_SUMMARY,
     ScriptedSummarizer,
@@ -75,7 +75,6 @@ DEFAULT_WIRING = Wiring()
 
 SAME_MODEL = "same"
 """Name that stands for the agent's own model where the model of a summarizer or sub-agent is chosen."""
-DEFAULT_PROFILE = "attentive"
 SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
 """Names of the scripted summarizers; P stands for a number from 0 to 1."""
 LOSSY_PATTERN = re.compile(r"lossy-(.*)")

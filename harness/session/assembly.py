@@ -25,6 +25,7 @@ from harness.events import SANDBOX_LOST_REASONS, EventListener, MessageAdded, Se
 from harness.messages import ToolCall, ToolResult
 from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
+from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.oracle import build_scripted_oracle, supply_oracle
@@ -272,7 +273,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
     fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens)
     compactor = SessionCompactor(
-        policy=supply_oracle(fitted_policy.policy, resources.oracle, spec.task),
+        policy=supply_oracle(fitted_policy.policy, resources.oracle, spec.task, spec.reader),
         window=model.window,
         summarizer=summarizer,
         outputs=resources.outputs,
@@ -301,7 +302,8 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
 def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
     """Open the agent's model by its name. A real model reports its waiting times to the session's listener."""
     wiring = _make_wiring(spec, resources)
-    model = open_model(spec.model, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
+    name = add_reader(spec.model, spec.reader)
+    model = open_model(name, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
     return with_wait_listener(model, resources.on_event)
 
 
@@ -317,7 +319,8 @@ def _open_summarizer(spec: SessionSpec, resources: SessionResources, model: Mode
 def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
     """Return the model of a session's sub-agents: the agent's own `model` by default, else the one that the session names."""
     wiring = _make_wiring(spec, resources)
-    opened = open_explorer(spec.explore_model, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
+    name = add_reader(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
+    opened = open_explorer(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
     return opened if opened is model else with_wait_listener(opened, resources.on_event)
 
 
@@ -383,9 +386,10 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
         limits=Limits(max_steps=EXPLORE_MAX_STEPS),
         explore=False,
         explore_model=SAME_MODEL,
+        reader=EXACT,  # the model of the sub-agents is open already
         repeated="continue",
     )
-    oracle = resources.oracle or build_scripted_oracle(spec.task)
+    oracle = resources.oracle or build_scripted_oracle(spec.task, spec.reader)
     child_resources = replace(resources, oracle=oracle, tools=select_exploring_tools(agent.tools))
 
     @contextmanager

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 from harness.compaction.description import name_policy
 from harness.errors import UsageError
 from harness.messages import Message
+from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import ConversationReader, MessageReading, VisibleState
 from harness.protocols import Need, Oracle, Policy
 from harness.task import Fact, Script, Task
 from harness.tokens import count_characters
 
 
-def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
+def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, reader: Reader = EXACT) -> Policy:
     """Give a policy its oracle (a prediction of what the agent will need) if it uses one, and return the resulting policy.
 
     A policy uses an oracle if it has a method `with_oracle`; other policies are returned unchanged.
@@ -21,6 +22,7 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
         policy: Compaction policy of the session.
         oracle: Prediction of what the agent will need; None derives the prediction from the script of the task.
         task: Task of the session; None for a session without a task.
+        reader: Rule by which the scripted agent finds values in the texts that it sees.
 
     Raises:
         UsageError: The policy needs an oracle and there is none.
@@ -28,7 +30,7 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
     with_oracle = getattr(policy, "with_oracle", None)
     if with_oracle is None:
         return policy
-    oracle = oracle or build_scripted_oracle(task)
+    oracle = oracle or build_scripted_oracle(task, reader)
     if oracle is None:
         raise UsageError(
             f"policy {name_policy(policy)!r} needs a forecast of the messages that the session will use; only a task with a "
@@ -38,9 +40,9 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> P
     return informed
 
 
-def build_scripted_oracle(task: Task | None) -> Oracle | None:
+def build_scripted_oracle(task: Task | None, reader: Reader = EXACT) -> Oracle | None:
     """Return a prediction of what the agent will need (an oracle) for a task with a script; None without a task or script."""
-    return ScriptedOracle(task.facts, task.script) if task and task.script.steps else None
+    return ScriptedOracle(task.facts, task.script, reader) if task and task.script.steps else None
 
 
 class ScriptedOracle:
@@ -50,9 +52,9 @@ class ScriptedOracle:
     fact. Messages that show a step as done are needed by every later step; if several show the same, the shortest is needed.
     """
 
-    def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Create an oracle for the facts (values the agent must know) and the script of a task."""
-        self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script)
+    def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
+        """Create an oracle for the facts (values the agent must know) and the script of a task, and for the agent's reader."""
+        self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script, reader)
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message when the agent will need the message next; None for a message that is not needed again."""

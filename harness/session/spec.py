@@ -28,6 +28,7 @@ from harness.models.factory import (
     resolve_summarizer_name,
 )
 from harness.models.litellm_model import STALL_SECONDS
+from harness.models.scripted.profiles import EXACT, Reader, add_reader
 from harness.policies import policy_from_plain, resolve_policy
 from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
@@ -71,6 +72,8 @@ class SessionSpec(codec.StrictFields):
             short answer. Default: `False`.
         explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
             sub-agent looks up the facts of the task that a question names. Default: `'same'`.
+        reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
+            `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
         repeated: Reaction when the agent makes the same tool call three times in a row: `ask` the user (without a user, the call
             is made), `continue`, or `stop`. Default: `'ask'`.
 
@@ -110,6 +113,7 @@ class SessionSpec(codec.StrictFields):
     snapshots: bool = True
     explore: bool = False
     explore_model: str = SAME_MODEL
+    reader: Reader = EXACT
     repeated: Literal["ask", "continue", "stop"] = "ask"
 
     def __post_init__(self) -> None:
@@ -119,6 +123,7 @@ class SessionSpec(codec.StrictFields):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
         refuse_mistyped_fields(self)
         check_explore_model(self.explore, self.explore_model)
+        add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
     @property
     def name(self) -> str:
@@ -165,7 +170,7 @@ STORED_FIELDS: Mapping[str, Any] = {
 
 The policy is stored as well, but is not listed here, because each policy has a type of its own.
 """
-NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0, "explore_model": SAME_MODEL}
+NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0, "explore_model": SAME_MODEL, "reader": EXACT}
 """Fields of a session's configuration that were added after version 0.1, with their defaults.
 
 Such a field is not stored if it has its default value, so that configurations of version 0.1 keep the same stored text.

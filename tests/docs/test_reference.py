@@ -16,7 +16,8 @@ import harness
 import harness.cli
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.models.factory import DEFAULT_PROFILE, open_model
+from harness.models.factory import open_model
+from harness.models.scripted.profiles import DEFAULT_PROFILE
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.session.spec import SessionSpec

@@ -18,15 +18,18 @@ from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.opencode import OpenCode
 from harness.errors import UnknownName, UsageError
 from harness.experiment.experiment import Experiment
+from harness.experiment.job import build_session_spec
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.models.cassette import Cassette
+from harness.models.factory import open_model
+from harness.models.scripted.profiles import add_reader
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.spec import SessionSpec
 from harness.task import DIFFICULTIES, World
-from harness.tasks import TASK_REVISIONS, load_task
+from harness.tasks import TASK_REVISIONS, load_task, make_task
 
 POLICIES = st.builds(NoCompaction) | st.builds(
     KeepLast,
@@ -335,6 +338,33 @@ def test_sub_agents_leave_the_id_of_a_trial_without_them_alone():
     assert others[2].models == ("scripted", "scripted/extractive", "openai/gpt-4o")
     with pytest.raises(UsageError, match="explore_model: has no effect unless explore is true"):
         replace(trial, explore_model="scripted:typical")
+
+
+def test_the_reader_is_part_of_the_id_and_of_the_models_name_unless_it_is_exact():
+    trial = Trial(task="flashcards", policy="keep-last", model="scripted:typical")
+    assert "reader" not in to_identity(trial, to_plain(trial))
+    tolerant = replace(trial, reader="tolerant")
+    assert tolerant.trial_id != trial.trial_id == replace(trial, reader="exact").trial_id
+    assert from_plain(to_plain(tolerant)) == tolerant
+    task = make_task("flashcards", 1)
+    for one, name in ((trial, "scripted/flashcards:typical"), (tolerant, "scripted/flashcards:typical+tolerant")):
+        spec = build_session_spec(one, task)
+        assert spec.reader == one.reader
+        model = open_model(add_reader(spec.model, spec.reader), task=task, seed=1, window_tokens=None)
+        assert model.name == open_model(model.name, task=task, seed=1, window_tokens=None).name == name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reader": "tolerant", "model": "openai/gpt-4o"}, "reader: only a scripted model has a reader"),
+        ({"model": "scripted:typical+tolerant"}, "set model = 'scripted:typical' and reader = 'tolerant' instead"),
+        ({"reader": "lenient"}, "reader"),
+    ],
+)
+def test_a_reader_that_cannot_be_used_is_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        Trial(task="flashcards", policy="keep-last", **changes)
 
 
 def test_the_standard_difficulty_leaves_ids_and_names_of_problems_alone():

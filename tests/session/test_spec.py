@@ -48,6 +48,7 @@ OTHER = {
     "snapshots": False,
     "explore": True,
     "explore_model": "scripted:typical",
+    "reader": "tolerant",
     "repeated": "stop",
 }
 """A value other than the default for each stored field."""

@@ -22,8 +22,8 @@ from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
 from harness.messages import Message, ToolCall
 from harness.models.endpoint import completions
 from harness.models.endpoint.faults import REFUSAL_MESSAGES, UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
-from harness.models.factory import DEFAULT_PROFILE, is_summarizer_variant, open_model, open_summarizer, split_scripted_name
-from harness.models.scripted.profiles import is_scripted
+from harness.models.factory import is_summarizer_variant, open_model, open_summarizer, split_scripted_name
+from harness.models.scripted.profiles import DEFAULT_PROFILE, is_scripted
 from harness.protocols import Model, Reply
 from harness.task import Task
 

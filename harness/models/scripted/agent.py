@@ -71,7 +71,7 @@ class ScriptedModel:
         self._facts = {fact.name: fact for fact in facts}
         self._steps, self._farewell = script.steps, script.final_text
         self._profile, self._seed = profile, seed
-        self._reader, self._prompt_counter = ConversationReader(facts, script), IncrementalTokenCounter()
+        self._reader, self._prompt_counter = ConversationReader(facts, script, profile.reader), IncrementalTokenCounter()
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:

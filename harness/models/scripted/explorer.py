@@ -46,7 +46,7 @@ class ScriptedExplorer:
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._facts, self._profile, self._seed = tuple(facts), profile, seed
-        self._reader, self._prompt_counter = ConversationReader(facts, NO_SCRIPT), IncrementalTokenCounter()
+        self._reader, self._prompt_counter = ConversationReader(facts, NO_SCRIPT, profile.reader), IncrementalTokenCounter()
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:

@@ -93,6 +93,10 @@ class FactPatterns:
         """Return the name of each fact with a value in a text, with all values of the fact in the order of the text."""
         return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
+    def find_matches(self, text: str) -> tuple[FactMatch, ...]:
+        """Return every value of each fact in a text, fact by fact."""
+        return tuple(FactMatch(name, *one) for name, told in self._find_matches(text) for one in told)
+
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
         """Return the name of each fact with a value in a text, with all values of the fact and their positions."""
         matches_by_fact: list[tuple[str, ValueOffsets]] = []

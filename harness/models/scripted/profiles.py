@@ -20,8 +20,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Literal, TypeAlias, get_args
 
 from harness.errors import UnknownName, UsageError
+
+Reader: TypeAlias = Literal["exact", "tolerant"]
+"""Rule by which a scripted model finds the values of facts in the texts that it sees.
+
+`exact` finds a value only in the wording of the task; `tolerant` also finds it in other words, e.g. in a summary by a real model.
+"""
+READERS: tuple[Reader, ...] = get_args(Reader)
+"""All rules by which a scripted model can find the values of facts."""
+EXACT: Reader = "exact"
+"""Default rule by which a scripted model finds the values of facts."""
+READER_MARK = "+"
+"""Character before the name of a reader in the name of a profile, e.g. `typical+tolerant`."""
 
 Curve = tuple[tuple[float, float], ...]
 """Curve as points (x, y) with increasing x, joined by straight lines; constant before the first and after the last point."""
@@ -63,6 +76,8 @@ class Profile:
     openings: tuple[str, ...]
     """Possible first sentences of a reply, one of which is drawn at random, so that equal actions differ in wording."""
 
+    reader: Reader = EXACT
+    """Rule by which the model finds the values of facts in the texts that it sees."""
     overlook_probability: float = 0.0
     """Probability that the model overlooks a visible fact in the middle of a prompt of 128K tokens."""
 
@@ -96,6 +111,8 @@ PROFILES: dict[str, Profile] = {
     "attentive": ATTENTIVE,
     "typical": replace(ATTENTIVE, overlook_probability=(0.966 - 0.812) / compute_mean(DEPTH_CURVE)),
 }
+DEFAULT_PROFILE = "attentive"
+"""Profile of a scripted model whose name contains none."""
 PARAMETRIC_PREFIX = "overlooks-"
 PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
 """Names of all profiles of scripted models; P stands for a number from 0 to 1."""
@@ -104,10 +121,18 @@ PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
 def look_up_profile(name: str) -> Profile:
     """Return the profile (reading ability and speed) of a scripted model by the profile's name.
 
+    The name may end with a reader, as in `typical+tolerant`; without one, the model reads exactly.
+
     Raises:
-        UnknownName: There is no such profile.
+        UnknownName: There is no such profile or reader.
         UsageError: The P of `overlooks-P` is not a probability.
     """
+    name, mark, reader = name.partition(READER_MARK)
+    if mark:
+        known = next((one for one in READERS if one == reader), None)
+        if known is None:
+            raise UnknownName("reader of the scripted model", reader, READERS)
+        return replace(look_up_profile(name), reader=known)
     if name.startswith(PARAMETRIC_PREFIX):
         return replace(ATTENTIVE, overlook_probability=parse_probability(name, name.removeprefix(PARAMETRIC_PREFIX)))
     if name not in PROFILES:
@@ -129,3 +154,21 @@ def parse_probability(name: str, text: str) -> float:
 def is_scripted(name: str) -> bool:
     """Return whether a name has the form of a scripted model's name, i.e. begins with `scripted`; the model need not exist."""
     return name.partition("/")[0].partition(":")[0] == "scripted"
+
+
+def add_reader(model: str, reader: Reader) -> str:
+    """Return the name of a scripted model with a reader at its end, e.g. `scripted:attentive+tolerant`.
+
+    The default reader changes no name.
+
+    Raises:
+        UsageError: The name of the model contains a reader already, or the model is not scripted.
+    """
+    if is_scripted(model) and READER_MARK in model:
+        name, _, named = model.partition(READER_MARK)
+        raise UsageError(f"model: {model!r} contains the reader {named!r}; set model = {name!r} and reader = {named!r} instead")
+    if reader == EXACT:
+        return model
+    if not is_scripted(model):
+        raise UsageError(f"reader: only a scripted model has a reader; leave it out for model {model!r} (got {reader!r})")
+    return f"{model if ':' in model else f'{model}:{DEFAULT_PROFILE}'}{READER_MARK}{reader}"

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 from harness import transcript
 from harness.growing_sequence import has_prefix
-from harness.messages import Message, ToolCall, extract_part_text
+from harness.messages import Message, Part, Text, ToolCall, extract_part_text
 from harness.models.scripted import patterns
+from harness.models.scripted.profiles import EXACT, Reader
+from harness.models.scripted.tolerant import TolerantStatements, compile_tolerant_statements
 from harness.task import Fact, Script
 
 MAX_CACHED_MESSAGES = 2_000
@@ -98,13 +100,57 @@ class VisibleState:
     position: int = 0
 
 
+class FactReader:
+    """Reader that finds the values of facts in single messages, by one of two rules.
+
+    The exact reader uses the patterns of the facts. The tolerant reader also finds statements in other words, but only in the
+    text of messages: tool outputs and the arguments of tool calls are program text, which both readers read alike.
+    """
+
+    def __init__(self, facts: tuple[Fact, ...], reader: Reader) -> None:
+        """Compile the patterns of the facts, and the key words of the facts for the tolerant reader."""
+        self._patterns = patterns.compile_fact_patterns(facts)
+        self._statements: TolerantStatements | None = None if reader == EXACT else compile_tolerant_statements(facts)
+
+    def find_newest(self, message: Message) -> tuple[patterns.FactMatch, ...]:
+        """Return the last value of each fact in a message; facts without a value in the message are left out."""
+        exact = self._patterns.find_newest(extract_searchable_text(message))
+        if not (stated := self._find_stated(message)):
+            return exact
+        newest: dict[str, patterns.FactMatch] = {}
+        for match in sorted([*stated, *exact], key=lambda match: match.offset):
+            newest[match.name] = match
+        return tuple(newest.values())
+
+    def find_values(self, message: Message) -> dict[str, tuple[str, ...]]:
+        """Return all values of each fact with a value in a message, by name of the fact, in the order of the text."""
+        text = extract_searchable_text(message)
+        if not (stated := self._find_stated(message)):
+            return dict(self._patterns.find_values(text))
+        found: dict[str, list[str]] = {}
+        for match in sorted([*stated, *self._patterns.find_matches(text)], key=lambda match: match.offset):
+            found.setdefault(match.name, []).append(match.value)
+        return {name: tuple(values) for name, values in found.items()}
+
+    def _find_stated(self, message: Message) -> list[patterns.FactMatch]:
+        """Return the statements in other words in a message, with their positions in its searchable text."""
+        if self._statements is None or message.role == "tool":
+            return []
+        found, offset = list[patterns.FactMatch](), 0
+        for part in message.parts:
+            if isinstance(part, Text):
+                found += [match._replace(offset=match.offset + offset) for match in self._statements.find(part.text)]
+            offset += len(_extract_part_text(part)) + 1
+        return found
+
+
 class MessageReader:
     """Reader that finds facts, tool calls and finished steps of one task in single messages; results are cached."""
 
-    def __init__(self, facts: Sequence[Fact], script: Script) -> None:
+    def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
         """Compile the text patterns that find facts, tool calls and finished steps; the values of facts are not used."""
         self.counters = patterns.StepCounters(script.steps)
-        self._facts = patterns.compile_fact_patterns(tuple(facts))
+        self._facts = FactReader(tuple(facts), reader)
         self._done_patterns = patterns.compile_done_patterns(script.steps)
         self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
         """Function that extracts facts, tool calls and reports of finished steps from a message.
@@ -116,7 +162,7 @@ class MessageReader:
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)
-        facts = self._facts.find_newest(text)
+        facts = self._facts.find_newest(message)
         if message.calls or (message.role == "tool" and call is None):
             return MessageReading(facts, characters=len(text))
         listed, output, report, done_patterns = frozenset[str](), None, text, self._done_patterns
@@ -136,9 +182,9 @@ class MessageReader:
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
-def build_message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
+def build_message_reader(facts: tuple[Fact, ...], script: Script, reader: Reader = EXACT) -> MessageReader:
     """Return the reader of single messages for a task; all sessions of this process share one object."""
-    return MessageReader(facts, script)
+    return MessageReader(facts, script, reader)
 
 
 class ConversationReader:
@@ -147,10 +193,10 @@ class ConversationReader:
     Not thread-safe, because each state is valid only until the next call of `read`.
     """
 
-    def __init__(self, facts: Sequence[Fact], script: Script) -> None:
+    def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
         """Compile the text patterns by which the reader recognizes finished steps; the values of facts are not used."""
         self._steps = script.steps
-        self._message_reader = build_message_reader(tuple(facts), script)
+        self._message_reader = build_message_reader(tuple(facts), script, reader)
         self._by_path: dict[str, list[int]] = {}
         for index, step in enumerate(script.steps):
             for path in step.done.listed_paths:
@@ -242,7 +288,11 @@ def _find_caller_index(messages: Sequence[Message], index: int) -> int:
 
 def extract_searchable_text(message: Message) -> str:
     """Return the text of a message in which the scripted model searches for facts."""
-    return "\n".join(_join_arguments(part) if isinstance(part, ToolCall) else extract_part_text(part) for part in message.parts)
+    return "\n".join(map(_extract_part_text, message.parts))
+
+
+def _extract_part_text(part: Part) -> str:
+    return _join_arguments(part) if isinstance(part, ToolCall) else extract_part_text(part)
 
 
 def _join_arguments(call: ToolCall) -> str:

@@ -25,7 +25,10 @@ _FACTS: tuple[Fact, ...] = (
     make_prompt_fact("support_line", "value", "1000", r"support line under the extension `(\d{4})`"),
     make_prompt_fact("launch_day", "goal", "1", r"result is announced on day (\d+) of the quarter"),
     make_prompt_fact("budget_code", "artifact", "B-0000", r"booked on the budget code `(B-\d{4})`"),
-    make_prompt_fact("reviewer", "decision", "Smith", r"person who signs the work is called (\w+)\b"),
+    replace(
+        make_prompt_fact("reviewer", "decision", "Smith", r"person who signs the work is called (\w+)\b"),
+        value_pattern=r"[A-Z][a-z]+",
+    ),
     make_prompt_fact("mail_list", "value", "all", r"sent to the mailing list `([a-z-]+)`"),
     make_prompt_fact("retention_years", "constraint", "10", r"written here is kept for (\d+) years"),
     make_prompt_fact("licence", "constraint", "MIT", r"handed on under the licence `([\w.-]+)`"),

@@ -12,6 +12,7 @@ from string import Template
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.messages import Message
+from harness.models.scripted.profiles import EXACT, Reader
 from harness.models.scripted.visible_state import ConversationReader
 from harness.protocols import Reply, Request
 from harness.task import Check, Fact, Repair, Step, Task
@@ -97,9 +98,9 @@ class _ScriptedAction(NamedTuple):
     action: Step | Repair
 
 
-def trace(task: Task, requests: Sequence[tuple[Request, Reply]]) -> tuple[Move, ...]:
-    """Return the scripted agent's action at each request of a session, in order."""
-    reader, actions = ConversationReader(task.facts, task.script), tuple(_list_actions(task))
+def trace(task: Task, requests: Sequence[tuple[Request, Reply]], reading: Reader = EXACT) -> tuple[Move, ...]:
+    """Return the scripted agent's action at each request of a session, in order; `reading` is the agent's reader."""
+    reader, actions = ConversationReader(task.facts, task.script, reading), tuple(_list_actions(task))
     priors = {fact.name: fact.prior for fact in task.facts}
     names = [step.name for step in task.script.steps]
     moves = []

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import ToolCall, ToolResult
+from harness.models.scripted.profiles import Reader
 from harness.protocols import Sandbox
 from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.definitions import SEEDS
@@ -34,7 +35,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     exists. For a fact that is revised later, the tool call may also show an earlier value.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
-    needs = _list_needs(task, trace(task, watched.run.requests))
+    needs = _list_needs(task, trace(task, watched.run.requests, sessions.model_spec.reader))
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
 
@@ -142,11 +143,12 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
     in the same place.
     """
     task = sessions.make_task(seed)
-    value, texts = task.values[fact.name], _list_texts_before_use(task, sessions.watch(seed), fact)
+    reader = sessions.model_spec.reader
+    value, texts = task.values[fact.name], _list_texts_before_use(task, sessions.watch(seed), fact, reader)
     yield from (path for path, text in texts.items() if value in read_values(text, fact))
     if any(value in text for text in texts.values()):
         _, other_task, other_watched = sessions.watch_other(seed)
-        other_value, other_texts = other_task.values[fact.name], _list_texts_before_use(other_task, other_watched, fact)
+        other_value, other_texts = other_task.values[fact.name], _list_texts_before_use(other_task, other_watched, fact, reader)
         common = texts.keys() & other_texts.keys()
         yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
 
@@ -241,9 +243,9 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
         yield from (_Place(None, text[begin - width : begin], "", whole_line=False) for width in CONTEXT_WIDTHS if width <= begin)
 
 
-def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact) -> dict[str, str]:
+def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact, reader: Reader) -> dict[str, str]:
     """Return the files that a session wrote before it first needed a fact, by path, each as a text of path and content."""
-    needs = _list_needs(task, trace(task, watched.run.requests)).get(fact.name, [])
+    needs = _list_needs(task, trace(task, watched.run.requests, reader)).get(fact.name, [])
     if not needs:
         return {}
     initial = dict(task.workspace)

@@ -17,7 +17,6 @@ from harness.testing import shifted_clock
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
 from harness.testing.laws.findings import Finding, LawSkippedError, make_check_finding, read_values, trace
 from harness.testing.laws.simulation import (
-    ATTENTIVE_MODEL,
     HUGE_WINDOW_TOKENS,
     NO_COMPACTION,
     Run,
@@ -61,6 +60,7 @@ def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
             window_tokens=HUGE_WINDOW_TOKENS,
             max_steps=compute_max_steps(task),
             sandbox=sandbox,
+            model_spec=sessions.model_spec,
         )
         error = abs(sandbox.measure_shift() - shifted_clock.SHIFT_SECONDS)
     if error > shifted_clock.MAX_ERROR_SECONDS:
@@ -150,7 +150,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
     stride = max(1, len(done.requests) // MAX_REPEATED_REQUESTS)
     for number in reversed(range(0, len(done.requests), stride)):
         request, reply = done.requests[number]
-        fresh = open_model("scripted", task=trade, seed=1, window_tokens=tight.window_tokens)
+        fresh = open_model(sessions.model_spec.full_name, task=trade, seed=1, window_tokens=tight.window_tokens)
         if fresh.reply(request).message != reply.message:
             yield make_answer_finding(sessions.make_task(seed), done, number, "from a new model", seed)
 
@@ -185,7 +185,14 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
     with closing(CachedSandbox(opened, cache, kind=(sessions.sandbox, task.runtime), task=task.name)) as sandbox:
-        run = simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=sandbox)
+        run = simulate(
+            task,
+            policy,
+            window_tokens=window_tokens,
+            max_steps=compute_max_steps(task),
+            sandbox=sandbox,
+            model_spec=sessions.model_spec,
+        )
         return run, sandbox.counts.misses
 
 
@@ -197,7 +204,8 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     if not sessions.name:
         return
     run = sessions.run_compacted(seed)
-    asked = FreshModelSpec(sessions.name, seed, *ATTENTIVE_MODEL, sessions.choose_small_window(seed).window_tokens)
+    model, window_tokens = sessions.model_spec, sessions.choose_small_window(seed).window_tokens
+    asked = FreshModelSpec(sessions.name, seed, model.full_name, model.seed, window_tokens)
     compacted = run.compactions[0].step - 1 if run.compactions else 0
     for index in sorted({(compacted + len(run.requests) - 1) // 2, compacted}, reverse=True):
         request, reply = run.requests[index]

@@ -23,6 +23,7 @@ from harness.compaction.scaling import scale_policy
 from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import ToolCall
 from harness.models.scripted.agent import count_tool_tokens
+from harness.models.scripted.profiles import EXACT, Reader, add_reader
 from harness.protocols import BlobStore, Model, Policy, Reply, Request, Sandbox, Snapshot, ignore
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
@@ -52,6 +53,7 @@ class ScriptedModelSpec(NamedTuple):
     Args:
         name: Name of the model; may include a profile, e.g. `scripted:typical`. Default: `"scripted"`.
         seed: Seed of the model's own random draws, independent of the task's seed. Default: `1`.
+        reader: Rule by which the model finds values in the texts that it sees. Default: `"exact"`.
 
     Example:
         Run a task with a model that sometimes overlooks what it has read:
@@ -65,6 +67,12 @@ class ScriptedModelSpec(NamedTuple):
 
     name: str = "scripted"
     seed: int = 1
+    reader: Reader = EXACT
+
+    @property
+    def full_name(self) -> str:
+        """Name of the model with its reader, as `harness.open_model` takes it."""
+        return add_reader(self.name, self.reader)
 
 
 ATTENTIVE_MODEL = ScriptedModelSpec()
@@ -229,6 +237,7 @@ def simulate(
         request=task.prompt,
         policy=policy,
         model=model_spec.name,
+        reader=model_spec.reader,
         task=task,
         seed=model_spec.seed,
         window_tokens=window_tokens,
@@ -348,6 +357,7 @@ class SessionCache:
         name: Name under which another process finds the template, as for `load_task`. Empty when no other process can find the
             template; the laws that need a new process are then skipped. Default: `""`.
         sandbox: Sandbox backend of all sessions. Default: bubblewrap.
+        reader: Rule by which the scripted model finds values in the texts that it sees. Default: `"exact"`.
 
     Example:
         >>> from harness.tasks import load_task
@@ -357,9 +367,12 @@ class SessionCache:
         'flashcards'
     """
 
-    def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
+    def __init__(
+        self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP, reader: Reader = EXACT
+    ) -> None:
         """Store the settings; each session is run when it is first requested."""
         self.template, self.name, self.sandbox = template, name, sandbox
+        self.model_spec = ScriptedModelSpec(reader=reader)
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
         self.make_variant = cache(partial(make_variant, template))
@@ -403,7 +416,14 @@ class SessionCache:
 
     def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
         """Run a session of a task again, without storing the result. By default no message is ever evicted."""
-        return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
+        return simulate(
+            task,
+            policy,
+            window_tokens=window_tokens,
+            max_steps=compute_max_steps(task),
+            sandbox=self.sandbox,
+            model_spec=self.model_spec,
+        )
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
         """Run a task without compaction, and record the state of the workspace before each model request. Results are cached.
@@ -422,6 +442,7 @@ class SessionCache:
                     window_tokens=HUGE_WINDOW_TOKENS,
                     max_steps=compute_max_steps(task),
                     sandbox=sandbox,
+                    model_spec=self.model_spec,
                     before_request=lambda: trees.append(sandbox.snapshot()),
                 )
             self._watched[key] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
@@ -441,7 +462,7 @@ class SessionCache:
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
         """Return the scripted agent's actions in a session without compaction, one for each model request."""
         if seed not in self._moves:
-            self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests)
+            self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests, self.model_spec.reader)
         return self._moves[seed]
 
     def run_compacted(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> Run:

@@ -1,0 +1,181 @@
+"""Lets small real models answer the summary prompts of scripted sessions, and stores prompts and summaries.
+
+`python -m experiments.reader_quality.generate` continues where an earlier run stopped: prompts and summaries that the files
+already contain are not made again. Each file is replaced as a whole, so it is complete at any time.
+"""
+
+import argparse
+import json
+import lzma
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from harness.agent.loop import Limits
+from harness.compaction.presets.keep_last import KeepLast
+from harness.messages import user
+from harness.models.local.catalogue import CATALOGUE
+from harness.models.local.model import LocalModel
+from harness.models.local.server import serve_model
+from harness.models.scripted.profiles import look_up_profile
+from harness.models.scripted.summarizers import ScriptedSummarizer, render_prompt, summarize_extractively
+from harness.models.tokenizer import count_text_tokens
+from harness.protocols import Request
+from harness.sandboxes.backends import SandboxChoice
+from harness.session.assembly import SessionResources, assemble_session, write_workspace
+from harness.session.spec import SessionSpec
+from harness.store.log import MemoryLog, MemoryOutputs
+from harness.task import Task
+from harness.tasks import SUITE, make_task
+from harness.testing.laws.simulation import open_task_sandbox
+
+FOLDER = Path(__file__).parent
+PROMPTS, SUMMARIES = FOLDER / "prompts.jsonl.xz", FOLDER / "summaries.jsonl.xz"
+FIRST_SEED = 1_000
+"""First seed of a task; the reader's rules were written with seeds below 100."""
+SEEDS = 8
+PROMPTS_PER_SESSION = 4
+TASKS = sorted(task for task in SUITE if task != "flashcards-bun")
+"""Tasks of the evaluation; `flashcards-bun` needs Bun and has nearly the facts of `flashcards`."""
+WINDOW_TOKENS = 16_000
+MATERIAL_TOKENS = 900
+"""Maximum number of tokens of a summary prompt beyond the user's request."""
+SUMMARY_TOKENS = 250
+
+Row = dict[str, Any]
+
+
+class RecordingSummarizer(ScriptedSummarizer):
+    """Scripted extractive summarizer that stores each prompt and accepts prompts up to a limit in tokens."""
+
+    def __init__(self, max_input_tokens: int) -> None:
+        """Create the summarizer with the maximum length of its prompts in tokens."""
+        name = "scripted/extractive"
+        profile = look_up_profile("attentive")
+        super().__init__(name=name, summarize=summarize_extractively, profile=profile, window_tokens=WINDOW_TOKENS)
+        self.max_input_tokens = max_input_tokens
+        self.prompts = list[str]()
+
+    def reply(self, request: Request, *rest: Any) -> Any:
+        """Store a prompt and answer it with an extractive summary."""
+        self.prompts.append(render_prompt(request.messages))
+        return super().reply(request, *rest)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of a compressed file with one JSON object per line, or nothing if the file does not exist."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in lzma.decompress(path.read_bytes()).decode().splitlines()]
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Replace a compressed file by one with the given rows."""
+    text = "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
+    part = path.with_suffix(".part")
+    part.write_bytes(lzma.compress(text.encode(), preset=6))
+    part.replace(path)
+
+
+def record_prompts(task: Task) -> list[str]:
+    """Run a session of a task in a narrow window, and return the prompts of its compactions."""
+    summarizer = RecordingSummarizer(count_text_tokens(task.prompt) + MATERIAL_TOKENS)
+    policy = KeepLast(
+        threshold=0.35,
+        keep_last=4,
+        summary_max_tokens=SUMMARY_TOKENS,
+        output_reserve_tokens=400,
+        safety_reserve_tokens=400,
+        summarizer="scripted/extractive",
+    )
+    spec = SessionSpec(
+        request=task.prompt,
+        policy=policy,
+        model="scripted",
+        task=task,
+        seed=1,
+        window_tokens=WINDOW_TOKENS,
+        limits=Limits(max_steps=3 * len(task.script.steps)),
+    )
+    with closing(open_task_sandbox(task, SandboxChoice(backend="bubblewrap"))) as sandbox:
+        sandbox.start()
+        write_workspace(task, sandbox)
+        resources = SessionResources(
+            session_id="quality",
+            log=MemoryLog(),
+            clock=lambda: 0.0,
+            sandbox=sandbox,
+            outputs=MemoryOutputs(),
+            summarizer=summarizer,
+        )
+        session = assemble_session(spec, resources)
+        session.agent.logs_steps_at_once = True
+        session.agent.run(session.make_start_event("{}"), spec.system_prompt)
+    return list(dict.fromkeys(summarizer.prompts))
+
+
+def choose(prompts: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield the prompts to answer, spread evenly over a session, each with the number of its compaction from 1."""
+    count = min(PROMPTS_PER_SESSION, len(prompts))
+    for at in range(count):
+        number = round(at * (len(prompts) - 1) / max(1, count - 1))
+        yield number + 1, prompts[number]
+
+
+def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
+    """Return the prompts of all sessions, and record those that the file lacks."""
+    rows = read_rows(path)
+    known = {(row["task"], row["seed"]) for row in rows}
+    for seed in range(first_seed, first_seed + seeds):
+        for name in TASKS:
+            if (name, seed) in known:
+                continue
+            task = make_task(name, seed)
+            prompts = record_prompts(task)
+            for number, prompt in choose(prompts):
+                rows.append({"task": name, "seed": seed, "compaction": number, "prompt": prompt, "values": dict(task.values)})
+            write_rows(path, rows)
+            print(f"{name} {seed}: {len(prompts)} prompts", flush=True)
+    return rows
+
+
+def generate_summaries(model_name: str, prompts: list[Row], path: Path) -> None:
+    """Let one model answer all prompts that it has not answered yet."""
+    keys = ("task", "seed", "compaction")
+    done = {(row["model"], *(row[key] for key in keys)) for row in read_rows(path)}
+    waiting = [row for row in prompts if (model_name, *(row[key] for key in keys)) not in done]
+    if not waiting:
+        return
+    with serve_model(CATALOGUE[model_name]) as endpoint:
+        model = LocalModel(name=model_name, endpoint=endpoint)
+        for row in waiting:
+            reply = model.reply(Request(messages=(user(row["prompt"]),), max_output_tokens=SUMMARY_TOKENS))
+            summary = {
+                "model": model_name,
+                **{key: row[key] for key in keys},
+                "prompt_tokens": reply.usage.prompt_tokens,
+                "summary_tokens": reply.usage.output_tokens,
+                "summary": reply.message.text,
+            }
+            write_rows(path, [*read_rows(path), summary])
+            print(model_name, *(row[key] for key in keys), f"{reply.seconds:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Record the prompts, then let the models answer them, the smallest model first."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--models", nargs="*", default=list(CATALOGUE), help="names of local models; none records only prompts")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the two files")
+    chosen = parser.parse_args()
+    os.nice(10)
+    prompts = generate_prompts(chosen.first_seed, chosen.seeds, chosen.folder / PROMPTS.name)
+    for name in chosen.models:
+        generate_summaries(name, prompts, chosen.folder / SUMMARIES.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,406 @@
+"""Tolerant reading: finds the value of a fact in a text that states the fact in other words than the task, e.g. in a summary.
+
+A statement is a clause with the subject of a fact and one value of the fact's type. Clauses are the parts of a sentence, a list
+item or a row of a table. The subject of a fact is given by sets of key words; a clause that contains all words of one set has
+the subject. By default there is a set for the name of the fact and one for each of its patterns. The type of the value is the
+group of the first pattern, so the task's author declares nothing twice.
+
+Precision comes before recall. A value is not read if the clause names anything else before it, if it is negated or outdated
+("not", "formerly"), if a noun of another subject follows a number, or if two values remain. No word of a task is in this module;
+the lists below contain English words of grammar and of projects in general.
+
+The result depends on the text alone. A clause that the exact patterns match is no different from others here; callers combine
+both readings, of which the newest counts.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from harness.models.scripted import patterns
+from harness.task import Fact
+
+MAX_FOREIGN_WORDS = 2
+"""Maximum number of words of another subject before a value, if the clause contains at least two key words of the fact."""
+MAX_LABEL_WORDS = 8
+"""Maximum number of words of a label before a colon, or of a cell of a table that is the label of another cell."""
+_FUNCTION_WORDS = frozenset(
+    (
+        *("a", "about", "after", "against", "all", "also", "always", "an", "and", "any", "are", "as", "at", "be", "been"),
+        *("before", "but", "by", "can", "do", "does", "each", "every", "exactly", "following", "for"),
+        *("from", "go", "goes", "has", "have", "here", "if", "in", "into", "is", "it", "its", "just", "know", "known", "least"),
+        *("less", "limited", "made", "may", "more", "most", "must", "no", "not", "now", "of", "on", "one", "only", "or", "our"),
+        *("per", "run", "runs", "set", "shall", "should", "so", "stand", "stands", "still", "than", "that", "the", "their"),
+        *("there", "these", "they", "this", "to", "under", "until", "up", "use", "used", "uses", "using", "was", "we", "were"),
+        *("when", "which", "while", "who", "whole", "will", "with", "within", "you", "your", "call", "called", "calls"),
+        *("name", "named", "names", "begin", "begins", "start", "starts", "end", "ends", "write", "written", "keep", "kept"),
+        *("value", "defined", "specified", "given", "equal", "equals", "remains", "remember", "note", "ensure", "never"),
+        *("currently", "current", "new", "updated", "changed", "replaced", "confirmed", "agreed", "fixed", "settled", "decided"),
+        *("task", "project", "user", "work", "session", "required", "requirement", "requirements", "constraint", "important"),
+        *("constraints", "key", "stated", "reads", "listed", "see", "instead", "rather", "previously", "formerly"),
+        *("remain", "chosen", "please", "show", "shown", "shows", "state", "states", "exact", "exactly", "literal", "whatever"),
+    )
+)
+"""Words that name no subject: grammar, verbs that introduce a value, and words about projects in general."""
+_STALE_BEFORE = frozenset(
+    (
+        *("former", "formerly", "previous", "previously", "old", "older", "originally", "initially", "another", "other"),
+        *("except", "unlike", "earlier", "obsolete", "outdated", "wrong", "without", "deprecated", "rejected", "instead"),
+    )
+)
+"""Words before a value that mark it as outdated, or as the value of something else."""
+_NEGATED = re.compile(r"\b(?:not|never|neither|nor|n't|than)(?: (?:be|called|named|to|as|with|at))?[\s`\"'*:]*$", re.IGNORECASE)
+_COMPARED = re.compile(r"\b(?:more|less|fewer|later|longer|other|higher|lower) than[\s`\"'*:]*$", re.IGNORECASE)
+_STALE_AFTER = re.compile(
+    r"\b(?:closed|former|formerly|obsolete|outdated|deprecated|superseded|abandoned|rejected|wrong|anymore|previously|earlier|once"
+    r"|not valid|no longer)\b",
+    re.IGNORECASE,
+)
+"""Words shortly after a value that mark it as outdated, unless they belong to the next value."""
+NEAR_CHARACTERS = 40
+_NO_VALUES = frozenset(
+    (
+        *("none", "unknown", "pending", "tbd", "yes", "no", "true", "false", "done", "required", "same", "missing", "null"),
+        *("unspecified", "undefined", "specified", "defined", "set", "here", "this", "that", "it", "complete", "completed"),
+        *("string", "integer", "number", "word", "todo", "value", "optional", "open", "used", "unchanged", "is", "the"),
+    )
+)
+"""Words that say that there is no value, or what kind of value there is."""
+"""Words that stand in the place of a value but are none."""
+_UNITS = frozenset(
+    ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "ms", "milliseconds", "kib", "bytes", "cents", "feet")
+)
+_ALIASES = {"max": "maximum", "min": "minimum", "license": "licence", "identifier": "id", "percentage": "percent"}
+_NUMBER_PATTERNS = re.compile(r"\\d[+*]?|\\d\{[\d,]+\}|(?:\\d)+")
+_WORD = re.compile(r"[^\W_]+")
+_NUMBERED = re.compile(r"([^\W\d_]+)[\s_#-]?(\d+)\b")
+_ITEM = re.compile(r"[\s>]*(?:(?:[-*+•]|\d+[.)]|#+)\s+)*(?:\[[ xX]?\]\s*)?")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[*_]*\s+(?=[^a-z])|\s*;\s+")
+_CLAUSE_END = re.compile(
+    r"(?:,\s+|\s+[-–—]\s+|\s+(?:but|because|whereas|although|which|and|while)\s+)"
+    r"(?!(?:but |and |is |it is )?(?:now|not|then)\b|[`\"'*]*\S*\d)"
+)
+_LABEL_END = re.compile(r"\s*(?::|=|→|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|→|->)\s+")
+_PARENTHESIS = re.compile(r"\(([^()]*)\)")
+_QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
+_NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
+_OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
+
+
+def stem(word: str) -> str:
+    """Return the beginning of a word that its forms share, e.g. `cop` for copy and copies; a rough rule is enough here."""
+    word = _ALIASES.get(word.lower(), word.lower())
+    for endings in (("s",), ("ie", "ing", "ed", "al", "or", "er", "y", "e")):
+        ending = next((one for one in endings if word.endswith(one) and len(word) - len(one) >= 3), "")
+        word = word.removesuffix(ending) if not word.endswith("ss") else word
+    return word
+
+
+_FUNCTION_STEMS = frozenset(map(stem, _FUNCTION_WORDS))
+_UNIT_STEMS = frozenset(map(stem, _UNITS))
+
+
+class Words(NamedTuple):
+    """Words of a text: their stems, among them numbered words such as `page1` for "page 1"."""
+
+    stems: frozenset[str]
+    foreign: int
+
+
+def list_stems(text: str) -> list[str]:
+    """Return the stems of the words of a text, in order; a number after a word is joined to it in an additional stem."""
+    numbered = [stem(word) + number for word, number in _NUMBERED.findall(text)]
+    return [*map(stem, _WORD.findall(text)), *numbered]
+
+
+def find_group(pattern: str) -> tuple[int, int]:
+    """Return the start and the end of the capturing group of a regular expression, including its brackets."""
+    at, start, depth, in_set = 0, -1, 0, False
+    opened: list[int] = []
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            at += 1
+        elif in_set:
+            in_set = character != "]" or pattern[at - 1] == "[" or pattern[at - 2 : at] == "[^"
+        elif character == "[":
+            in_set = True
+        elif character == "(":
+            opened.append(at)
+            if start < 0 and pattern[at + 1 : at + 2] != "?":
+                start, depth = at, len(opened)
+        elif character == ")":
+            if start >= 0 and len(opened) == depth:
+                return start, at + 1
+            opened.pop()
+        at += 1
+    raise ValueError(f"no group in {pattern!r}")
+
+
+def extract_words(pattern: str) -> str:
+    """Return the plain words of a regular expression outside its group, separated by spaces."""
+    start, end = find_group(pattern)
+    text = pattern[:start] + " " + pattern[end:]
+    text = re.sub(r"\[([A-Z])[a-z]\]", lambda match: match[1].lower(), text)
+    text = re.sub(r"\\[A-Za-z]|\[[^\]]*\]|\{[\d,]*\}|\(\?[^)]*\)", " ", text)
+    return re.sub(r"[^A-Za-z0-9\s]", " ", text)
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueType:
+    """Form of a fact's value, from its first pattern or its own declaration."""
+
+    fragment: re.Pattern[str]
+    """Regular expression for the value with the characters next to it, e.g. the underscore in "the prefix `ABC_`"."""
+    whole: re.Pattern[str]
+    is_number: bool
+    is_open: bool
+    """Whether ordinary words have this form, so that only marked words are values."""
+
+
+def _make_value_type(fact: Fact) -> _ValueType:
+    pattern = fact.patterns[0]
+    start, end = find_group(pattern)
+    group, before, after = fact.value_pattern, "", ""
+    if not group:
+        group = pattern[start + 1 : end - 1]
+        before = _take(r"(?:\\[^\w\s`.]|[-/_])*$", pattern[:start])
+        after = _take(r"(?:\\[^\w\s`.,;:!?]|[-/_])*(?=[`\s\\]|$)", pattern[end:])
+    whole = re.compile(f"(?:{before}({group}){after}|({group}))")
+    fragment = re.compile(rf"(?<![\w./:#\\-])(?:{before})?({group})(?:{after})?(?![\w/\\-]|[.:]\w)")
+    is_open = any(re.fullmatch(group, text) for text in ("word", "some-word", "Word", "WORD", "workday", "^", "[word]"))
+    return _ValueType(fragment, whole, bool(_NUMBER_PATTERNS.fullmatch(group)), is_open)
+
+
+def _take(expression: str, text: str) -> str:
+    match = re.search(expression, text) if expression.endswith("*$") else re.match(expression, text)
+    return match[0] if match else ""
+
+
+class _Subject(NamedTuple):
+    """Key words and value type of a fact."""
+
+    name: str
+    keys: tuple[frozenset[str], ...]
+    vocabulary: frozenset[str]
+    value: _ValueType
+    is_revised: bool
+
+
+def _split_name(name: str) -> frozenset[str]:
+    words = re.sub(r"[_\s-]+(?=\d)", "", name.replace("_", " ")).replace("_", " ").split()
+    named = [word for word in words if word not in _UNITS] or words
+    return frozenset(_stem_key(word) for word in named)
+
+
+def _stem_key(word: str) -> str:
+    match = re.fullmatch(r"([^\W\d_]+)(\d+)", word)
+    return stem(match[1]) + match[2] if match else stem(word)
+
+
+def make_subject(fact: Fact) -> _Subject | None:
+    """Return the key words and the value type of a fact; None if its pattern has no group."""
+    try:
+        value = _make_value_type(fact)
+    except ValueError:
+        return None
+    phrases = [extract_words(pattern) for pattern in fact.patterns]
+    sets = [_split_name(fact.name), *(frozenset(map(_stem_key, text.split())) for text in fact.subjects)]
+    for phrase in phrases:
+        stems = frozenset(list_stems(phrase))
+        numbered = {one for one in stems if re.search(r"\D\d+$", one)}
+        content = {one for one in stems if one not in _FUNCTION_STEMS | _UNIT_STEMS and not one.isdigit()}
+        content -= {re.sub(r"\d+$", "", one) for one in numbered}
+        if len(content) > 1:
+            sets.append(frozenset(content))
+    vocabulary = frozenset(list_stems(" ".join([fact.name.replace("_", " "), *phrases, *fact.subjects])))
+    keys = tuple(dict.fromkeys(one for one in sets if one))
+    return _Subject(fact.name, keys, vocabulary | {one for key in keys for one in key}, value, fact.is_superseded)
+
+
+class _Clause(NamedTuple):
+    """Part of a sentence, with the label before it (as in "label: value") and its position in the text."""
+
+    text: str
+    offset: int
+    label: str = ""
+    following: str = ""
+
+
+def _split(pattern: re.Pattern[str], text: str, offset: int) -> Iterator[tuple[str, int]]:
+    start = 0
+    for match in pattern.finditer(text):
+        yield text[start : match.start()], offset + start
+        start = match.end()
+    yield text[start:], offset + start
+
+
+def list_clauses(text: str) -> Iterator[_Clause]:
+    """Yield the clauses of a text in order."""
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        yield from _split_row(line, offset) if line.lstrip().startswith("|") else _split_line(line.rstrip(), offset)
+        offset += len(line)
+
+
+def _split_row(line: str, offset: int) -> Iterator[_Clause]:
+    cells = [(match[0], offset + match.start()) for match in re.finditer(r"(?:\\.|`[^`]*`|[^|\\`\n]|`)+", line)]
+    cells = [(text, start) for text, start in cells if text.strip(" -:")]
+    for at, (text, start) in enumerate(cells):
+        if at or len(text.split()) > MAX_LABEL_WORDS:
+            yield from _split_line(text.rstrip(), start)
+        label = cells[0][0] if at == 1 else cells[1][0] if len(cells) == 2 else ""
+        if label and len(label.split()) <= MAX_LABEL_WORDS:
+            first, first_start = next(_split(_SENTENCE_END, text, start))
+            yield _Clause(first, first_start, label)
+
+
+def _split_line(line: str, offset: int) -> Iterator[_Clause]:
+    marker = _ITEM.match(line)
+    begin = marker.end() if marker else 0
+    label = ""
+    for sentence, start in _split(_SENTENCE_END, line[begin:], offset + begin):
+        if sentence.rstrip(" *_").endswith("?"):
+            continue
+        yield from _split_sentence(sentence, start)
+        label = ""
+    del label
+
+
+def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
+    found = _LABEL_END.search(sentence)
+    if found and 0 < len(sentence[: found.start()].split()) <= MAX_LABEL_WORDS:
+        label, rest, start = sentence[: found.start()], sentence[found.end() :], offset + found.end()
+        yield from _split_sentence(rest, start)
+        first, first_start = next(_split(_CLAUSE_END, rest, start))
+        yield _Clause(first, first_start, label, rest[len(first) :][:60])
+        return
+    for match in _PARENTHESIS.finditer(sentence):
+        yield _Clause(match[1], offset + match.start(1), sentence[: match.start()].rsplit(",", maxsplit=1)[-1])
+    pieces = list(_split(_CLAUSE_END, sentence, offset))
+    for text, start in pieces:
+        end = start - offset + len(text)
+        yield _Clause(text, start, "", sentence[end : end + 60])
+
+
+class TolerantStatements:
+    """Reader of statements of facts in free words. Results are cached, since sessions of one task contain mostly equal texts."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        """Derive key words and value types from the facts; the true values of the facts are not used."""
+        self._subjects = [subject for fact in facts if (subject := make_subject(fact))]
+        self._by_stem: dict[str, list[_Subject]] = {}
+        for subject in self._subjects:
+            for one in {min(key) for key in subject.keys}:
+                self._by_stem.setdefault(one, []).append(subject)
+        self.find = lru_cache(maxsize=patterns.MAX_CACHED_TEXTS)(self._find)
+        """Function that returns the statements in a text: the name of the fact, the value and its position, in order."""
+
+    def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
+        found = {match for clause in list_clauses(text) for match in self._read_clause(clause)}
+        return tuple(sorted(found, key=lambda match: match.offset))
+
+    def _read_clause(self, clause: _Clause) -> Iterator[patterns.FactMatch]:
+        stems = frozenset(list_stems(f"{clause.label} . {clause.text}"))
+        near = {id(subject): subject for one in stems for subject in self._by_stem.get(one, ())}
+        for subject in near.values():
+            matched = [key for key in subject.keys if key <= stems]
+            if matched and (value := _find_value(clause, subject, matched)):
+                yield patterns.FactMatch(subject.name, value[0], clause.offset + value[1])
+
+
+def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
+    """Return the one value of a fact in a clause with its position, or None if there is none or more than one."""
+    found: list[tuple[str, int, int]] = []
+    candidates = list(_list_candidates(clause, subject.value))
+    plain = clause.text
+    for _, start, end in candidates:
+        plain = plain[:start] + " " * (end - start) + plain[end:]
+    for value, start, end in candidates:
+        others = frozenset(list_stems(f"{clause.label} . {clause.text[:start]} . {clause.text[end:]}"))
+        key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= others), default=-1)
+        allowed = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label else 0
+        foreign = _count_foreign(f"{clause.label} {plain[:start]}", subject)
+        if key_count >= 0 and foreign <= allowed and _is_current(clause, start, end, subject):
+            found.append((value, start, end))
+    if len({value for value, _, _ in found}) > 1:
+        newer = [one for one in found if _NEWER.search(clause.text[: one[1]])]
+        older = [one for one in found if _OLDER.search(clause.text[: one[1]])]
+        found = newer if len(newer) == 1 else [one for one in found if one not in older] if older else []
+    elif found and subject.is_revised and _OLDER.search(clause.text[: found[0][1]]):
+        return None
+    return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
+
+
+def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, int, int]]:
+    """Yield each text in a clause that has the form of a value, with its start and end."""
+    text = clause.text
+    if not value.is_open:
+        for match in value.fragment.finditer(text):
+            yield match[1], match.start(1), match.end(1)
+        return
+    for match in _QUOTED.finditer(text):
+        content = match[match.lastindex or 0]
+        if (whole := value.whole.fullmatch(content)) and content.lower() not in _NO_VALUES:
+            yield whole[whole.lastindex or 0], match.start(match.lastindex or 0), match.end(match.lastindex or 0)
+    bare = text.strip(" .*_`\"'")
+    if clause.label and bare and (whole := value.whole.fullmatch(bare)) and bare.lower() not in _NO_VALUES:
+        start = text.find(bare)
+        yield whole[whole.lastindex or 0], start, start + len(bare)
+    elif final := re.search(r"\b(?:is|be|was|called|named)\s+([^\W\d_]\S*?)[.*_]*$", text):
+        bare = final[1]
+        if bare != bare.lower() and value.whole.fullmatch(bare) and bare.lower() not in _NO_VALUES:
+            yield bare, final.start(1), final.end(1)
+
+
+def _count_foreign(text: str, subject: _Subject) -> int:
+    """Return the number of words in a text that belong neither to the fact nor to grammar; quoted text counts as one word."""
+    words = _QUOTED.sub(lambda match: match[0] if match[4] or not match[match.lastindex or 0].strip() else " quotedtext ", text)
+    stems = [one for one in map(stem, _WORD.findall(words)) if not one.isdigit()]
+    return sum(one not in subject.vocabulary and one not in _FUNCTION_STEMS for one in stems)
+
+
+def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> bool:
+    """Return whether a value in a clause is not negated, outdated, or a number of something else."""
+    before, after = clause.text[:start], clause.text[end:]
+    if _NEGATED.search(before) and not _COMPARED.search(before):
+        return False
+    earlier = (word.lower() for word in _WORD.findall(f"{clause.label} {before}"))
+    if any(word in _STALE_BEFORE and stem(word) not in subject.vocabulary for word in earlier):
+        return bool(_COMPARED.search(before))
+    later = (after + clause.following)[:NEAR_CHARACTERS]
+    for match in _STALE_AFTER.finditer(later):
+        belongs_to_next = re.match(r"(?: (?:of|was|were))?[\s:`\"'*]*[`\"'*\d]", later[match.end() :])
+        if not belongs_to_next and stem(match[0]) not in subject.vocabulary:
+            return False
+    return not subject.value.is_number or _counts_subject(before, clause.text[start:end], after, subject)
+
+
+def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> bool:
+    """Return whether a number belongs to the subject: no other noun follows it, and it does not number a word before it."""
+    following = re.match(r"[\s`\"'*)\]-]*((?:(?:new|other|more|old|further|additional)\s+)?[^\W\d_]+)", after)
+    nouns = list(map(stem, following[1].split())) if following else []
+    if any(noun not in subject.vocabulary and noun not in _FUNCTION_STEMS for noun in nouns):
+        return False
+    last = re.search(r"([^\W\d_]+)[\s_#-]?$", before)
+    if last is None or stem(last[1]) in _FUNCTION_STEMS:
+        return True
+    if stem(last[1]) not in subject.vocabulary:
+        return any(noun in subject.vocabulary - _FUNCTION_STEMS for noun in nouns)
+    return stem(last[1]) + number not in subject.vocabulary and (len(number) > 1 or bool(nouns))
+
+
+@lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
+def compile_tolerant_statements(facts: tuple[Fact, ...]) -> TolerantStatements:
+    """Return the tolerant reader of a task's facts. Equal facts get the same object, which all sessions of a process share."""
+    return TolerantStatements(facts)
+
+
+def find_newest(matches: Sequence[patterns.FactMatch]) -> tuple[patterns.FactMatch, ...]:
+    """Return the last match of each fact, in the order of their first matches."""
+    newest: dict[str, patterns.FactMatch] = {}
+    for match in sorted(matches, key=lambda one: one.offset):
+        newest[match.name] = match
+    return tuple(newest.values())

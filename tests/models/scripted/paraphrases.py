@@ -1,0 +1,81 @@
+"""Sentences that state the value of a fact in other words than the task, and sentences that only look like such statements."""
+
+from collections.abc import Iterator, Mapping
+from string import Template
+
+from harness.task import Fact
+from harness.tasks.kit.agreements import load_agreements
+from harness.tasks.kit.statements import Saying, load_sayings
+
+STATEMENTS = (
+    "${Label}: ${marked}",
+    "- **${Label}**: ${marked}",
+    "- ${Label}: ${marked}, as agreed with the user",
+    "- [x] ${Label} → ${marked}",
+    "1. Set the ${label} to ${marked} (required).",
+    "| ${label} | ${marked} |",
+    "| ${label} | ${marked} | see the request |",
+    "| ${marked} | ${label} |",
+    "The ${label} is ${marked}.",
+    "The ${label} has been set to ${marked}.",
+    "Remember that the ${label} must be ${marked}, as the user asked.",
+    "${marked} is the ${label}.",
+    "We use ${marked} as the ${label}.",
+    "The ${label} (${marked}) was agreed with the user.",
+    "${label} = ${marked}",
+)
+"""Forms of a statement: other order, other verbs, list item, row of a table, parenthesis."""
+REVISIONS = (
+    "The ${label} was ${old}, now ${marked}.",
+    "The ${label} changed from ${old} to ${marked}.",
+    "The ${label} is ${marked} instead of ${old}.",
+    "The ${label} is ${marked} (previously ${old}).",
+    "The ${label} is not ${old} but now ${marked}.",
+)
+"""Forms of a statement that also contains an older value."""
+OTHERS = (
+    "The ${label} is not ${old}.",
+    "The former ${label} was ${old}.",
+    "The ${label} of another team is ${old}.",
+    "Is the ${label} ${old}?",
+    "The ${label} ${old} is obsolete.",
+    "Earlier ${label}: ${old}",
+)
+"""Forms of a sentence with a value that is not the value of the fact."""
+SAYINGS = {
+    "bug-hunt": "bug_hunt",
+    "changing-requirements": "changing_requirements",
+    "flashcards": "flashcards",
+    "flashcards-bun": "flashcards_bun",
+    "log-forensics": "log_forensics",
+    "rename-sweep": "rename_sweep",
+    "spec-api": "spec_api",
+}
+"""Package of each task with misleading sentences, by name of the task."""
+
+
+def write(form: str, fact: Fact, value: str, old: str = "") -> str:
+    """Return a sentence in one of the forms above; words of a summary that are values are marked as code."""
+    label = fact.name.replace("_", " ")
+    return Template(form).substitute(label=label, Label=label.capitalize(), marked=f"`{value}`", old=f"`{old}`")
+
+
+def load_all_sayings(task: str) -> Mapping[str, Saying]:
+    """Return the sentences of a task's facts and of all agreements, by name of the fact."""
+    return {**load_agreements(), **load_sayings(f"harness.tasks.{SAYINGS[task]}", "constraints.md")}
+
+
+def list_misleading(task: str, values: Mapping[str, str]) -> Iterator[str]:
+    """Yield the misleading sentences of a task in every form in which a request or a summary could contain them."""
+    for name, saying in load_all_sayings(task).items():
+        if not saying.misleading:
+            continue
+        label, sentence = name.replace("_", " "), Template(saying.misleading).safe_substitute(values)
+        yield from (
+            f"- {sentence}",
+            f"| {label} | {sentence} |",
+            Template(f"{saying.story} {sentence}").safe_substitute(values),
+            f"**{label.title()}**: {sentence}",
+            f"{label} - {sentence}",
+            f"{sentence} ({label})",
+        )

@@ -1,0 +1,167 @@
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.messages import Message, Text, ToolCall, ToolResult, assistant, user
+from harness.models.scripted.tolerant import (
+    TolerantStatements,
+    compile_tolerant_statements,
+    extract_words,
+    find_group,
+    list_clauses,
+)
+from harness.models.scripted.visible_state import FactReader
+from harness.task import Fact, Task
+from harness.tasks import SUITE, make_task
+from tests.models.scripted.paraphrases import OTHERS, REVISIONS, SAYINGS, STATEMENTS, list_misleading, write
+
+SPECIAL = re.compile(r"^[\w.:\[\]-]+(?: [A-Z][a-z]+)?$")
+"""Values without characters that a text marks up, such as `=blank=` or `<withheld>`."""
+tasks = st.builds(make_task, st.sampled_from(sorted(SUITE)), st.integers(0, 40))
+
+
+def fact(name: str, pattern: str, **changes: object) -> Fact:
+    made = Fact(name=name, kind="value", said_in="prompt", patterns=(pattern,), prior="none")
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+PORT = fact("server_port", r"server listens on port (\d+)\b")
+TICKET = fact("ticket", r"ticket is ([A-Z]{2}-\d{4})\b")
+LICENCE = fact("licence", r"handed on under the licence `([\w.-]+)`")
+DELAY = fact("max_delay_seconds", r"waits at most (\d+) seconds")
+MARK = fact("env_mark", r"variable begins with `([A-Z]+)_`")
+
+
+def read(text: str, *facts: Fact) -> dict[str, str]:
+    """Return the newest value of each fact in a text."""
+    return {match.name: match.value for match in TolerantStatements(facts or (PORT, TICKET, LICENCE, DELAY, MARK)).find(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("The server's port is 8443.", {"server_port": "8443"}),
+        ("- Port of the server: 8443 (agreed)", {"server_port": "8443"}),
+        ("| server port | 8443 |", {"server_port": "8443"}),
+        ("Server port was 8080, now 8443.", {"server_port": "8443"}),
+        ("The server port changed from 8080 to 8443.", {"server_port": "8443"}),
+        ("The server port is 8443, not 8080.", {"server_port": "8443"}),
+        ("Ticket AB-1234 and server port 8443; licence: `MIT`", {"ticket": "AB-1234", "server_port": "8443", "licence": "MIT"}),
+        ("**Licence**: Apache-2.0", {"licence": "Apache-2.0"}),
+        ("It waits no more than 30 seconds (max delay).", {"max_delay_seconds": "30"}),
+        ("Max delay: 30 seconds", {"max_delay_seconds": "30"}),
+        ("Delay must not be more than 30 seconds, the maximum delay.", {}),
+        ("The environment mark (env mark) is `ABC_`.", {"env_mark": "ABC"}),
+        ("Max delay: 30 minutes", {}),
+        ("Max delay: 30 servers", {}),
+        ("The server port is not 8080.", {}),
+        ("The former ticket AB-1234 is closed.", {}),
+        ("The ticket of the ferry is AB-1234.", {}),
+        ("The ticket AB-1234 is closed.", {}),
+        ("Is the ticket AB-1234?", {}),
+        ("Tickets AB-1234 and CD-1234", {}),
+        ("Licence: to be decided", {}),
+        ("Licence: unknown", {}),
+        ("The licence is important", {}),
+        ("See section 8443 on server ports.", {}),
+        ("Server port: see `docs/8443.md`", {}),
+    ],
+)
+def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(text: str, values: dict[str, str]) -> None:
+    assert read(text) == values
+
+
+def test_the_newest_statement_counts() -> None:
+    assert read("Server port: 8080\n\nThe server port is 8443.") == {"server_port": "8443"}
+
+
+def test_a_task_can_declare_key_words_and_a_form_of_the_value() -> None:
+    text = "The daemon is reached at `8443`. Author: Tanaka"
+    assert read(text, PORT, fact("reviewer", r"signed by (\w+)")) == {}
+    declared = replace(PORT, subjects=("daemon reached",)), fact("reviewer", r"signed by (\w+)", subjects=("author",))
+    assert read(text, *declared) == {"server_port": "8443", "reviewer": "Tanaka"}
+    lower = replace(declared[1], value_pattern=r"[A-Z][a-z]+")
+    assert read("Author: unsure", declared[1]) == {"reviewer": "unsure"}
+    assert read("Author: unsure", lower) == {}
+
+
+def test_tool_outputs_and_arguments_of_calls_are_read_exactly() -> None:
+    reader = FactReader((TICKET,), "tolerant")
+    said = "Ticket: AB-1234"
+    call = ToolCall(call_id="c", name="write_file", arguments_json='{"path": "a", "content": "Ticket: AB-1234"}')
+    output = Message(role="tool", parts=(ToolResult(call_id="c", name="write_file", output=said, status="completed"),))
+    assert reader.find_values(user(said)) == {"ticket": ("AB-1234",)}
+    assert reader.find_values(assistant("", call)) == reader.find_values(output) == {}
+    exact = "The ticket is CD-1234; Ticket: AB-1234"
+    assert reader.find_values(user(exact)) == {"ticket": ("CD-1234", "CD-1234", "AB-1234")}
+    assert [match.value for match in reader.find_newest(user(exact))] == ["AB-1234"]
+    assert FactReader((TICKET,), "exact").find_values(user(exact)) == {"ticket": ("CD-1234",)}
+
+
+def test_positions_are_those_of_the_value_in_the_whole_message() -> None:
+    message = Message(role="user", parts=(Text(text="first part"), Text(text="- **Ticket**: `AB-1234`")))
+    (match,) = FactReader((TICKET,), "tolerant").find_newest(message)
+    assert "first part\n- **Ticket**: `AB-1234`"[match.offset :].startswith("AB-1234`")
+
+
+@given(tasks, st.sampled_from(STATEMENTS), st.data())
+def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataObject) -> None:
+    stated = data.draw(st.sampled_from([one for one in task.facts if SPECIAL.match(task.values.get(one.name, ""))]))
+    found = compile_tolerant_statements(task.facts).find(write(form, stated, task.values[stated.name]))
+    assert {match.value for match in found if match.name == stated.name} == {task.values[stated.name]}
+    assert all(match.value == task.values[stated.name] for match in found), "another fact is read from it"
+
+
+@given(tasks, st.integers(100, 140), st.sampled_from(REVISIONS), st.data())
+def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
+    older = make_task(task.name, seed).values
+    named = [one for one in task.facts if SPECIAL.match(task.values.get(one.name, "")) and SPECIAL.match(older.get(one.name, ""))]
+    stated = data.draw(st.sampled_from([one for one in named if task.values[one.name] != older[one.name]]))
+    text = write(form, stated, task.values[stated.name], older[stated.name])
+    found = compile_tolerant_statements(task.facts).find(text)
+    assert {match.value for match in found} == {task.values[stated.name]}
+
+
+@given(tasks, st.integers(100, 140), st.sampled_from(OTHERS), st.data())
+def test_a_value_of_something_else_is_not_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
+    older = make_task(task.name, seed).values
+    stated = data.draw(st.sampled_from([one for one in task.facts if one.name in older and "former" not in one.name]))
+    text = write(form, stated, "", older[stated.name])
+    assert compile_tolerant_statements(task.facts).find(text) == ()
+
+
+@given(st.sampled_from(sorted(SAYINGS)), st.integers(0, 40))
+def test_a_misleading_sentence_is_never_read_as_a_fact(name: str, seed: int) -> None:
+    task = make_task(name, seed)
+    reader = compile_tolerant_statements(task.facts)
+    assert [(text, match) for text in list_misleading(name, task.values) for match in reader.find(text)] == []
+
+
+@given(st.sampled_from(sorted(SUITE)), st.integers(0, 60))
+def test_from_a_request_no_value_is_read_that_the_exact_reader_does_not_read(name: str, seed: int) -> None:
+    task = make_task(name, seed)
+    exact, tolerant = (FactReader(task.facts, reader).find_values(user(task.prompt)) for reader in ("exact", "tolerant"))
+    assert {one: {*values} for one, values in tolerant.items()} == {one: {*values} for one, values in exact.items()}
+
+
+@given(st.text(alphabet="ab |:*`-()\n.,1?", max_size=60))
+def test_clauses_are_parts_of_the_text_at_their_positions(text: str) -> None:
+    for clause in list_clauses(text):
+        assert text[clause.offset :].startswith(clause.text)
+
+
+def test_group_and_words_of_a_pattern() -> None:
+    assert find_group(r"a \(b\) ([)(]\)|c)+ (d)") == (8, 18)
+    assert extract_words(r"[Aa]fter week (\d+) nothing may be changed").split() == [
+        "after",
+        "week",
+        "nothing",
+        "may",
+        "be",
+        "changed",
+    ]
+    with pytest.raises(ValueError, match="no group"):
+        find_group("(?:a)")
