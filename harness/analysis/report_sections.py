@@ -31,6 +31,7 @@ from harness.analysis.formatting import Section, describe_level, format_p, forma
 from harness.analysis.headlines import build_headline_section, list_threats
 from harness.analysis.intervals import ALPHA
 from harness.analysis.planning import compute_smallest_p
+from harness.analysis.reader_quality import describe_readers
 from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
@@ -359,6 +360,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
             *_describe_power(comparisons),
             *_describe_excluded_trials(results.trials),
             *(text for level, text in _LEVEL_LIMITS.items() if level == results.trials["level"].iloc[0]),
+            *describe_readers(results.trials),
         ),
     )
 

@@ -83,7 +83,7 @@ _CLAUSE_END = re.compile(
     r"(?!(?:but |and |is |it is )?(?:now|not|then)\b|[`\"'*]*\S*\d)"
 )
 _LABEL_END = re.compile(r"\s*(?::|=|→|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|→|->)\s+")
-_PARENTHESIS = re.compile(r"\(([^()]*)\)")
+_PARENTHESIS = re.compile(r"(?<!`)\(([^()]*)\)(?!`)")
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
 _NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
 _OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)

@@ -1,0 +1,46 @@
+"""Measured quality of the readers of the scripted agent, which reports show beside results with a real summarizer.
+
+A reader finds the values of facts in the texts that the scripted agent sees. The figures in `reader_quality.json` are measured on
+summaries by small local models and written by `python -m experiments.reader_quality.judge`.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import pandas as pd
+
+from harness.errors import format_count
+
+REAL_SUMMARIZER_LEVELS = frozenset({"L1", "L2-fork", "L3"})
+"""Fidelity levels (how much of a run is real) at which real models may write the summaries."""
+
+
+@cache
+def load_reader_quality() -> dict[str, Any]:
+    """Return the measured figures of each reader, with the number of summaries and sessions that they are based on."""
+    figures: dict[str, Any] = json.loads(files("harness.analysis").joinpath("reader_quality.json").read_text(encoding="utf-8"))
+    return figures
+
+
+def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on the measured quality of each reader that trials used; none if no summarizer can be real.
+
+    Args:
+        trials: Rows with the columns `level` and `config_json`, all of one level.
+    """
+    if trials["level"].iloc[0] not in REAL_SUMMARIZER_LEVELS:
+        return
+    quality = load_reader_quality()
+    summaries = format_count(quality["summaries"], "summary")
+    models, sessions = format_count(len(quality["by_model"]), "local model"), format_count(quality["sessions"], "session")
+    for reader in sorted({json.loads(text).get("reader", "exact") for text in trials["config_json"].unique()}):
+        one = quality["readers"][reader]
+        yield (
+            f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']} of "
+            f"{format_count(one['stated'], 'fact')} that a summary stated, and {one['false_readings']} of "
+            f"{format_count(one['readings'], 'value')} that it read were false (upper 95 % bound "
+            f"{100 * one['false_upper_bound']:.1f} %, clustered by session). Source: {quality['source']}."
+        )
