@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from harness.widgets.agent import AgentWidget
     from harness.widgets.explorer import CompactionExplorer
     from harness.widgets.grid import GridWidget
+    from harness.widgets.grid_form import GridForm
     from harness.widgets.inspector import SessionInspector
 
 _MODULE_BY_NAME = {
@@ -48,6 +49,7 @@ _MODULE_BY_NAME = {
     "Comparison": "harness.analysis.comparison",
     "Contrast": "harness.experiment.contrasts",
     "Experiment": "harness.experiment.experiment",
+    "GridForm": "harness.widgets.grid_form",
     "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
     "Inspection": "harness.inspection.timeline",
@@ -96,6 +98,7 @@ __all__ = [
     "Comparison",
     "Contrast",
     "Experiment",
+    "GridForm",
     "GridWidget",
     "HarnessError",
     "Inspection",

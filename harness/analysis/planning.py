@@ -11,6 +11,7 @@ from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import POWER
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
+from harness.experiment.experiment import Experiment
 
 TYPICAL_DISCORDANCE = 0.16
 """Share of pairs in which exactly one of two runs of the same agent succeeds, typical of coding agents (0.12 to 0.28)."""
@@ -133,3 +134,16 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"
     hint = "" if task_count >= MIN_TASKS else f"; statements about tasks like these need {MIN_TASKS} tasks"
     return f"{units}, {estimand}: {best_case}; {shown}{corrected}, {given}{hint}"
+
+
+def describe_comparability(experiment: Experiment) -> str:
+    """Return a text on what the planned trials can show about the difference of two arms (configurations).
+
+    Args:
+        experiment: Planned experiment, with its numbers of tasks, seeds, declared contrasts and looks.
+    """
+    settings, declared = experiment.settings, len(experiment.contrasts)
+    assumptions = PowerAssumptions(discordance=settings.discordance, contrasts=max(1, declared), looks=settings.looks)
+    power = describe_power(*experiment.count_tasks_and_seeds(), assumptions)
+    family = f"declared contrasts: {declared}" + ("" if declared else "; all comparisons will be exploratory")
+    return f"comparison of two arms: {power}\n{family}"

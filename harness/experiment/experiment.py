@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Self, cast
 from harness.codec import OptionalPathField, to_path
 from harness.errors import UsageError
 from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
+from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.limits import RunLimits
@@ -163,6 +164,22 @@ class Experiment:
         """
         check_trials((cell.trial for cell in self.grid), self.cassette)
 
+    def estimate(self, output: str | os.PathLike[str] | None = None, *, workers: int | None = None) -> Forecast:
+        """Return the expected cost and duration of the trials that have not finished, without running anything.
+
+        The expected values are means of finished trials with the same task and the same models. Run with `pilot=True` first if
+        there are none.
+
+        Args:
+            output: Folder with the finished trials; None uses `Experiment.output`.
+            workers: Number of trials that run at the same time; None uses the number of processors.
+
+        Raises:
+            StoreError: The journal in the folder cannot be read.
+        """
+        folder = self.output if output is None else Path(output)
+        return make_forecast(self.grid, folder, workers or os.cpu_count() or 1)
+
     def run(
         self,
         output: str | os.PathLike[str] | None = None,
@@ -174,6 +191,7 @@ class Experiment:
         unsafe_local: bool = False,
         executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None" = None,
         limits: RunLimits | None = None,
+        pilot: bool = False,
     ) -> "Results":
         """Run all trials that have not finished yet, and return the results of all trials.
 
@@ -192,6 +210,8 @@ class Experiment:
                 that runs jobs and a time limit in seconds. Client and executor stay open. Default: `None`.
             limits: Maximum number of trials, cost or time, after which no further trial begins, e.g. `RunLimits(max_usd=5)`.
                 Trials that have begun run to their end, and the others run next time. None sets no limit.
+            pilot: Run only one trial of each task and choice of models of which none has finished, so that `estimate` knows the
+                cost and the duration of the others. Default: `False`.
 
         Raises:
             UsageError: The experiment contains an invalid value; nothing was started or written.
@@ -219,7 +239,7 @@ class Experiment:
         self.check()
         if is_cluster(executor):
             self._refuse_local_files()
-        run.run(folder, retry_failed=retry_failed)
+        run.run(folder, retry_failed=retry_failed, pilot=pilot)
         from harness.store.results import load  # noqa: PLC0415  (imports pandas, which workers do not need)
 
         return load(folder)
@@ -264,10 +284,10 @@ class _ExperimentRun:
     executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None"
     limits: RunLimits
 
-    def run(self, folder: Path, *, retry_failed: bool) -> None:
+    def run(self, folder: Path, *, retry_failed: bool, pilot: bool) -> None:
         if not is_cluster(self.executor):
             backends = choose_backends(self.experiment.grid, unsafe_local=self.unsafe_local)
-            self._run_jobs(folder, backends, self._open_workers, retry_failed=retry_failed)
+            self._run_jobs(folder, backends, self._open_workers, retry_failed=retry_failed, pilot=pilot)
             return
         from harness.experiment.remote.dask_workers import DaskWorkers  # noqa: PLC0415  (needs the extra `cluster`)
 
@@ -282,12 +302,18 @@ class _ExperimentRun:
         )
         try:
             backends = {trial_id: cluster.backends[need] for trial_id, need in needs.items()}
-            self._run_jobs(folder, backends, lambda: cluster, retry_failed=retry_failed)
+            self._run_jobs(folder, backends, lambda: cluster, retry_failed=retry_failed, pilot=pilot)
         finally:
             cluster.stop()
 
     def _run_jobs(
-        self, folder: Path, backends: Mapping[str, str], open_workers: Callable[[], Workers], *, retry_failed: bool
+        self,
+        folder: Path,
+        backends: Mapping[str, str],
+        open_workers: Callable[[], Workers],
+        *,
+        retry_failed: bool,
+        pilot: bool,
     ) -> None:
         from harness.store.tables import export  # noqa: PLC0415  (imports pyarrow, which workers do not need)
 
@@ -299,7 +325,11 @@ class _ExperimentRun:
             output.relabel_trials({cell.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
             provenance = collect_provenance(identify_price_table(), self.experiment.family)
             unfinished = [cell for cell in cells if cell.trial_id not in finished_ids]
-            progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(unfinished))
+            finished_count = len(cells) - len(unfinished)
+            if pilot:
+                finished = (one for one in output.journal.list_trials() if one.status != "crashed")
+                unfinished = select_pilot_cells(unfinished, finished)
+            progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=finished_count)
             runner = Runner(
                 output=output,
                 open_workers=open_workers,

@@ -1,4 +1,4 @@
-"""Rendering of a trial's configuration as Python code or as lines of a `plan.toml`, for copying into a notebook or a file.
+"""Rendering of a trial or an experiment as Python code or as lines of a `plan.toml`, for copying into a notebook or a file.
 
 Only fields that differ from their defaults are written, so that a reader sees what was chosen.
 """
@@ -8,9 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 import tomlkit
+from tomlkit.items import Table
 
 from harness import codec
 from harness.compaction.description import name_policy
+from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import PRESETS
 from harness.protocols import Policy
@@ -32,8 +34,47 @@ def format_trial_plan(trial: Trial) -> str:
 
     TOML has no value for None. A policy's field that is None although its default is another value is named in a comment.
     """
-    plain = to_plain(trial)
     document = tomlkit.document()
+    document.add("trial", _build_trial_table(trial))
+    return tomlkit.dumps(document)
+
+
+def format_experiment_code(experiment: Experiment) -> str:
+    """Return Python code that builds an experiment, without its folder, sandbox backend and cassette."""
+    base = format_trial_code(experiment.base).replace("\n", "\n    ")
+    lines = [f"    name={experiment.name!r},", f"    base={base},"]
+    if experiment.axes:
+        axes = [f"        {path!r}: [{', '.join(map(_format_value, values))}]," for path, values in experiment.axes.items()]
+        lines += ["    axes={", *axes, "    },"]
+    if experiment.arms:
+        arms = [f"        harness.Arm(name={arm.name!r}, trial={dict(arm.trial)!r})," for arm in experiment.arms]
+        lines += ["    arms=(", *arms, "    ),"]
+    for name in ("contrasts", "settings"):
+        if name in _list_changed_fields(experiment):
+            lines.append(f"    {name}={_format_value(getattr(experiment, name))},")
+    return "\n".join(["experiment = harness.Experiment(", *lines, ")"])
+
+
+def format_experiment_plan(experiment: Experiment) -> str:
+    """Return a plan file that describes an experiment, without its folder, sandbox backend and cassette."""
+    document = tomlkit.document()
+    if changed := _list_changed_fields(experiment.settings):
+        document.add("experiment", tomlkit.item(changed))
+    document.add("trial", _build_trial_table(experiment.base))
+    if experiment.axes:
+        axes = tomlkit.table()
+        for path, values in experiment.axes.items():
+            axes.add(tomlkit.key(path.split(".")), list(values))
+        document.add("axes", axes)
+    if experiment.arms:
+        document.add("arms", tomlkit.item([{"name": arm.name, "trial": _drop_missing(arm.trial)} for arm in experiment.arms]))
+    if experiment.contrasts:
+        document.add("contrasts", tomlkit.item([_list_changed_fields(one) for one in experiment.contrasts]))
+    return tomlkit.dumps(document)
+
+
+def _build_trial_table(trial: Trial) -> Table:
+    plain = to_plain(trial)
     table = tomlkit.table()
     for name in _list_changed_fields(trial):
         if name != "policy":
@@ -46,8 +87,7 @@ def format_trial_plan(trial: Trial) -> str:
         else:
             policy.add(name, codec.to_plain(trial.policy)[name])
     table.add("policy", policy)
-    document.add("trial", table)
-    return tomlkit.dumps(document)
+    return table
 
 
 def _drop_missing(plain: object) -> object:

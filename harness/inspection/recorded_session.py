@@ -8,7 +8,8 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionStarted
 from harness.inspection.import_export import load_entries
-from harness.inspection.sample_run import SampleOracle, build_sample_log
+from harness.inspection.sample_run import SampleOracle, build_scripted_log
+from harness.inspection.sample_story import STORY_PROMPT, find_last_use, make_story_step
 from harness.protocols import Oracle
 from harness.replay.document import open_document
 from harness.replay.formats import detect_format, read_recordings
@@ -24,9 +25,9 @@ from harness.tasks import SUITE, make_task
 from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
-"""Name that is given instead of a file or folder to open the artificial sample session.
+"""Name that is given instead of a file or folder to open the readable sample session.
 
-The sample is an artificial session of one request, one and a half times as long as a context window of 200,000 tokens.
+In the sample, an agent repairs a service that sends flood alerts too late; see `harness.inspection.sample_story`.
 """
 MAX_STEPS = 10_000
 MAX_NAMES_SHOWN = 5
@@ -99,9 +100,11 @@ def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
 
 
 def _open_named(name: str) -> RecordedSession:
-    """Return the artificial sample session or, for the name of a task, run the task with the scripted agent."""
+    """Return the readable sample session or, for the name of a task, run the task with the scripted agent."""
     if name == SAMPLE_NAME:
-        return RecordedSession(name="sample session", entries=build_sample_log(), oracle=SampleOracle())
+        return RecordedSession(
+            name="sample session", entries=build_scripted_log(STORY_PROMPT, make_story_step), oracle=SampleOracle(find_last_use)
+        )
     if ":" not in name and name not in SUITE:
         raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE_NAME))
     task = make_task(name, 0)

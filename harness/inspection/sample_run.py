@@ -121,11 +121,20 @@ def _write_report(rng: random.Random, characters: int) -> str:
     return "\n".join(("exit code 1", *lines))
 
 
-class SampleOracle:
-    """Oracle of the artificial sample session, which predicts the step at which each message is needed again.
+def find_last_use(number: int) -> int | None:
+    """Return the number of the last step that needs the output of a step of the artificial sample session; None if none does."""
+    return number + REWRITE_AFTER_STEPS if number % 3 == 1 else None
 
-    The user's request is always needed, and a file that was read is needed until it is written again.
+
+@dataclass(frozen=True, slots=True)
+class SampleOracle:
+    """Oracle of a sample session, which predicts the step at which each message is needed again.
+
+    The user's request is always needed. In the artificial session, a file that was read is needed until it is written again.
     """
+
+    find_last_use: Callable[[int], int | None] = find_last_use
+    """Function that returns for the number of a step the number of the last step that needs its output, or None."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message the number of steps until the sample session needs it again; None if it never does."""
@@ -139,13 +148,11 @@ class SampleOracle:
         match = CALL_ID_PATTERN.fullmatch(call_ids[0]) if call_ids else None
         return int(match[1]) if match else None
 
-    @staticmethod
-    def _compute_need(message: Message, number: int | None, now: int) -> Need | None:
+    def _compute_need(self, message: Message, number: int | None, now: int) -> Need | None:
         if number is None:
             return Need(0, lost_for_good=True) if message.role == "user" else None
-        left = number + REWRITE_AFTER_STEPS - now
-        tools = [call.name for call in message.calls] + [result.name for result in message.results]
-        return Need(left) if "read_file" in tools and left >= 0 else None
+        last = self.find_last_use(number)
+        return Need(last - now) if last is not None and last >= now else None
 
 
 SYSTEM_PROMPT = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
@@ -231,10 +238,28 @@ def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)
     return tuple(session.agent.log.entries())
 
 
+def build_scripted_log(prompt: str, make_step: Callable[[int], SampleStep]) -> tuple[Entry, ...]:
+    """Return the log of a session without compaction whose steps a function returns, until an answer calls no tool.
+
+    Args:
+        prompt: Request of the user.
+        make_step: Function that returns the step with a number, from 1.
+    """
+    model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER, make_step=make_step)
+    session = _assemble_sample(NoCompaction(), model, prompt=prompt)
+    _run_sample(session)
+    return tuple(session.agent.log.entries())
+
+
 def _assemble_sample(
-    policy: Policy, model: "_SampleModel", summarizer: Model | None = None, on_event: EventListener = ignore
+    policy: Policy,
+    model: "_SampleModel",
+    summarizer: Model | None = None,
+    on_event: EventListener = ignore,
+    *,
+    prompt: str = SAMPLE_PROMPT,
 ) -> AssembledSession:
-    spec = SessionSpec(request=SAMPLE_PROMPT, policy=policy, limits=Limits(max_steps=UNLIMITED_WINDOW.tokens))
+    spec = SessionSpec(request=prompt, policy=policy, limits=Limits(max_steps=UNLIMITED_WINDOW.tokens))
     resources = SessionResources(
         session_id="sample",
         log=MemoryLog(),
@@ -244,7 +269,7 @@ def _assemble_sample(
         model=model,
         summarizer=summarizer,
         oracle=SampleOracle(),
-        tools=[_SampleTool(name, choose_truncation(policy)) for name in TOOL_NAMES],
+        tools=[_SampleTool(name, choose_truncation(policy), model.make_step) for name in TOOL_NAMES],
     )
     session = assemble_session(spec, resources)
     session.agent.logs_steps_at_once = True  # as in a trial of a scripted model, so that messages have the same ids
@@ -293,6 +318,8 @@ class _SampleModel:
     name: str = "puppet"
     should_stop: Callable[[], bool] = lambda: False
     """Function that is called before each answer; if it returns True, the model ends the sample session."""
+    make_step: Callable[[int], SampleStep] = make_sample_step
+    """Function that returns the step with a number, from 1."""
     emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
@@ -310,7 +337,7 @@ class _SampleModel:
         prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
-        step = make_sample_step(next(self._steps))
+        step = self.make_step(next(self._steps))
         is_over = self.emitted_tokens >= LENGTH_IN_WINDOWS * self.window.tokens or self.should_stop()
         answer = assistant("All done.") if is_over else step.answer
         self.emitted_tokens += self._count_tokens((answer,)) + len(step.output) // 4
@@ -330,6 +357,7 @@ class _SampleTool:
 
     name: str
     truncation: Truncation
+    make_step: Callable[[int], SampleStep]
 
     @property
     def spec(self) -> ToolSpec:
@@ -337,7 +365,7 @@ class _SampleTool:
 
     def run(self, call: ToolCall) -> ToolResult:
         """Return the output that the sample session contains for a tool call, truncated to the output limit."""
-        step = make_sample_step(int(call.call_id.removeprefix("step-")))
+        step = self.make_step(int(call.call_id.removeprefix("step-")))
         tool = FunctionTool(self.spec, lambda _: step.output, (), self.truncation)
         return (replace(tool, find_essentials=find_essentials) if self.name == "execute_command" else tool).run(call)
 

@@ -74,7 +74,9 @@ class AgentWidget(SnapshotWidget):
 
     Attributes:
         session: The running `LiveSession`; its methods may be called from other cells.
-        forked: Widget of the session that was forked last, shown below; None if there is none.
+        state: State of the session, e.g. `idle`, `working` or `closed`. Trait, read-only.
+        context_tokens: Estimated tokens of the messages that the model sees. Trait, read-only.
+        forked: Widget of the session that was forked last, shown below; None if there is none. Trait, read-only.
 
     Example::
 
@@ -86,7 +88,9 @@ class AgentWidget(SnapshotWidget):
         UsageError: An argument is invalid, or the model or policy does not exist.
     """
 
-    forked = traitlets.Instance("harness.widgets.agent.AgentWidget", allow_none=True).tag(
+    state = traitlets.Unicode("new", read_only=True).tag(sync=True)
+    context_tokens = traitlets.Int(0, read_only=True).tag(sync=True)
+    forked = traitlets.Instance("harness.widgets.agent.AgentWidget", allow_none=True, read_only=True).tag(
         sync=True, **ipywidgets.widget_serialization
     )
 
@@ -200,7 +204,7 @@ class AgentWidget(SnapshotWidget):
         widget = type(self).__new__(type(self))
         widget._initialize(self.session.spec, lambda: self.session.fork(step, on_event=widget._listen), self._pace_seconds)
         widget.session.start()
-        self.forked = widget
+        self._publish_trait("forked", widget)
         return widget
 
     def close(self) -> SessionResult:
@@ -300,10 +304,13 @@ class AgentWidget(SnapshotWidget):
                         ended = ended or (isinstance(one, StateChanged) and one.state == "failed")
                 self._refresh_state()
                 items, state = self._feed.take_update()
+                context_tokens = self._feed.history.view.tokens
             if items:
                 self.channel.append(items)
             if items or state:
                 self.channel.update_state(count=len(self._feed.rows), **state)
+            self._publish_trait("state", self.session.state)
+            self._publish_trait("context_tokens", context_tokens)
             self.update_snapshot()
 
     def _refresh_state(self) -> None:

@@ -48,10 +48,13 @@ class GridWidget(SnapshotWidget):
             Default: `None`.
 
     Attributes:
+        experiment: Experiment that the widget runs.
         output: Folder of the journal and the tables.
-        state: State of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`.
         failure: Error message of a failed run, or an empty string.
-        inspector: Inspector of the trial that was opened last, or None.
+        state: State of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`. Trait, read-only.
+        progress: Share of the trials that have finished, 0 to 1. Trait, read-only.
+        selected_trial: Id of the trial whose transcript is open, or an empty text; setting it opens another one. Trait.
+        inspector: Inspector of the selected trial, or None. Trait, read-only.
 
     Example::
 
@@ -63,7 +66,12 @@ class GridWidget(SnapshotWidget):
         StoreError: The journal in the folder cannot be read.
     """
 
-    inspector = traitlets.Instance(SessionInspector, allow_none=True).tag(sync=True, **ipywidgets.widget_serialization)
+    state = traitlets.Unicode("new", read_only=True).tag(sync=True)
+    progress = traitlets.Float(0.0, read_only=True).tag(sync=True)
+    selected_trial = traitlets.Unicode("").tag(sync=True)
+    inspector = traitlets.Instance(SessionInspector, allow_none=True, read_only=True).tag(
+        sync=True, **ipywidgets.widget_serialization
+    )
 
     _esm: ClassVar[str] = load_script("grid")
     _css: ClassVar[str] = load_style("grid")
@@ -79,21 +87,21 @@ class GridWidget(SnapshotWidget):
         """Prepare the experiment, which starts with the button or with `start()`, and show trials that finished earlier."""
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
-        self.state: RunState = "new"
+        self._state: RunState = "new"
         self.failure = ""
-        self._experiment, self._workers, self._limits = experiment, workers, limits
+        self.experiment, self._workers, self._limits = experiment, workers, limits
         self._lock = threading.Lock()
         self._success_grid = SuccessGrid(experiment)
         self._stop_event, self._end_event = threading.Event(), threading.Event()
         self._end_event.set()
         self._started_seconds = 0.0
-        self.channel.update_state(plan=self._success_grid.build_layout(), state=self.state, failure="", running=[], last="")
+        self.channel.update_state(plan=self._success_grid.build_layout(), state=self._state, failure="", running=[], last="")
         self._load_finished_trials()
 
     @property
     def _is_resting(self) -> bool:
         """Whether the experiment is not running at the moment."""
-        return self.state not in ("running", "stopping")
+        return self._state not in ("running", "stopping")
 
     @property
     def results(self) -> "Results":
@@ -106,20 +114,24 @@ class GridWidget(SnapshotWidget):
 
         return load(self.output)
 
-    def start(self) -> None:
+    def start(self, *, pilot: bool = False) -> None:
         """Start all trials of the experiment that are not finished yet, and return at once.
+
+        Args:
+            pilot: Run only one trial of each task and choice of models of which none has finished; see `Experiment.estimate`.
+                Default: `False`.
 
         Raises:
             UsageError: The experiment is running already.
         """
         with self._lock:
-            if self.state in ("running", "stopping"):
+            if self._state in ("running", "stopping"):
                 raise UsageError("this grid is running already; stop it first, or wait until it ends")
-            self.state, self.failure = "running", ""
+            self._state, self.failure = "running", ""
             self._stop_event, self._end_event = threading.Event(), threading.Event()
             self._started_seconds = time.monotonic()
         self._publish_state()
-        threading.Thread(target=self._run, name="harness-grid", daemon=True).start()
+        threading.Thread(target=self._run, args=(pilot,), name="harness-grid", daemon=True).start()
 
     def stop(self) -> None:
         """Ask the running experiment to stop; finished trials are kept, and a later `start` runs the others.
@@ -127,9 +139,9 @@ class GridWidget(SnapshotWidget):
         Does nothing if the experiment is not running.
         """
         with self._lock:
-            if self.state != "running":
+            if self._state != "running":
                 return
-            self.state = "stopping"
+            self._state = "stopping"
             self._stop_event.set()
         self._publish_state()
 
@@ -140,7 +152,7 @@ class GridWidget(SnapshotWidget):
             timeout_seconds: Maximum time to wait, in seconds; None waits without limit. Default: `None`.
         """
         self._end_event.wait(timeout_seconds)
-        return self.state
+        return self._state
 
     def open_trial(self, trial_id: str) -> SessionInspector:
         """Open the transcript of a finished trial below the grid, and return its inspector.
@@ -152,16 +164,34 @@ class GridWidget(SnapshotWidget):
             UsageError: The trial is not a finished trial of this grid, or it ended before its first step.
             StoreError: The journal cannot be read.
         """
+        self.selected_trial = trial_id
+        assert self.inspector is not None
+        return self.inspector
+
+    @traitlets.validate("selected_trial")
+    def _find_session(self, proposal: Mapping[str, Any]) -> str:
+        """Refuse the id of a trial that has no transcript."""
+        trial_id = str(proposal["value"])
+        if trial_id:
+            self._find_session_id(trial_id)
+        return trial_id
+
+    @traitlets.observe("selected_trial")
+    def _open_selected_trial(self, change: Mapping[str, Any]) -> None:
+        trial_id, previous = str(change["new"]), self.inspector
+        opened = SessionInspector(self.output, session_id=self._find_session_id(trial_id)) if trial_id else None
+        self._publish_trait("inspector", opened)
+        if previous is not None:
+            previous.close()
+
+    def _find_session_id(self, trial_id: str) -> str:
         with self._lock:
             record = self._success_grid.find_record(trial_id)
         if record is None:
             raise UsageError(f"the grid has no finished trial {trial_id!r}; the ids of its trials are in results.trials")
         if not record.session_id:
             raise UsageError(f"trial {trial_id} ended before its session began: {record.error or record.reason}")
-        previous, self.inspector = self.inspector, SessionInspector(self.output, session_id=record.session_id)
-        if previous is not None:
-            previous.close()
-        return self.inspector
+        return record.session_id
 
     def close(self) -> None:
         """Stop the experiment, wait until its run has ended, and close the widget. May be called more than once."""
@@ -217,28 +247,33 @@ class GridWidget(SnapshotWidget):
             self.channel.update_state(chosen=chosen)
 
     def _describe_status(self) -> str:
-        finished, total = self._success_grid.finished_trials, format_count(len(self._experiment.grid), "trial")
+        finished, total = self._success_grid.finished_trials, format_count(len(self.experiment.grid), "trial")
         failed = len(self._success_grid.failures)
-        return f"{self._experiment.name}: {self.state}; {finished} of {total} finished, {failed} without success"
+        return f"{self.experiment.name}: {self._state}; {finished} of {total} finished, {failed} without success"
 
-    def _run(self) -> None:
+    def _run(self, pilot: bool) -> None:
         """Run the experiment in its own thread, and show at the end whether the run is done, stopped or failed."""
         state: RunState = "failed"
         failure = "the run ended with an unexpected error; see the log of the kernel"
         try:
-            self._experiment.run(
-                self.output, workers=self._workers, progress=_WidgetDisplay(self._show_progress), stop=self._stop_event
+            self.experiment.run(
+                self.output,
+                workers=self._workers,
+                progress=_WidgetDisplay(self._show_progress),
+                stop=self._stop_event,
+                limits=self._limits,
+                pilot=pilot,
             )
             self._load_finished_trials()  # a worker of a killed kernel may have finished one that this run did not report
-            state, failure = ("stopped" if self._success_grid.finished_trials < len(self._experiment.grid) else "done"), ""
+            state, failure = ("stopped" if self._success_grid.finished_trials < len(self.experiment.grid) else "done"), ""
         except HarnessError as error:
             failure = str(error)
         finally:
             with self._lock:
-                self.state, self.failure = state, failure
+                self._state, self.failure = state, failure
             self.channel.update_state(running=[], left_seconds=None)
-            self._publish_state()
             self._end_event.set()
+            self._publish_state()
             self.update_snapshot()
 
     def _load_finished_trials(self) -> None:
@@ -254,9 +289,12 @@ class GridWidget(SnapshotWidget):
         self._publish_state()
 
     def _publish_state(self) -> None:
-        self.channel.update_state(
-            state=self.state, failure=self.failure, finished=self._success_grid.finished_trials, level=self._success_grid.level
-        )
+        with self._lock:
+            finished_trials, level = self._success_grid.finished_trials, self._success_grid.level
+        self.channel.update_state(state=self._state, failure=self.failure, finished=finished_trials, level=level)
+        self._publish_trait("progress", finished_trials / max(1, len(self.experiment.grid)))
+        while self.state != self._state:  # another thread may have changed the state meanwhile
+            self._publish_trait("state", self._state)
 
     def _show_progress(self, progress: RunProgress) -> None:
         """Show in the page that a trial has started or finished; called by the running experiment."""

@@ -23,35 +23,14 @@ MAX_SENT_ROWS = 200
 LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
 
 
-class HarnessWidget(anywidget.AnyWidget):
-    """Base class of all widgets, which exchange messages with the pages that show them and have a static form.
-
-    A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in
-    `_handle_page_message`, and returns the static form from `render_text` and `render_html`.
-    """
+class SavedForm:
+    """Part of a widget that displays it twice: as the live view, and as a static form that is saved in the notebook."""
 
     fallback_class = "harness-stood"
     """CSS class of the static HTML form of the widget; `surface.css` hides it while the live view is shown."""
-
-    def __init__(self, sender: MessageSender = SHARED_SENDER, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
-        """Open the channel through which the widget exchanges messages with its pages.
-
-        Args:
-            sender: Sender that limits the messages of all widgets together.
-            max_retained_items: Maximum number of items that a page can request again.
-        """
-        super().__init__()
-        self.channel = MessageChannel(self.send, sender, max_retained_items=max_retained_items)
-        """Message channel to all pages (open views in the browser) that show this widget."""
-        self._fallback_handles: list[Any] = []
-        self._fallback_text = ""
-        self.on_msg(self._on_page_message)
-
-    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from a page; the base class ignores it.
-
-        The content of the message has not been validated. A raised `HarnessError` is sent to the pages as the state `error`.
-        """
+    model_id: str
+    _fallback_handles: Sequence[Any] = ()
+    _fallback_text = ""
 
     def render_text(self) -> str:
         """Return the content of the widget as plain text, which is shown where no kernel is running."""
@@ -63,14 +42,6 @@ class HarnessWidget(anywidget.AnyWidget):
         Texts from models and tools must be escaped.
         """
         return render_preformatted(self.render_text())
-
-    def _on_page_message(self, _widget: object, message: object, _buffers: object) -> None:
-        if not isinstance(message, Mapping) or self.channel.handle_sync(message):
-            return
-        try:
-            self._handle_page_message(message)
-        except HarnessError as error:
-            self.channel.update_state(error=str(error))
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"text/plain": self.render_text(), "text/html": self.render_html(), VIEW_MIMETYPE: self._view_reference}, {}
@@ -91,7 +62,48 @@ class HarnessWidget(anywidget.AnyWidget):
         show: Callable[..., Any] = display
         name = f"{type(self).__name__}: live while its kernel runs; its last saved state is below"
         show({"text/plain": name, VIEW_MIMETYPE: self._view_reference}, raw=True)
-        self._fallback_handles.append(show(self._build_fallback(), raw=True, display_id=True))
+        self._fallback_handles = [*self._fallback_handles, show(self._build_fallback(), raw=True, display_id=True)]
+
+
+class HarnessWidget(SavedForm, anywidget.AnyWidget):  # type: ignore[misc]
+    """Base class of all widgets, which exchange messages with the pages that show them and have a static form.
+
+    A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in
+    `_handle_page_message`, and returns the static form from `render_text` and `render_html`.
+    """
+
+    def __init__(self, sender: MessageSender = SHARED_SENDER, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
+        """Open the channel through which the widget exchanges messages with its pages.
+
+        Args:
+            sender: Sender that limits the messages of all widgets together.
+            max_retained_items: Maximum number of items that a page can request again.
+        """
+        super().__init__()
+        self.channel = MessageChannel(self.send, sender, max_retained_items=max_retained_items)
+        """Message channel to all pages (open views in the browser) that show this widget."""
+        self.on_msg(self._on_page_message)
+
+    def _handle_page_message(self, message: Mapping[str, Any]) -> None:
+        """Handle a message from a page; the base class ignores it.
+
+        The content of the message has not been validated. A raised `HarnessError` is sent to the pages as the state `error`.
+        """
+
+    def _publish_trait(self, name: str, value: object) -> None:
+        """Set a read-only trait. An error of an observer is logged, because it must not end the thread that reports a change."""
+        try:
+            self.set_trait(name, value)
+        except Exception:
+            self.log.exception("an observer of %s.%s failed", type(self).__name__, name)
+
+    def _on_page_message(self, _widget: object, message: object, _buffers: object) -> None:
+        if not isinstance(message, Mapping) or self.channel.handle_sync(message):
+            return
+        try:
+            self._handle_page_message(message)
+        except HarnessError as error:
+            self.channel.update_state(error=str(error))
 
 
 class SnapshotWidget(HarnessWidget):
@@ -155,6 +167,7 @@ class StepWidget(HarnessWidget):
                 self.channel.update_state(rows=self._build_rows(message.get("rows")))
             elif message.get("kind") == "read":
                 self.channel.update_state(reading=self._read_message(message.get("message")))
+        self._publish_traits()
 
     def _build_rows(self, wanted: object) -> dict[str, Any]:
         """Return rows of the list of messages, with the number of all rows.
@@ -174,6 +187,10 @@ class StepWidget(HarnessWidget):
 
     def _show_view(self, request: str, look: object, rows: object) -> None:
         """Send the content of the requested step to the pages, together with the id of the request."""
+        raise NotImplementedError
+
+    def _publish_traits(self) -> None:
+        """Set the traits to the step shown; called without the lock, because observers may call methods of other widgets."""
         raise NotImplementedError
 
     def _count_rows(self) -> int:

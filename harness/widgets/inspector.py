@@ -8,6 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import traitlets
+
 from harness.errors import UsageError
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
 from harness.inspection.session_steps import (
@@ -37,6 +39,10 @@ class SessionInspector(StepWidget):
         sender: Message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 
+    Attributes:
+        session: Session that is shown.
+        step: Number of the step shown, from 1 to `step_count`; setting it shows another step. Trait.
+
     Example::
 
         inspector = harness.SessionInspector("sessions/2f6d.sqlite")
@@ -47,6 +53,8 @@ class SessionInspector(StepWidget):
         StoreError: The session cannot be read.
         SandboxError: The session is a task that cannot be run on this machine.
     """
+
+    step = traitlets.Int(1).tag(sync=True)
 
     _esm = load_script("asking", "timeline", "rows", "inspector")
     _css = load_style("timeline", "rows", "inspector")
@@ -87,6 +95,20 @@ class SessionInspector(StepWidget):
         """
         with self._lock:
             self._go_to_step("", step)
+        self._publish_traits()
+
+    @traitlets.validate("step")
+    def _check_step(self, proposal: Mapping[str, Any]) -> int:
+        return self._require_step(proposal["value"])
+
+    @traitlets.observe("step")
+    def _show_observed_step(self, change: Mapping[str, Any]) -> None:
+        if change["new"] != self._step_number:
+            with self._lock:
+                self._go_to_step("", change["new"])
+
+    def _publish_traits(self) -> None:
+        self.step = self._step_number
 
     def _show_view(self, request: str, look: object, rows: object) -> None:
         self._go_to_step(request, look.get("step") if isinstance(look, Mapping) else None)
@@ -106,10 +128,13 @@ class SessionInspector(StepWidget):
         return f"{render_table((), self._describe_session())}{compactions}{render_table((), self._describe_step())}"
 
     def _go_to_step(self, request: str, step: object) -> None:
+        self._step_number = self._require_step(step)
+        self.channel.update_state(step=self._build_step(request), refused=None)
+
+    def _require_step(self, step: object) -> int:
         if not isinstance(step, int) or not 1 <= step <= self.step_count:
             raise UsageError(f"step: must be between 1 and {self.step_count} (got {step!r})")
-        self._step_number = step
-        self.channel.update_state(step=self._build_step(request), refused=None)
+        return step
 
     def _load_current_step(self) -> SentRequest:
         if self._step_number not in self._sent:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.run import compute_cost_bounds_usd, describe_comparability, describe_cost, describe_plan
+from harness.analysis.planning import describe_comparability
+from harness.cli.run import describe_plan
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
@@ -192,23 +193,6 @@ def test_without_leave_nothing_runs_unsandboxed(experiment):
     assert not (experiment / "output").exists()
 
 
-def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
-    trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
-    # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
-    assert compute_cost_bounds_usd(trial)["gpt-4o"] == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
-    assert describe_cost([trial, trial]) == "at most $5.80"
-
-
-def test_an_unknown_price_is_said_and_not_taken_for_nothing():
-    trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
-    assert compute_cost_bounds_usd(trial) == {"hosted_vllm/mine": None}
-    assert (
-        describe_cost([trial]) == "the cost of 1 trial is unknown, since the price or the window of hosted_vllm/mine is unknown"
-    )
-    priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
-    assert describe_cost([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is unknown")
-
-
 def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatch):
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     mine = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine")
@@ -219,31 +203,6 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
     assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is unknown" in said(mine)
     assert "warning" not in said(replace(mine, window_tokens=50_000))
     assert "warning" not in said(replace(mine, policy=policy_from_plain({"kind": "none"})))
-
-
-def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
-    policy = policy_from_plain({"kind": "keep-last", "summarizer": "gpt-4o"})
-    trial = Trial(task=TINY, policy=policy, window_tokens=16_000, max_steps=1)
-    assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6})
-
-
-def test_the_models_of_sub_agents_are_part_of_the_bound():
-    """S3.20: at most 20 steps for each sub-agent, and one sub-agent for each step."""
-    step_usd = {"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": (128_000 * 0.15 + 4_000 * 0.6) / 1e6}
-    none = policy_from_plain({"kind": "none"})
-    trial = Trial(task=TINY, policy=none, model="gpt-4o", max_steps=3, explore=True)
-    assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": 3 * 21 * step_usd["gpt-4o"]})
-    cheap = replace(trial, explore_model="gpt-4o-mini", window_tokens=64_000)
-    expected = {"gpt-4o": 3 * (64_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]}
-    assert compute_cost_bounds_usd(cheap) == pytest.approx(expected), "the window is that of the agent's model"
-    assert describe_cost([cheap]) == f"at most ${sum(expected.values()):.2f}, if no step sends more than one sub-agent"
-    assert "sub-agent" not in describe_cost([replace(trial, explore=False)])
-    summarized = replace(cheap, policy=KEEP)
-    assert compute_cost_bounds_usd(summarized).keys() >= expected.keys()
-    under_script = Trial(task=TINY, policy=none, max_steps=3, explore=True, explore_model="gpt-4o-mini")
-    assert compute_cost_bounds_usd(under_script) == pytest.approx({"gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]})
-    unknown = replace(under_script, explore_model="hosted_vllm/mine")
-    assert "price or the window of hosted_vllm/mine is unknown" in describe_cost([unknown])
 
 
 def test_a_sub_agents_window_that_nobody_knows_is_said(monkeypatch):
@@ -262,15 +221,3 @@ def test_more_pairs_show_smaller_differences():
     assert describe_plan(many(3)).startswith("e: 3 trials, 1 arm\n")
     assert "too few" in describe_comparability(many(3))
     assert "points is shown with 80 % probability" in describe_comparability(many(60))
-
-
-def test_models_on_this_machine_cost_nothing_and_are_told():
-    local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
-    assert "run on this machine" in describe_cost([local])
-    assert (
-        describe_cost([Trial(task=TINY, policy=KEEP)])
-        == "none, since all models are scripted (costs in the tables are simulated)"
-    )
-    assert describe_cost([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
-        "since the price or the window of hosted_vllm/x is unknown"
-    )

@@ -7,8 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import harness
-from harness.experiment.plan import read_plan
-from harness.experiment.source_text import format_trial_code, format_trial_plan
+from harness.experiment.contrasts import Contrast
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
+from harness.experiment.plan import Settings, read_plan
+from harness.experiment.source_text import format_experiment_code, format_experiment_plan, format_trial_code, format_trial_plan
 from harness.experiment.trial import Trial
 from harness.policies import PRESETS, KeepLast, LangChainSummary, ThreeTiers
 from harness.sandboxes.backends import SandboxChoice
@@ -48,3 +51,34 @@ def test_a_field_of_none_that_toml_cannot_express_is_named():
     trial = Trial(task="flashcards", policy=LangChainSummary(trim_tokens=None))
     assert "# trim_tokens is None, which only Python can express" in format_trial_plan(trial)
     assert eval(format_trial_code(trial), {"harness": harness}) == trial
+
+
+EXPERIMENTS = [
+    Experiment(name="output", base=TRIALS[0]),
+    Experiment(
+        name="output",
+        base=Trial(task="flashcards", policy="keep-last", window_tokens=32_768),
+        axes={
+            "policy.threshold": [0.5, 0.8],
+            "seed": list(range(6)),
+            "task": ["flashcards", "rename-sweep"],
+            "world.steps": [20_000],
+        },
+        arms=(Arm(name=HOSTILE, trial={"policy": {"kind": "none"}}), Arm(name="late", trial={"policy.threshold": 0.95})),
+        contrasts=(Contrast(a="late", b=HOSTILE, metric="score"),),
+        settings=Settings(title=HOSTILE, looks=2),
+    ),
+]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=["base only", "everything"])
+def test_code_and_plan_give_the_experiment_back(experiment, tmp_path):
+    names: dict[str, object] = {"harness": harness}
+    exec(format_experiment_code(experiment), names)
+    assert names["experiment"] == experiment
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output" / "plan.toml").write_text(format_experiment_plan(experiment), encoding="utf-8")
+    read = Experiment.from_toml(tmp_path / "output")
+    assert [cell.trial_id for cell in read.grid] == [cell.trial_id for cell in experiment.grid]
+    assert [cell.arm for cell in read.grid] == [cell.arm for cell in experiment.grid]
+    assert (tuple(read.contrasts), read.settings) == (experiment.contrasts, experiment.settings)

@@ -319,7 +319,7 @@ def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
 
 def test_a_run_is_not_started_twice(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
-    widget.state = "running"
+    widget._state = "running"
     with pytest.raises(UsageError, match="running already"):
         widget.start()
     assert [thread for thread in threading.enumerate() if thread.name == "harness-grid"] == []

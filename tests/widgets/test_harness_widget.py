@@ -1,13 +1,27 @@
 """Behaviour of all widgets: scripts that never parse a text as HTML, an escaped static form, and a page that misses nothing."""
 
+import inspect
 import re
 from pathlib import Path
 
+import ipywidgets
 import pytest
+import traitlets
 
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
+from harness.experiment.progress import RunProgress
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import build_sample_log
+from harness.policies import PRESETS, KeepLast
+from harness.widgets.agent import AgentWidget
 from harness.widgets.assets import ASSETS_FOLDER
+from harness.widgets.explorer import CompactionExplorer
+from harness.widgets.grid import GridWidget
+from harness.widgets.grid_form import GridForm
 from harness.widgets.harness_widget import VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
+from harness.widgets.inspector import SessionInspector
+from tests.experiment.made import record
+from tests.widgets.test_grid import GRID
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 PARSES_HTML = re.compile(
@@ -184,3 +198,86 @@ def test_a_widget_lives_in_jupyter_and_is_read_without_its_kernel(open_notebook,
     notebook.reopen()
     stood.wait_for()
     assert page.locator(".harness-surface").count() == 0
+
+
+PUBLIC_MEMBERS = {
+    AgentWidget: {
+        *("close", "context_tokens", "fork", "forked", "from_session", "render_html", "render_text", "reopen", "state"),
+    },
+    CompactionExplorer: {
+        *("change_settings", "compare", "draw", "pin", "policy", "render_html", "render_text", "step", "step_count"),
+        *("to_dataframe", "to_trial", "unpin", "window_tokens"),
+    },
+    GridForm: {"close", "code", "errors", "experiment", "grid", "plan", "render_html", "render_text", "start"},
+    GridWidget: {
+        *("close", "inspector", "open_trial", "progress", "render_html", "render_text", "results", "selected_trial", "start"),
+        *("state", "stop", "wait"),
+    },
+    SessionInspector: {"render_html", "render_text", "show_step", "step", "step_count"},
+}
+"""Members that a user of the widgets may rely on, besides those of ipywidgets."""
+
+
+@pytest.mark.parametrize("kind", PUBLIC_MEMBERS, ids=lambda kind: kind.__name__)
+def test_the_public_members_of_a_widget_are_these(kind):
+    assert {name for name in vars(kind) if not name.startswith("_")} == PUBLIC_MEMBERS[kind]
+    own_traits = {name for name in kind.class_own_traits() if not name.startswith("_")}
+    assert own_traits <= PUBLIC_MEMBERS[kind]
+    described = inspect.getdoc(kind)
+    assert [name for name in own_traits if f"{name}: " not in described or "Trait" not in described] == []
+
+
+@pytest.fixture(scope="module")
+def session():
+    return RecordedSession(name="a session", entries=build_sample_log(20_000))
+
+
+def test_two_inspectors_can_be_linked_with_each_other_and_with_a_slider(session):
+    first, second, slider = SessionInspector(session), SessionInspector(session), ipywidgets.IntSlider(min=1, max=10_000)
+    traitlets.link((first, "step"), (second, "step"))
+    slider.max = first.step_count
+    traitlets.link((slider, "value"), (first, "step"))
+    slider.value = 7
+    assert (first.step, second.step, second.channel._state["step"]["place"]) == (7, 7, 7)
+    second._handle_page_message({"kind": "look", "request": "1", "look": {"step": 4}, "rows": None})
+    assert (slider.value, first.channel._state["step"]["place"]) == (4, 4)
+    first.show_step(9)
+    assert (slider.value, second.step) == (9, 9)
+    with pytest.raises(UsageError, match="step: must be between 1 and"):
+        first.step = first.step_count + 1
+    assert first.step == second.step == 9
+
+
+def test_explorers_can_be_linked_by_policy_and_step(session):
+    first, second = (CompactionExplorer(session, window_tokens=24_000) for _ in range(2))
+    traitlets.link((first, "policy"), (second, "policy"))
+    first.change_settings(threshold=0.5, step=9)
+    assert (first.policy, second.policy) == (KeepLast(threshold=0.5),) * 2
+    assert (first.step, second.step) == (9, second.step_count)
+    second.policy = "swe-agent"
+    assert first.policy == second.policy == PRESETS["swe-agent"]()
+    assert first.to_trial("flashcards").policy_kind == "swe-agent"
+    first.window_tokens = 32_000
+    assert first.to_trial("flashcards").window_tokens == 32_000
+    with pytest.raises(UsageError):
+        first.step = 0
+    assert first.step == 9
+    with pytest.raises(UnknownName):
+        first.policy = "no-such-policy"
+    assert first.policy == second.policy
+
+
+def test_an_observer_may_use_the_widget_that_it_observes(session):
+    inspector, seen = SessionInspector(session), []
+    inspector.observe(lambda change: seen.append(inspector.render_html().count("<table>")), "step")
+    inspector.show_step(3)
+    inspector._handle_page_message({"kind": "look", "request": "1", "look": {"step": 4}, "rows": None})
+    assert len(seen) == 2
+
+
+def test_an_observer_that_fails_does_not_end_the_thread_of_a_grid(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    widget.observe(lambda change: 1 / 0, "progress")
+    done = record(trial_id=GRID.grid[0].trial_id, arm=GRID.grid[0].arm, success=True)
+    widget._show_progress(RunProgress(experiment="e", total_trials=len(GRID.grid)).with_record(done))
+    assert widget.progress == pytest.approx(1 / len(GRID.grid))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import traitlets
 
 from harness import codec
 from harness.compaction.description import extract_description
@@ -16,7 +17,7 @@ from harness.errors import UsageError, format_count
 from harness.experiment.trial import Trial
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
 from harness.inspection.session_steps import format_message_line
-from harness.policies import PRESETS, list_policy_names, load_policy_class
+from harness.policies import PRESETS, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.explorer.controls import build_controls
@@ -57,6 +58,11 @@ class CompactionExplorer(StepWidget):
         sender: Message sender shared by all widgets, which limits their messages per second. Default: the sender of the
             process.
 
+    Attributes:
+        policy: Policy that is shown, with the values of the sliders; may be set to a policy object or a public name. Trait.
+        window_tokens: Size of the context window in tokens. Trait.
+        step: Number of the step shown, from 1 to `step_count`. Trait.
+
     Example::
 
         explorer = harness.CompactionExplorer("sample", policy="codex", window_tokens=100_000)
@@ -69,6 +75,10 @@ class CompactionExplorer(StepWidget):
         StoreError: The session cannot be read.
         SandboxError: The session is a task that cannot be run on this machine.
     """
+
+    policy = traitlets.Any()
+    window_tokens = traitlets.Int().tag(sync=True)
+    step = traitlets.Int(1).tag(sync=True)
 
     _esm = load_script("asking", "timeline", "rows", "explorer")
     _css = load_style("timeline", "rows", "explorer")
@@ -88,6 +98,7 @@ class CompactionExplorer(StepWidget):
         self._exploration = Exploration(recorded, policy, window_tokens)
         controls, run = self._build_controls(), self._exploration.build_run()
         self.channel.update_state(**self._build_constants(), **controls, run=run, **self._build_step(""))
+        self._publish_traits()
 
     @property
     def step_count(self) -> int:
@@ -110,6 +121,39 @@ class CompactionExplorer(StepWidget):
             kept = before.fields if own.get("policy", before.policy) == before.policy else {}
             plain = {**codec.to_plain(before), **own, "fields": {**kept, **changes}}
             self._apply_settings("", codec.from_plain(ExplorerSettings, plain))
+        self._publish_traits()
+
+    @traitlets.validate("policy")
+    def _resolve_policy(self, proposal: Mapping[str, Any]) -> Policy:
+        return resolve_policy(proposal["value"])
+
+    @traitlets.observe("policy", "window_tokens", "step")
+    def _apply_traits(self, change: Mapping[str, Any]) -> None:
+        """Apply a trait that was set from outside; if the value is invalid, the trait gets its old value back."""
+        before, name = self._exploration.settings, change["name"]
+        if change["new"] == self._read_traits()[name]:
+            return
+        try:
+            if name == "policy":
+                fields = dict(codec.to_plain(change["new"]))
+                self.change_settings(policy=str(fields.pop("kind")), **fields)
+            else:
+                self.change_settings(**{name: change["new"]})
+        finally:
+            if self._exploration.settings == before:
+                self._publish_traits()
+
+    def _read_traits(self) -> dict[str, Any]:
+        settings = self._exploration.settings
+        return {
+            "policy": settings.rehearsal_setting.policy,
+            "window_tokens": settings.window_tokens,
+            "step": settings.step,
+        }
+
+    def _publish_traits(self) -> None:
+        for name, value in self._read_traits().items():
+            setattr(self, name, value)
 
     def pin(self) -> None:
         """Pin the policy and the window that are shown, so that those chosen next are compared with them side by side."""

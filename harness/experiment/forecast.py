@@ -1,0 +1,252 @@
+"""Forecast of the cost and the duration of trials before they run: an upper bound from prices, and a mean of finished trials.
+
+The upper bound assumes full context windows and no cache, so it is often many times the real cost. Finished trials of the same
+tasks and models, e.g. one pilot trial of each, give an expected value. A trial whose answers were replayed from a cassette counts
+with the cost of the recorded answers.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import TypeAlias
+
+from harness.compaction.description import find_summarizer
+from harness.errors import HarnessError, format_count
+from harness.experiment.grid import Cell
+from harness.experiment.limits import compute_spent_usd, is_paid
+from harness.experiment.trial import SharedFields, Trial, from_plain
+from harness.models.factory import SAME_MODEL, resolve_summarizer_name
+from harness.models.local.catalogue import is_local
+from harness.models.prices import look_up_prices
+from harness.models.registry import look_up_window
+from harness.session.assembly import EXPLORE_MAX_STEPS
+from harness.session.totals import add_costs
+from harness.store.journal import Journal
+from harness.store.records import TrialRecord
+from harness.store.sessions.lookup import JOURNAL_FILE
+
+ASSUMED_REPLY_TOKENS = 4_000
+"""Assumed number of tokens in the longest reply of a real model, used for the upper bound on the cost."""
+
+UNKNOWN_FORECAST = "unknown until a trial of the same task and models, e.g. a pilot, has finished"
+
+PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
+"""Task with its world, and names of all models: trials with equal keys are expected to cost and to last alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """Expected cost and duration of the trials of an experiment that are still to run, with an upper bound on their cost.
+
+    Attributes:
+        trials: Trials that are still to run.
+        finished_trials: Number of the experiment's trials that have finished and will not run again.
+        pilot_trials: Number of finished trials from which the expected values are computed.
+        covered_trials: Number of the trials still to run whose task and models a finished trial has.
+        expected_usd: Expected cost in US dollars of the covered trials; None if it is unknown.
+        expected_trial_seconds: Sum of the expected durations of the covered trials, in seconds; None if it is unknown.
+        longest_trial_seconds: Longest expected duration of one covered trial, in seconds.
+        workers: Number of trials that run at the same time.
+    """
+
+    trials: Sequence[Trial]
+    finished_trials: int
+    pilot_trials: int
+    covered_trials: int
+    expected_usd: float | None
+    expected_trial_seconds: float | None
+    longest_trial_seconds: float
+    workers: int
+
+    @property
+    def expected_seconds(self) -> float | None:
+        """Expected duration of the run in seconds; None if no finished trial has the task and models of a trial still to run."""
+        if self.expected_trial_seconds is None:
+            return None
+        return max(self.longest_trial_seconds, self.expected_trial_seconds / self.workers)
+
+    def describe_cost(self) -> str:
+        """Return the expected cost beside the upper bound as text, e.g. `expected $12.00, at most $880.00`."""
+        bound = describe_cost_bound(self.trials)
+        if not any(is_paid(name) for trial in self.trials for name in trial.models):
+            return bound
+        if self.expected_usd is None:
+            return f"{bound}; the expected cost is unknown until a trial of the same task and models, e.g. a pilot, has finished"
+        return f"expected ${self.expected_usd:,.2f}{self._describe_basis()}, {bound}"
+
+    def describe_time(self) -> str:
+        """Return the expected duration of the run as text, with the number of workers."""
+        workers = format_count(self.workers, "worker")
+        if not self.trials:
+            return "none, since all trials have finished"
+        if self.expected_seconds is None:
+            return UNKNOWN_FORECAST
+        return f"expected {format_duration(self.expected_seconds)} with {workers}{self._describe_basis()}"
+
+    def _describe_basis(self) -> str:
+        missing = len(self.trials) - self.covered_trials
+        share = f" for {self.covered_trials:,} of {format_count(len(self.trials), 'trial')}" if missing else ""
+        return f"{share} (from {format_count(self.pilot_trials, 'finished trial')})"
+
+
+def make_forecast(cells: Sequence[Cell], output: Path, workers: int) -> Forecast:
+    """Return the forecast for the trials of a grid that have not finished, from the finished trials in an output folder.
+
+    Args:
+        cells: Trials of the grid.
+        output: Folder with the journal of finished trials, which may belong to earlier grids; it need not exist.
+        workers: Number of trials that run at the same time.
+
+    Raises:
+        StoreError: The journal in the folder cannot be read.
+    """
+    records = read_finished_records(output)
+    finished_ids = {record.trial_id for record in records}
+    remaining = [cell.trial for cell in cells if cell.trial_id not in finished_ids]
+    wanted = {make_pilot_key(trial) for trial in remaining}
+    pilots: dict[PilotKey, list[tuple[Trial, TrialRecord]]] = {}
+    for trial, record in _parse_trials(records):
+        if (key := make_pilot_key(trial)) in wanted:
+            pilots.setdefault(key, []).append((trial, record))
+    mean_seconds = {key: fmean(record.wall_seconds for _, record in pairs) for key, pairs in pilots.items()}
+    mean_usd = {key: _compute_mean_usd(pairs) for key, pairs in pilots.items()}
+    covered = [key for key in map(make_pilot_key, remaining) if key in pilots]
+    expected_usd: float | None = 0.0 if covered else None
+    for key in covered:
+        expected_usd = add_costs(expected_usd, mean_usd[key])
+    return Forecast(
+        trials=remaining,
+        finished_trials=len(cells) - len(remaining),
+        pilot_trials=sum(map(len, pilots.values())),
+        covered_trials=len(covered),
+        expected_usd=expected_usd,
+        expected_trial_seconds=sum(mean_seconds[key] for key in covered) if covered else None,
+        longest_trial_seconds=max((mean_seconds[key] for key in covered), default=0.0),
+        workers=min(workers, max(1, len(remaining))),
+    )
+
+
+def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) -> list[Cell]:
+    """Return the first trial of each task and choice of models of which no trial has finished.
+
+    Args:
+        cells: Trials of the grid.
+        records: Records of finished trials.
+    """
+    known = {make_pilot_key(trial) for trial, _ in _parse_trials(records)}
+    chosen: dict[PilotKey, Cell] = {}
+    for cell in cells:
+        if (key := make_pilot_key(cell.trial)) not in known:
+            chosen.setdefault(key, cell)
+    return list(chosen.values())
+
+
+def make_pilot_key(trial: Trial) -> PilotKey:
+    """Return the task (with its world) and the models of a trial, with which a finished trial predicts others."""
+    return trial.problem, trial.models
+
+
+def read_finished_records(output: Path) -> list[TrialRecord]:
+    """Return the records of the trials in an output folder that did not crash; none if the folder has no journal.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    file = output / JOURNAL_FILE
+    if not file.exists():
+        return []
+    with Journal.open(file, read_only=True) as journal:
+        return [record for record in journal.list_trials() if record.status != "crashed"]
+
+
+def _parse_trials(records: Iterable[TrialRecord]) -> Iterable[tuple[Trial, TrialRecord]]:
+    """Yield the configuration of each finished trial with its record; records of unknown tasks or policies are left out."""
+    shared = SharedFields()
+    for record in records:
+        try:
+            yield from_plain(json.loads(record.config_json), shared=shared), record
+        except (HarnessError, ValueError, TypeError):  # a policy of another package, or a field of a newer version
+            continue
+
+
+def _compute_mean_usd(pairs: Sequence[tuple[Trial, TrialRecord]]) -> float | None:
+    """Return the mean cost in US dollars of some trials' real models; None if a price was unknown when one of them ran."""
+    total_usd: float | None = 0.0
+    for trial, record in pairs:
+        total_usd = add_costs(total_usd, compute_spent_usd(trial, record) if _has_known_cost(trial, record) else None)
+    return None if total_usd is None else total_usd / len(pairs)
+
+
+def _has_known_cost(trial: Trial, record: TrialRecord) -> bool:
+    costs = (
+        (trial.model, record.cost_usd),
+        (trial.summarizer, record.summarizer_cost_usd),
+        (trial.sub_agent_model, record.sub_agent_cost_usd),
+    )
+    return all(cost is not None for model, cost in costs if model is not None and is_paid(model))
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as text with its unit, e.g. `3 min`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
+
+
+def describe_cost_bound(trials: Sequence[Trial]) -> str:
+    """Return a text with an upper bound on the cost of the real models of some trials."""
+    paid = [bounds for trial in trials if (bounds := compute_cost_bounds_usd(trial))]
+    if not paid:
+        if any(is_local(name) for trial in trials for name in trial.models):
+            return "none, since all models are scripted (costs in the tables are simulated) or run on this machine"
+        return "none, since all models are scripted (costs in the tables are simulated)"
+    unknown = [bounds for bounds in paid if None in bounds.values()]
+    known_usd = sum(bound or 0.0 for bounds in paid if None not in bounds.values() for bound in bounds.values())
+    if not unknown:
+        explores = any(trial.explore and compute_cost_bounds_usd(trial) for trial in trials)
+        return f"at most ${known_usd:,.2f}" + (", if no step sends more than one sub-agent" if explores else "")
+    names = ", ".join(sorted({name for bounds in unknown for name, bound in bounds.items() if bound is None}))
+    what = f"the cost of {format_count(len(unknown), 'trial')} is unknown, since the price or the window of {names} is unknown"
+    known_count = len(paid) - len(unknown)
+    return f"at most ${known_usd:,.2f} for {format_count(known_count, 'trial')}; {what}" if known_count else what
+
+
+def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
+    """Return the maximum cost in USD of each paid model of a trial, by model name; None for an unknown price or window.
+
+    The bound assumes that every step sends a full window to the agent's model and to the summarizer, and that nothing is cached.
+    With the tool `explore`, it assumes that every step starts one sub-agent, whose steps cost as much.
+    """
+    calls = _list_calls(trial, trial.model, trial.window_tokens, trial.max_steps)
+    if trial.sub_agent_model is not None:
+        window_tokens = trial.window_tokens if trial.explore_model == SAME_MODEL else None
+        calls += _list_calls(trial, trial.sub_agent_model, window_tokens, trial.max_steps * EXPLORE_MAX_STEPS)
+    bounds = dict[str, float | None]()
+    for name, name_window_tokens, count in calls:
+        if is_paid(name):
+            bound = _compute_model_cost_bound_usd(name, name_window_tokens, count)
+            bounds[name] = add_costs(bounds.get(name, 0.0), bound)
+    return bounds
+
+
+def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:
+    """Return name, window and number of calls of an agent's or sub-agent's model, and of its summarizer if that is another model.
+
+    A window of None stands for the model's own window.
+    """
+    chosen = find_summarizer(trial.policy)
+    summarizer = model if chosen is None else resolve_summarizer_name(chosen, model)
+    return [(model, window_tokens, count), *([(summarizer, None, count)] if summarizer != model else [])]
+
+
+def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: int) -> float | None:
+    """Return the maximum cost in USD of a number of calls of a model; None if its price or its window is unknown."""
+    window = look_up_window(name, window_tokens).tokens
+    prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
+    if not prices or not window:
+        return None
+    dearest = max(prices, key=lambda price: price.input_usd)
+    full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
+    return calls * (window * full.input_usd + ASSUMED_REPLY_TOKENS * full.output_usd) / 1e6

@@ -1,0 +1,470 @@
+"""Widget `GridForm`, which builds an experiment from notebook controls and runs it in a `GridWidget`.
+
+The controls are those of `ipywidgets`, so they can be read, set, observed and linked like any others. Each value is checked by
+the class that will use it, so the form refuses what a plan file refuses. The summary below the controls is a widget of its own.
+"""
+
+import html
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import ipywidgets
+import traitlets
+
+from harness import codec
+from harness.analysis.planning import describe_comparability
+from harness.compaction.description import find_summarizer, name_policy
+from harness.errors import HarnessError, MissingKey, UnknownName, UsageError, WindowTooSmall, format_count
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
+from harness.experiment.limits import RunLimits
+from harness.experiment.preflight import collect_warnings
+from harness.experiment.source_text import format_experiment_code, format_experiment_plan
+from harness.experiment.trial import Trial
+from harness.policies import KeepLast, list_policy_names, load_policy_class, policy_from_plain, resolve_policy
+from harness.protocols import Policy
+from harness.tasks import SUITE
+from harness.widgets.assets import load_script, load_style
+from harness.widgets.explorer.controls import Control, build_controls
+from harness.widgets.grid import GridWidget
+from harness.widgets.harness_widget import HarnessWidget, SavedForm, render_preformatted, render_table
+
+DEFAULT_NAME = "grid-from-form"
+DEFAULT_SEEDS = (0, 1, 2)
+DEFAULT_WINDOW_TOKENS, DEFAULT_MAX_STEPS = 32_768, 300
+SUMMARIZERS = ("same", "scripted/oracle", "scripted/extractive", "scripted/lossy-0.5", "scripted/empty")
+"""Summarizers that the form offers besides those of its starting values."""
+CONTROL_ARM = Arm(name="control: no compaction", trial={"policy": {"kind": "none"}})
+MAX_SEEDS = 10_000
+_SEED_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
+
+
+class FormSummary(HarnessWidget):
+    """Summary of a form: number of trials, cost, time and power of the grid, and its code and plan."""
+
+    _esm: ClassVar[str] = load_script("grid_form")
+    _css: ClassVar[str] = load_style("grid_form")
+
+
+@dataclass(slots=True)
+class _Entries:
+    """Values that the controls of a form contain, and error messages by name of the control."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
+    """Form that builds a grid of trials from controls, shows its cost and what it can show, and runs it.
+
+    A control that contains several values makes an axis of the grid; a single value applies to all trials. Wrong values are named
+    beside their control, and the grid cannot be started until they are corrected.
+
+    Args:
+        base: Trial that gives every setting its value that no control changes, e.g. `explorer.to_trial("flashcards")`; None is a
+            scripted trial of the task `flashcards` in a window of 32,768 tokens. Default: `None`.
+        policy: Policy, or its public name, whose values the controls show first; None is the policy of `base`. Default: `None`.
+        tasks: Names of the tasks chosen first; None is the task of `base`. Default: `None`.
+        seeds: Seeds chosen first. Default: `(0, 1, 2)`.
+        values: Values chosen first for fields of the policy, by field, e.g. `{"threshold": [0.5, 0.8]}`. None takes the values of
+            the policy. Default: `None`.
+        name: Name of the experiment chosen first. Default: `'grid-from-form'`.
+        output: Folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
+        workers: Maximum number of trials that run at the same time; None is the number of processors. Default: `None`.
+        limits: Maximum number of trials, cost or time of each run; None sets no limit. Default: `None`.
+
+    Attributes:
+        controls: Controls (`ipywidgets`) by name: `name`, `task`, `seed`, `policy`, `model`, `window_tokens`, `control_arm`.
+        fields: Controls of the fields of the chosen policy by name, e.g. `threshold` and `summarizer`.
+        start_button: Button that runs the grid; disabled while a value is wrong or the grid runs.
+        pilot_button: Button that runs one trial of each task, from which cost and time of the others are expected.
+        experiment: Experiment that the controls describe; None while a value is wrong. Trait, read-only.
+        errors: Error message of each control with a wrong value, by name. Trait, read-only.
+        grid: Widget of the grid that was started last, shown below; None if there is none. Trait, read-only.
+
+    Example::
+
+        form = harness.GridForm(tasks=["flashcards", "rename-sweep"], values={"threshold": [0.5, 0.8]})
+        form.fields["keep_last"].value = "4, 20"
+        print(form.code)
+        form.start().wait()
+
+    Raises:
+        UsageError: A starting value names a task, a policy or a field that does not exist.
+    """
+
+    experiment = traitlets.Instance(Experiment, allow_none=True, read_only=True)
+    errors = traitlets.Dict(read_only=True)
+    grid = traitlets.Instance(GridWidget, allow_none=True, read_only=True)
+
+    def __init__(
+        self,
+        base: Trial | None = None,
+        *,
+        policy: Policy | str | None = None,
+        tasks: Sequence[str] | None = None,
+        seeds: Sequence[int] = DEFAULT_SEEDS,
+        values: Mapping[str, Sequence[object]] | None = None,
+        name: str = DEFAULT_NAME,
+        output: str | os.PathLike[str] | None = None,
+        workers: int | None = None,
+        limits: RunLimits | None = None,
+    ) -> None:
+        """Show the form with its starting values; nothing runs until the button or `start()` is used."""
+        super().__init__()
+        self._base = base or Trial(
+            task="flashcards",
+            policy=KeepLast(summarizer="scripted/extractive"),
+            window_tokens=DEFAULT_WINDOW_TOKENS,
+            max_steps=DEFAULT_MAX_STEPS,
+        )
+        self._policy = self._base.policy if policy is None else resolve_policy(policy)
+        self._output = None if output is None else Path(output)
+        self._workers, self._limits, self._lock = workers, limits, threading.RLock()
+        self._summary = FormSummary()
+        self._refusal = ""
+        self._facts: list[tuple[str, str]] = []
+        self.controls: dict[str, Any] = self._build_controls(tasks or (self._base.task,), seeds, name)
+        self.fields: dict[str, Any] = {}
+        self.start_button = ipywidgets.Button(description="Start", tooltip="run the grid below")
+        self.start_button.on_click(lambda _: self._on_click(pilot=False))
+        self.pilot_button = ipywidgets.Button(description="Pilot", tooltip="run one trial of each task to learn cost and time")
+        self.pilot_button.on_click(lambda _: self._on_click(pilot=True))
+        self._error_labels: dict[str, Any] = {}
+        self._field_box, self._grid_box = ipywidgets.VBox(), ipywidgets.VBox()
+        rows = [self._build_row(key, control) for key, control in self.controls.items()]
+        place = 1 + list(self.controls).index("policy")
+        buttons = ipywidgets.HBox([self.start_button, self.pilot_button])
+        self.children = [*rows[:place], self._field_box, *rows[place:], buttons, self._summary, self._grid_box]
+        self.add_class("harness-form")
+        for key, control in self.controls.items():
+            control.observe(self._on_policy if key == "policy" else self._on_change, "value")
+        self._show_fields(values or {})
+        self._update()
+
+    @property
+    def code(self) -> str:
+        """Python code that builds the same experiment; empty while a value is wrong."""
+        return f"import harness\n\n{format_experiment_code(self.experiment)}" if self.experiment else ""
+
+    @property
+    def plan(self) -> str:
+        """Content of a `plan.toml` for the same experiment; empty while a value is wrong."""
+        return format_experiment_plan(self.experiment) if self.experiment else ""
+
+    def start(self, *, pilot: bool = False) -> GridWidget:
+        """Run the grid in a `GridWidget` below the form, and return the widget at once.
+
+        A stopped grid whose values have not changed continues in its widget.
+
+        Args:
+            pilot: Run only one trial of each task of which none has finished, to know the cost and time of the others. Default:
+                `False`.
+
+        Raises:
+            UsageError: A value is wrong, or the grid that was started before is still running.
+            StoreError: The journal in the output folder cannot be read.
+        """
+        if self.experiment is None:
+            wrong = "; ".join(f"{name}: {text}" for name, text in self.errors.items()) or self._refusal
+            raise UsageError(f"the grid cannot start: {wrong}")
+        before = self.grid
+        if before is not None and before.state in ("running", "stopping"):
+            raise UsageError("the grid below is still running; stop it first, or wait until it ends")
+        if before is None or before.experiment != self.experiment:
+            grid = GridWidget(self.experiment, self._output, workers=self._workers, limits=self._limits)
+            grid.observe(self._on_change, "state")
+            self.set_trait("grid", grid)
+            self._grid_box.children = (grid,)
+            if before is not None:
+                before.close()
+        assert self.grid is not None
+        self.grid.start(pilot=pilot)
+        return self.grid
+
+    def close(self) -> None:
+        """Stop the grid, wait until its run has ended, and close the form with its widgets. May be called more than once."""
+        if self.grid is not None:
+            self.grid.unobserve_all("state")
+            self.grid.close()
+        self._summary.close()
+        super().close()
+
+    def render_text(self) -> str:
+        """Return the trials, cost, time and power of the grid and its Python code, or the wrong values, as plain text."""
+        lines = [f"{name}: {text}" for name, text in (*self._facts, *self.errors.items())]
+        return "\n".join([*lines, *([self._refusal] if self._refusal else []), *(["", self.code] if self.code else [])])
+
+    def render_html(self) -> str:
+        """Return the trials, cost, time and power of the grid and its Python code, or the wrong values, as static HTML."""
+        rows = [*self._facts, *self.errors.items(), *([("", self._refusal)] if self._refusal else [])]
+        return render_table((), rows) + (render_preformatted(self.code) if self.code else "")
+
+    # --- controls --------------------------------------------------------------------------------------------------------
+
+    def _build_controls(self, tasks: Sequence[str], seeds: Sequence[int], name: str) -> dict[str, Any]:
+        offered_tasks = tuple(dict.fromkeys((*SUITE, *tasks)))
+        models = tuple(dict.fromkeys(("scripted", "scripted:typical", self._base.model)))
+        return {
+            "name": _make_text("name", name),
+            "task": _make_choice("tasks", offered_tasks, tasks),
+            "seed": _make_text("seeds", _format_seeds(seeds)),
+            "policy": ipywidgets.Dropdown(
+                description="policy",
+                options=tuple(dict.fromkeys((*list_policy_names(), name_policy(self._policy)))),
+                value=name_policy(self._policy),
+            ),
+            "model": ipywidgets.Combobox(
+                description="model", options=models, value=self._base.model, ensure_option=False, continuous_update=False
+            ),
+            "window_tokens": _make_text(
+                "window, tokens", "" if self._base.window_tokens is None else str(self._base.window_tokens)
+            ),
+            "control_arm": ipywidgets.Checkbox(
+                description="control without compaction", value=False, indent=False, tooltip="one more arm, which never compacts"
+            ),
+        }
+
+    def _build_row(self, key: str, control: Any) -> Any:
+        label = ipywidgets.HTML()
+        label.add_class("harness-form-error")
+        control.add_class(f"harness-control-{key}")
+        self._error_labels[key] = label
+        return ipywidgets.HBox([control, label])
+
+    def _show_fields(self, values: Mapping[str, Sequence[object]]) -> None:
+        """Create the controls of the chosen policy's fields: one for each prominent number, and one for its summarizer."""
+        fields = {
+            one["name"]: _make_text(one["name"].replace("_", " "), _format_values(values.get(one["name"]), self._policy, one))
+            for one in self._list_prominent_fields()
+        }
+        if (summarizer := find_summarizer(self._policy)) is not None:
+            chosen = [str(one) for one in values.get("summarizer", (summarizer,))]
+            fields["summarizer"] = _make_choice("summarizers", tuple(dict.fromkeys((*SUMMARIZERS, *chosen))), chosen)
+        if unknown := sorted(set(values) - set(fields)):
+            known = ", ".join(fields) or "none"
+            raise UsageError(
+                f"values: the policy {name_policy(self._policy)!r} has no control for {', '.join(unknown)}; it has {known}"
+            )
+        for key in set(self.fields) - set(fields):
+            del self._error_labels[key]
+        self.fields = fields
+        self._field_box.children = tuple(self._build_row(key, control) for key, control in fields.items())
+        for control in fields.values():
+            control.observe(self._on_change, "value")
+
+    def _list_prominent_fields(self) -> list[Control]:
+        try:
+            policy_class = load_policy_class(name_policy(self._policy))
+        except UsageError:  # a policy object without a public name keeps its values
+            return []
+        return [one for one in build_controls(policy_class) if one["first"]]
+
+    def _on_change(self, _: object) -> None:
+        self._update()
+
+    def _on_policy(self, _: object) -> None:
+        with self._lock:
+            kind = self.controls["policy"].value
+            base = self._base.policy
+            self._policy = base if name_policy(base) == kind else resolve_policy(kind)
+            self._show_fields({})
+        self._update()
+
+    def _on_click(self, *, pilot: bool) -> None:
+        try:
+            self.start(pilot=pilot)
+        except HarnessError as error:
+            self._summary.channel.update_state(refusal=str(error))
+
+    # --- experiment ------------------------------------------------------------------------------------------------------
+
+    def _update(self) -> None:
+        """Read all controls, and show the experiment that they describe or what is wrong."""
+        with self._lock:
+            entries = self._read_controls()
+            experiment, self._refusal = None, ""
+            if not entries.errors:
+                try:
+                    experiment = self._build_experiment(entries.values)
+                    experiment.check()
+                except HarnessError as error:
+                    experiment, place = None, _locate_error(error)
+                    if place in self._error_labels:
+                        entries.errors[place] = str(error)
+                    else:
+                        self._refusal = str(error)
+            self._facts = self._describe(experiment) if experiment else []
+        for key, label in self._error_labels.items():
+            label.value = f'<span role="alert">{html.escape(entries.errors[key])}</span>' if key in entries.errors else ""
+        self.set_trait("errors", entries.errors)
+        self.set_trait("experiment", experiment)
+        running = self.grid is not None and self.grid.state in ("running", "stopping")
+        self.start_button.disabled = self.pilot_button.disabled = experiment is None or running
+        self._summary.channel.update_state(
+            facts=self._facts, refusal=self._refusal, wrong=list(entries.errors), code=self.code, plan=self.plan
+        )
+
+    def _read_controls(self) -> _Entries:
+        """Return the values of all controls; each value is checked by the class that will use it."""
+        entries = _Entries()
+        readers = {
+            "name": self._read_name,
+            "task": lambda value: _require_choice("task", value),
+            "seed": _parse_seeds,
+            "window_tokens": _parse_window,
+            "model": lambda value: replace(self._base, model=value.strip()).model or _refuse("choose a model"),
+        }
+        for key, read in readers.items():
+            try:
+                entries.values[key] = read(self.controls[key].value)
+            except HarnessError as error:
+                entries.errors[key] = str(error).removeprefix(f"{key}: ")
+        for key, control in self.fields.items():
+            try:
+                entries.values[key] = self._read_field(key, control.value)
+            except HarnessError as error:
+                entries.errors[key] = str(error).removeprefix(f"policy.{key}: ")
+        return entries
+
+    def _read_name(self, text: str) -> str:
+        name = text.strip()
+        if not name or name in (".", "..") or {"/", "\\"} & set(name):
+            raise UsageError(f"must be the name of a folder (got {name!r})")
+        return name
+
+    def _read_field(self, key: str, value: Any) -> tuple[object, ...]:
+        """Return the values of a field of the policy after checking each; a range or a wrong type is refused by the policy."""
+        if key == "summarizer":
+            values: tuple[object, ...] = _require_choice(key, value)
+        else:
+            kind = next(one["kind"] for one in self._list_prominent_fields() if one["name"] == key)
+            values = tuple(dict.fromkeys(_parse_number(part, share=kind == "share") for part in _split(value)))
+        plain: dict[str, Any] = codec.to_plain(self._policy)
+        for one in values:
+            policy_from_plain({**plain, key: one})
+        return values
+
+    def _build_experiment(self, values: Mapping[str, Any]) -> Experiment:
+        """Return the experiment of valid values: a single value belongs to the base trial, several values make an axis."""
+        plain = {**codec.to_plain(self._policy), **{key: values[key][0] for key in self.fields}}
+        policy = policy_from_plain(plain) if self.fields else self._policy
+        base = replace(
+            self._base,
+            task=values["task"][0],
+            seed=values["seed"][0],
+            policy=policy,
+            model=values["model"],
+            window_tokens=values["window_tokens"],
+        )
+        axes = {"task": values["task"], **{f"policy.{key}": values[key] for key in self.fields}, "seed": values["seed"]}
+        return Experiment(
+            name=values["name"],
+            base=base,
+            axes={path: list(several) for path, several in axes.items() if len(several) > 1},
+            arms=(CONTROL_ARM,) if self.controls["control_arm"].value else (),
+        )
+
+    def _describe(self, experiment: Experiment) -> list[tuple[str, str]]:
+        forecast = experiment.estimate(self._output, workers=self._workers)
+        cells = experiment.grid
+        sizes = ", ".join(f"{len(values)} × {path.removeprefix('policy.')}" for path, values in experiment.axes.items())
+        arms = format_count(len({cell.arm for cell in cells}), "arm")
+        finished = f"; {forecast.finished_trials:,} finished before" if forecast.finished_trials else ""
+        trials = f"{format_count(len(cells), 'trial')}, {arms}{f' ({sizes})' if sizes else ''}{finished}"
+        warnings = [("warning", text) for text in collect_warnings([cell.trial for cell in cells])]
+        comparison, family = describe_comparability(experiment).removeprefix("comparison of two arms: ").split("\n")
+        return [
+            ("trials", trials),
+            ("cost", forecast.describe_cost()),
+            ("time", forecast.describe_time()),
+            ("comparison of two arms", f"{comparison}; {family}"),
+            ("results", str(self._output or experiment.output)),
+            *warnings,
+        ]
+
+
+def _locate_error(error: HarnessError) -> str:
+    """Return the name of the control whose value the check of the whole experiment has refused; empty if it is unknown."""
+    match error:
+        case WindowTooSmall():
+            return "window_tokens"
+        case MissingKey():
+            return "model"
+        case UnknownName():
+            words = error.what.split()
+            return next((name for name in ("summarizer", "task", "model") if name in words), "")
+    return ""
+
+
+def _make_text(description: str, value: str) -> Any:
+    return ipywidgets.Text(description=description, value=value, continuous_update=False)
+
+
+def _make_choice(description: str, options: Sequence[str], chosen: Iterable[object]) -> Any:
+    unknown = [one for one in chosen if one not in options]
+    assert not unknown, unknown
+    return ipywidgets.SelectMultiple(description=description, options=options, value=tuple(chosen), rows=min(8, len(options)))
+
+
+def _format_values(values: Sequence[object] | None, policy: Policy, control: Control) -> str:
+    return ", ".join(str(one) for one in (values or [getattr(policy, control["name"])]))
+
+
+def _format_seeds(seeds: Sequence[int]) -> str:
+    """Return seeds as text, e.g. `0-4` for consecutive ones."""
+    several = [int(one) for one in seeds]
+    if len(several) > 1 and several == list(range(several[0], several[-1] + 1)):
+        return f"{several[0]}-{several[-1]}"
+    return ", ".join(map(str, several))
+
+
+def _split(text: str) -> list[str]:
+    parts = [part for part in re.split(r"[,;\s]+", text.strip()) if part]
+    return parts or _refuse("enter at least one value")
+
+
+def _refuse(message: str) -> Any:
+    raise UsageError(message)
+
+
+def _require_choice(key: str, chosen: Sequence[str]) -> tuple[str, ...]:
+    return tuple(chosen) or _refuse(f"select at least one {key}")
+
+
+def _parse_number(text: str, *, share: bool) -> float | int:
+    with suppress(ValueError):
+        return float(text) if share else int(text.replace("_", ""))
+    raise UsageError(f"must be {'a number' if share else 'a whole number'} (got {text!r})")
+
+
+def _parse_seeds(text: str) -> tuple[int, ...]:
+    """Return the seeds of a text such as `0-4` or `0, 1, 5`."""
+    seeds: dict[int, None] = {}
+    for part in _split(re.sub(r"\s*-\s*", "-", text)):
+        if match := _SEED_RANGE.fullmatch(part):
+            first, last = int(match[1]), int(match[2])
+            if last - first >= MAX_SEEDS:
+                raise UsageError(f"at most {MAX_SEEDS:,} seeds (got {part!r})")
+            seeds.update(dict.fromkeys(range(first, last + 1) or _refuse(f"the range {part!r} is empty")))
+        elif part.isdecimal():
+            seeds[int(part)] = None
+        else:
+            raise UsageError(f"must be whole numbers, at least 0, or a range such as 0-4 (got {part!r})")
+    return tuple(seeds)
+
+
+def _parse_window(text: str) -> int | None:
+    """Return a context window in tokens; None for an empty text, which is the model's own window."""
+    digits = text.strip().replace(",", "").replace("_", "")
+    if not digits:
+        return None
+    if not digits.isdecimal() or int(digits) < 1:
+        raise UsageError(f"must be a whole number of tokens, at least 1, or empty for the model's own window (got {text!r})")
+    return int(digits)

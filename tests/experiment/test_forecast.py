@@ -1,0 +1,163 @@
+"""Forecast of cost and time: upper bound from prices, expected values from finished trials of the same tasks and models."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from harness.experiment.experiment import Experiment
+from harness.experiment.forecast import compute_cost_bounds_usd, describe_cost_bound, format_duration
+from harness.experiment.output import open_output
+from harness.experiment.trial import Trial, to_plain
+from harness.policies import policy_from_plain
+from tests.experiment.made import record
+from tests.experiment.run_grid import SMALL
+
+KEEP = policy_from_plain({"kind": "keep-last"})
+TINY = SMALL.base.task
+
+
+def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
+    trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
+    # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
+    assert compute_cost_bounds_usd(trial)["gpt-4o"] == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert describe_cost_bound([trial, trial]) == "at most $5.80"
+
+
+def test_an_unknown_price_is_said_and_not_taken_for_nothing():
+    trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
+    assert compute_cost_bounds_usd(trial) == {"hosted_vllm/mine": None}
+    assert (
+        describe_cost_bound([trial])
+        == "the cost of 1 trial is unknown, since the price or the window of hosted_vllm/mine is unknown"
+    )
+    priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
+    assert describe_cost_bound([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is unknown")
+
+
+def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "gpt-4o"})
+    trial = Trial(task=TINY, policy=policy, window_tokens=16_000, max_steps=1)
+    assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6})
+
+
+def test_the_models_of_sub_agents_are_part_of_the_bound():
+    """S3.20: at most 20 steps for each sub-agent, and one sub-agent for each step."""
+    step_usd = {"gpt-4o": (128_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": (128_000 * 0.15 + 4_000 * 0.6) / 1e6}
+    none = policy_from_plain({"kind": "none"})
+    trial = Trial(task=TINY, policy=none, model="gpt-4o", max_steps=3, explore=True)
+    assert compute_cost_bounds_usd(trial) == pytest.approx({"gpt-4o": 3 * 21 * step_usd["gpt-4o"]})
+    cheap = replace(trial, explore_model="gpt-4o-mini", window_tokens=64_000)
+    expected = {"gpt-4o": 3 * (64_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]}
+    assert compute_cost_bounds_usd(cheap) == pytest.approx(expected), "the window is that of the agent's model"
+    assert describe_cost_bound([cheap]) == f"at most ${sum(expected.values()):.2f}, if no step sends more than one sub-agent"
+    assert "sub-agent" not in describe_cost_bound([replace(trial, explore=False)])
+    summarized = replace(cheap, policy=KEEP)
+    assert compute_cost_bounds_usd(summarized).keys() >= expected.keys()
+    under_script = Trial(task=TINY, policy=none, max_steps=3, explore=True, explore_model="gpt-4o-mini")
+    assert compute_cost_bounds_usd(under_script) == pytest.approx({"gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]})
+    unknown = replace(under_script, explore_model="hosted_vllm/mine")
+    assert "price or the window of hosted_vllm/mine is unknown" in describe_cost_bound([unknown])
+
+
+def test_models_on_this_machine_cost_nothing_and_are_told():
+    local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
+    assert "run on this machine" in describe_cost_bound([local])
+    assert (
+        describe_cost_bound([Trial(task=TINY, policy=KEEP)])
+        == "none, since all models are scripted (costs in the tables are simulated)"
+    )
+    assert describe_cost_bound([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
+        "since the price or the window of hosted_vllm/x is unknown"
+    )
+
+
+PAID = Experiment(
+    name="paid",
+    base=Trial(task="flashcards", policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000),
+    axes={"seed": [0, 1, 2, 3], "task": ["flashcards", "rename-sweep"]},
+)
+
+
+def store(folder, cells, **changes):
+    """Store finished trials with these values."""
+    with open_output(folder) as output:
+        for cell in cells:
+            plain = json.dumps(to_plain(cell.trial))
+            done = record(trial_id=cell.trial_id, arm=cell.arm, model=cell.trial.model, config_json=plain, **changes)
+            output.journal.record_trial(done, ())
+
+
+def of_task(name):
+    return [cell for cell in PAID.grid if cell.trial.task == name]
+
+
+def test_without_a_finished_trial_only_the_upper_bound_is_known(tmp_path):
+    forecast = PAID.estimate(tmp_path / "none", workers=2)
+    assert (forecast.expected_usd, forecast.expected_seconds) == (None, None)
+    assert forecast.describe_cost().startswith("at most $23.20; the expected cost is unknown until")
+    assert "e.g. a pilot" in forecast.describe_time()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_finished_trial_of_each_task_gives_the_expected_cost_and_time(tmp_path):
+    store(tmp_path, of_task("flashcards")[:1], cost_usd=0.5, wall_seconds=60.0)
+    half = PAID.estimate(tmp_path, workers=2)
+    assert half.describe_cost() == "expected $1.50 for 3 of 7 trials (from 1 finished trial), at most $20.30"
+    store(tmp_path, of_task("rename-sweep")[:1], cost_usd=2.0, summarizer_cost_usd=0.25, wall_seconds=120.0)
+    both = PAID.estimate(tmp_path, workers=2)
+    assert both.expected_usd == pytest.approx(3 * 0.5 + 3 * 2.25)
+    assert both.expected_seconds == pytest.approx((3 * 60 + 3 * 120) / 2)
+    assert both.describe_cost() == "expected $8.25 (from 2 finished trials), at most $17.40"
+    assert both.describe_time() == "expected 4 min with 2 workers (from 2 finished trials)"
+    assert PAID.estimate(tmp_path, workers=100).expected_seconds == 120, "no run is shorter than its longest trial"
+
+
+def test_trials_of_another_grid_predict_this_one_but_other_models_and_crashes_do_not(tmp_path):
+    other = replace(PAID, base=replace(PAID.base, policy=policy_from_plain({"kind": "keep-last", "threshold": 0.5})))
+    store(tmp_path, other.grid[:1], cost_usd=0.5)
+    assert PAID.estimate(tmp_path).finished_trials == 0
+    assert PAID.estimate(tmp_path).expected_usd == pytest.approx(0.5 * 4)
+    dearer = replace(PAID, base=replace(PAID.base, model="gpt-4o-mini"))
+    assert dearer.estimate(tmp_path).expected_usd is None
+    store(tmp_path / "crashed", other.grid[:1], cost_usd=0.5, status="crashed")
+    assert PAID.estimate(tmp_path / "crashed").expected_usd is None
+
+
+def test_a_trial_at_an_unknown_price_predicts_time_but_no_cost(tmp_path):
+    store(tmp_path, of_task("flashcards")[:1], cost_usd=None, wall_seconds=60.0)
+    forecast = PAID.estimate(tmp_path, workers=1)
+    assert forecast.expected_usd is None
+    assert forecast.describe_cost().startswith("at most $20.30; the expected cost is unknown")
+    assert forecast.expected_seconds == 180
+
+
+def test_records_that_this_version_cannot_read_are_left_out(tmp_path):
+    with open_output(tmp_path) as output:
+        for number, text in enumerate(("{}", "[]", '{"task": "flashcards", "policy": {"kind": "unknown"}}')):
+            output.journal.record_trial(record(trial_id=str(number), config_json=text), ())
+    assert PAID.estimate(tmp_path).pilot_trials == 0
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_pilot_runs_one_trial_of_each_task_and_model_and_the_grid_goes_on(tmp_path):
+    grid = replace(
+        SMALL, axes={"seed": [0, 1], "policy.threshold": [0.5, 0.8], "model": ["scripted", "scripted:typical"]}, arms=()
+    )
+    before = grid.estimate(tmp_path, workers=1)
+    assert (before.expected_seconds, len(before.trials)) == (None, len(grid.grid))
+    piloted = grid.run(tmp_path, workers=2, progress="off", pilot=True)
+    assert sorted(piloted.trials["model"]) == ["scripted/tiny:attentive", "scripted/tiny:typical"]
+    again = grid.run(tmp_path, workers=2, progress="off", pilot=True)
+    assert len(again.trials) == 2, "nothing is left to find out"
+    forecast = grid.estimate(tmp_path, workers=1)
+    assert forecast.covered_trials == len(forecast.trials) == len(grid.grid) - 2
+    assert forecast.expected_seconds == pytest.approx(forecast.covered_trials * piloted.trials["wall_seconds"].mean())
+    assert len(grid.run(tmp_path, workers=2, progress="off").trials) == len(grid.grid)
+    assert grid.estimate(tmp_path).describe_time() == "none, since all trials have finished"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (5_399, "90 min"), (5_400, "1.5 h")])
+def test_a_duration_has_a_unit(seconds, text):
+    assert format_duration(seconds) == text

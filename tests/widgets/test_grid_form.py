@@ -1,0 +1,177 @@
+"""The form: its controls describe what runs, wrong values are named at their control, and code and plan give the same grid."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+import harness
+from harness.errors import UsageError
+from harness.experiment.experiment import Experiment
+from harness.policies import Codex, KeepLast
+from harness.widgets.grid_form import GridForm
+from harness.widgets.message_channel import SHARED_SENDER
+from tests.experiment.run_grid import SMALL
+from tests.widgets.linked import Linked
+
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+
+
+@pytest.fixture
+def form(tmp_path):
+    form = GridForm(
+        SMALL.base, seeds=(0, 1), values={"threshold": [0.3, 0.5]}, name="small", output=tmp_path / "output", workers=1
+    )
+    yield form
+    form.close()
+
+
+def test_several_values_make_axes_and_a_single_value_belongs_to_the_base(form):
+    experiment = form.experiment
+    assert experiment.axes == {"policy.threshold": [0.3, 0.5], "seed": [0, 1]}
+    assert experiment.base == replace(SMALL.base, policy=replace(SMALL.base.policy, threshold=0.3))
+    form.fields["keep_last"].value = "2, 4 6"
+    form.fields["summarizer"].value = ("scripted/oracle", "scripted/empty")
+    form.controls["control_arm"].value = True
+    assert len(form.experiment.grid) == 2 * 3 * 2 * 2 + 2
+    assert {cell.trial.policy_kind for cell in form.experiment.grid} == {"keep-last", "none"}
+
+
+def test_code_and_plan_of_the_form_give_its_trials(form, tmp_path):
+    form.fields["keep_last"].value = "2, 4"
+    form.controls["control_arm"].value = True
+    names: dict[str, object] = {}
+    exec(form.code, names)
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "plan.toml").write_text(form.plan, encoding="utf-8")
+    ids = [cell.trial_id for cell in form.experiment.grid]
+    for other in (names["experiment"], Experiment.from_toml(tmp_path / "small")):
+        assert isinstance(other, Experiment)
+        assert [cell.trial_id for cell in other.grid] == ids
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("threshold", "1.5", "1.5"),
+        ("threshold", "0.5, half", "must be a number (got 'half')"),
+        ("threshold", "nan", "nan"),
+        ("threshold", " ", "enter at least one value"),
+        ("keep_last", "0", "0"),
+        ("keep_last", "2.5", "must be a whole number (got '2.5')"),
+        ("seed", "", "enter at least one value"),
+        ("seed", "-1", "or a range such as 0-4 (got '-1')"),
+        ("seed", "4-1", "the range '4-1' is empty"),
+        ("seed", "0-99999999999", "at most 10,000 seeds"),
+        ("task", (), "select at least one task"),
+        ("summarizer", (), "select at least one summarizer"),
+        ("name", " ", "must be the name of a folder"),
+        ("name", "../up", "must be the name of a folder"),
+        ("window_tokens", "many", "must be a whole number of tokens"),
+        ("window_tokens", "300", "more than the window of 300"),
+        ("model", HOSTILE, "unknown model"),
+        ("model", "gpt-4o", "OPENAI_API_KEY"),
+    ],
+)
+def test_a_wrong_value_is_named_at_its_control_and_nothing_can_be_started(form, key, value, message, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    control = {**form.controls, **form.fields}[key]
+    before = control.value
+    control.value = value
+    assert list(form.errors) == [key]
+    assert message in form.errors[key]
+    assert (form.experiment, form.code, form.plan) == (None, "", "")
+    assert form.start_button.disabled
+    assert form.pilot_button.disabled
+    assert "<img" not in form._error_labels[key].value
+    with pytest.raises(UsageError, match="the grid cannot start"):
+        form.start()
+    control.value = before
+    assert form.errors == {}
+    assert form._error_labels[key].value == ""
+    assert not form.start_button.disabled
+
+
+def test_another_policy_has_its_own_fields_and_the_first_one_keeps_its_values(form):
+    form.controls["policy"].value = "codex"
+    assert list(form.fields) == ["threshold", "keep_user_tokens", "summary_max_tokens", "summarizer"]
+    form.controls["window_tokens"].value = "200000"
+    assert form.experiment.base.policy == Codex()
+    form.controls["policy"].value = "keep-last"
+    assert form.experiment.base.policy == SMALL.base.policy
+
+
+def test_values_found_in_the_explorer_are_starting_values():
+    policy = KeepLast(threshold=0.65, keep_last=7, summarizer="scripted/oracle")
+    form = GridForm(policy=policy, tasks=["flashcards", "rename-sweep"])
+    assert form.fields["threshold"].value == "0.65"
+    assert form.experiment.base.policy == policy
+    assert form.experiment.count_tasks_and_seeds() == (2, 3)
+    with pytest.raises(UsageError, match="no control for depth"):
+        GridForm(values={"depth": [1]})
+
+
+def test_the_form_shows_trials_cost_time_and_power_and_is_readable_without_a_kernel(form):
+    text = form.render_text()
+    assert "trials: 4 trials, 2 arms (2 × threshold, 2 × seed)" in text
+    assert "cost: none, since all models are scripted" in text
+    assert "time: unknown until a trial of the same task and models" in text
+    assert "comparison of two arms: 1 task × 2 seeds, these tasks: too few" in text
+    assert "experiment = harness.Experiment(" in text
+    form.controls["name"].value = f"a {HOSTILE.replace('/', '')}"
+    bundle, _ = form._repr_mimebundle_()
+    assert "&lt;img" in bundle["text/html"]
+    assert "<img" not in bundle["text/html"]
+
+
+def test_its_experiment_can_be_observed(form):
+    seen = []
+    form.observe(lambda change: seen.append(change["new"]), "experiment")
+    form.controls["seed"].value = "0-3"
+    form.controls["seed"].value = "x"
+    assert [one and len(one.grid) for one in seen] == [8, None]
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_pilot_then_the_grid_then_another_grid(form):
+    grid = form.start(pilot=True)
+    assert grid.wait(300) == "stopped", grid.failure
+    assert len(grid.results.trials) == 1
+    assert "time: expected" in form.render_text()
+    assert form.start() is grid, "the grid goes on where it was stopped"
+    assert grid.wait(300) == "done", grid.failure
+    assert len(grid.results.trials) == 4
+    form.controls["seed"].value = "0-2"
+    other = form.start()
+    assert other is form.grid
+    assert other is not grid
+    with pytest.raises(UsageError, match="still running"):
+        form.start()
+    assert other.wait(300) == "done", other.failure
+    assert len(other.results.trials) == 6
+
+
+@pytest.mark.browser
+def test_the_page_shows_the_summary_and_what_is_wrong(page, form):
+    linked = Linked(page, form._summary, SHARED_SENDER)
+    facts = page.locator(".f-facts")
+    assert "4 trials, 2 arms" in facts.inner_text()
+    page.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("pre").first.inner_text() == form.code.rstrip()
+    form.controls["name"].value = HOSTILE.replace("/", "")
+    linked.settle()
+    assert HOSTILE.replace("/", "") in facts.inner_text()
+    form.fields["threshold"].value = "1.5"
+    linked.settle()
+    assert page.locator(".f-root").get_by_text("Correct threshold to start the grid.").is_visible()
+    assert page.locator(".f-same").is_hidden()
+    assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+def test_the_form_is_public_and_closes_twice():
+    form = harness.GridForm()
+    form.close()
+    form.close()
+    assert threading.active_count() < 50
