@@ -14,15 +14,28 @@ function duration(seconds) {
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** Fill the cell of an arm: successes, finished trials, their share, and trials still to run. A click calls `choose`. */
-function fillCell(cell, arm, name, planned, choose) {
-  const { finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null } = arm ?? {};
-  const shade = share === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.floor(share * SHADES))}`;
+/** Return the goodness of an arm, 0 to 1, by which its cell is coloured; null if it has no value. */
+function rate(arm, metric, arms) {
+  if (!metric || metric.name === "success") return arm?.share ?? null;
+  if (typeof arm?.value !== "number") return null;
+  if (metric.is_share) return arm.value;
+  const values = [...arms.values()].map((one) => one.value).filter((value) => typeof value === "number");
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const share = most > least ? (arm.value - least) / (most - least) : 1;
+  return metric.is_higher_better || most === least ? share : 1 - share;
+}
+
+/** Fill the cell of an arm: its value, trials and interval, and trials still to run. A click calls `choose`. */
+function fillCell(cell, arm, name, planned, choose, good, metric) {
+  const { finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null, text = "", interval = "" } = arm ?? {};
+  const shade = good === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.max(0, Math.floor(good * SHADES)))}`;
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
-  const count = make("b", { text: finished ? `${succeeded}/${finished}` : `0 of ${planned}` });
-  const small = share === null ? "finished" : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
+  const other = metric && metric.name !== "success";
+  const count = make("b", { text: !finished ? `0 of ${planned}` : other ? text : `${succeeded}/${finished}` });
+  const rates = other ? `n=${finished}, ${interval}` : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
+  const small = share === null ? "finished" : rates;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
-  const mean = score === null ? "" : `, mean score ${score.toFixed(2)}`;
+  const mean = `${score === null ? "" : `, mean score ${score.toFixed(2)}`}${finished && other && metric.name !== "score" ? `, ${metric.name} ${text}` : ""}`;
   cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "no trial finished"}${mean}${rest}`;
   const label = `${cell.title}. Show its trials.`;
   const parts = [count, make("span", { text: small })];
@@ -70,8 +83,10 @@ function view({ model, el }) {
   const running = make("div", { class: "g-running h-faint" });
   const heat = make("div", { class: "g-heats" });
   const shades = Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` }));
-  const legend = make("div", { class: "g-legend h-faint" }, make("span", { class: "g-scale" }, "0 %", ...shades, "100 % succeeded"),
-    make("span", { text: "Each cell: succeeded / finished trials, share, 95 % interval. Dashed: trials still to run." }));
+  const metrics = make("select", { "aria-label": "metric", on: { change: () => model.send({ kind: "metric", name: metrics.value }) } });
+  const [lowest, highest, meaning] = [make("span"), make("span"), make("span")];
+  const legend = make("div", { class: "g-legend h-faint" }, make("label", { class: "g-metric" }, "metric ", metrics),
+    make("span", { class: "g-scale" }, lowest, ...shades, highest), meaning);
   const chosen = make("section", { class: "g-chosen", "aria-label": "Trials of the selected cell", hidden: true });
   const transcript = make("div", { class: "g-transcript" });
   const saved = make("style"); // hides the static form below a live view
@@ -88,7 +103,18 @@ function view({ model, el }) {
     button.addEventListener("click", () => button.getAttribute("aria-disabled") !== "true" && model.send({ kind }));
   }
 
-  const fill = (at) => cells.has(at) && fillCell(cells.get(at), arms.get(at), plan.arms[at], plan.planned[at], () => model.send({ kind: "trials", arm: at }));
+  const fill = (at) => cells.has(at) && fillCell(cells.get(at), arms.get(at), plan.arms[at], plan.planned[at],
+    () => model.send({ kind: "trials", arm: at }), rate(arms.get(at), whole.metric, arms), whole.metric);
+  const fillAll = () => plan.arms.forEach((_, at) => fill(at));
+  const showMetric = (metric) => {
+    metrics.value = metric.name;
+    const success = metric.name === "success";
+    const ends = success ? ["0 %", "100 % succeeded"] : metric.is_share ? ["0", `1 ${metric.name}`] : [`highest ${metric.name}`, "lowest"];
+    [lowest.textContent, highest.textContent] = ends;
+    meaning.textContent = success ? "Each cell: succeeded / finished trials, share, 95 % interval. Dashed: trials still to run."
+      : `Each cell: ${metric.label}, mean over tasks; n finished trials, 95 % interval. Dashed: trials still to run.`;
+    fillAll();
+  };
   const showChosen = ({ name: arm, trials, finished, planned }) => {
     const rows = trials.map(([trial, problem, outcome]) => make("tr", {},
       make("td", {}, make("button", { type: "button", text: problem, title: `open the transcript of trial ${trial}`,
@@ -149,12 +175,15 @@ function view({ model, el }) {
         plan = changed.plan;
         name.textContent = plan.name;
         cells = layTables(heat, plan);
-        plan.arms.forEach((_, at) => fill(at));
+        metrics.replaceChildren(...plan.metrics.map(([one, label]) => make("option", { value: one, text: one, title: label })));
+        fillAll();
       }
+      if (changed.metric || (changed.plan && all.metric)) showMetric(all.metric);
       if (changed.chosen) showChosen(all.chosen);
       showState();
     },
     items(items) {
+      const compares = whole.metric && !whole.metric.is_share; // colours of amounts depend on all arms
       for (const item of items) {
         if (item.kind === "arm") {
           arms.set(item.arm, item);
@@ -162,6 +191,7 @@ function view({ model, el }) {
         } else if (item.over) failures.delete(item.trial);
         else failures.set(item.trial, item);
       }
+      if (compares) fillAll();
       showFailures();
       showState();
     },

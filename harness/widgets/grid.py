@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import ipywidgets
 import traitlets
 
-from harness.errors import HarnessError, UsageError, format_count
+from harness.analysis.measures import METRICS
+from harness.errors import HarnessError, UnknownName, UsageError, format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.limits import RunLimits
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
@@ -24,7 +25,7 @@ from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.harness_widget import SnapshotWidget, render_preformatted, render_table
 from harness.widgets.inspector import SessionInspector
-from harness.widgets.success_grid import SuccessGrid
+from harness.widgets.success_grid import LIVE_METRICS, SuccessGrid
 
 if TYPE_CHECKING:
     from harness.store.results import Results
@@ -52,6 +53,7 @@ class GridWidget(SnapshotWidget):
         output: Folder of the journal and the tables.
         failure: Error message of a failed run, or an empty string.
         state: State of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`. Trait, read-only.
+        metric: Name of the metric that the cells show: `success`, `score`, `cost`, `tokens` or `steps`; may be set. Trait.
         progress: Share of the trials that have finished, 0 to 1. Trait, read-only.
         selected_trial: Id of the trial whose transcript is open, or an empty text; setting it opens another one. Trait.
         inspector: Inspector of the selected trial, or None. Trait, read-only.
@@ -67,6 +69,7 @@ class GridWidget(SnapshotWidget):
     """
 
     state = traitlets.Unicode("new", read_only=True).tag(sync=True)
+    metric = traitlets.Unicode("success").tag(sync=True)
     progress = traitlets.Float(0.0, read_only=True).tag(sync=True)
     selected_trial = traitlets.Unicode("").tag(sync=True)
     inspector = traitlets.Instance(SessionInspector, allow_none=True, read_only=True).tag(
@@ -96,6 +99,7 @@ class GridWidget(SnapshotWidget):
         self._end_event.set()
         self._started_seconds = 0.0
         self.channel.update_state(plan=self._success_grid.build_layout(), state=self._state, failure="", running=[], last="")
+        self._publish_metric()
         self._load_finished_trials()
 
     @property
@@ -168,6 +172,29 @@ class GridWidget(SnapshotWidget):
         assert self.inspector is not None
         return self.inspector
 
+    @traitlets.validate("metric")
+    def _find_metric(self, proposal: Mapping[str, Any]) -> str:
+        name = str(proposal["value"])
+        known = [metric.name for metric in LIVE_METRICS]
+        if name not in known:
+            raise UnknownName("metric", name, known)
+        return name
+
+    @traitlets.observe("metric")
+    def _show_metric(self, change: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._success_grid.metric = METRICS[change["new"]]
+            items = self._success_grid.list_arms()
+        self.channel.append(items)
+        self._publish_metric()
+
+    def _publish_metric(self) -> None:
+        metric = self._success_grid.metric
+        is_share = metric.kind != "amount"
+        self.channel.update_state(
+            metric={"name": metric.name, "is_share": is_share, "is_higher_better": metric.is_higher_better, "label": metric.label}
+        )
+
     @traitlets.validate("selected_trial")
     def _find_session(self, proposal: Mapping[str, Any]) -> str:
         """Refuse the id of a trial that has no transcript."""
@@ -213,6 +240,9 @@ class GridWidget(SnapshotWidget):
             case "open":
                 self.channel.update_state(error="")
                 self.open_trial(str(message.get("trial")))
+            case "metric":
+                self.channel.update_state(error="")
+                self.metric = str(message.get("name"))
             case "beat":
                 self.channel.update_state(beat=time.monotonic())
 

@@ -1,4 +1,4 @@
-"""Success of the arms (configurations) of an experiment, laid out as a heat map with one cell per arm.
+"""Success, or another metric, of the arms (configurations) of an experiment, laid out as a heat map with one cell per arm.
 
 Of the settings that the plan varies (axes), the last two in which arms differ form the rows and columns of a table. Every
 combination of the other axes has its own table, and arms outside the grid are listed separately. Trials finished by an earlier
@@ -8,6 +8,9 @@ run count too. Names are not escaped.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pandas as pd
+
+from harness.analysis.measures import METRICS, TOKEN_COLUMNS, Metric, estimate_cell
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
@@ -16,6 +19,8 @@ from harness.experiment.progress import format_outcome, format_record
 from harness.store.records import TrialRecord
 from harness.widgets.message_channel import JsonObject
 
+LIVE_METRICS = tuple(metric for metric in METRICS.values() if metric.name != "retention")
+"""Metrics that a running grid can show: all that follow from the records of its trials. Retention needs their probes."""
 MAX_ERROR_CHARACTERS = 600
 MAX_LISTED_TRIALS = 500
 
@@ -33,18 +38,30 @@ class ArmProgress:
         """Success rate of the finished trials of this arm (configuration), with its 95 % interval."""
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
-    def to_plain(self, number: int) -> JsonObject:
-        """Return the arm's number of trials, success rate with its 95 % interval, and mean score as plain JSON.
+    def to_plain(self, number: int, metric: Metric) -> JsonObject:
+        """Return the arm's number of trials, success rate with its 95 % interval, mean score and another metric as plain JSON.
 
         Args:
             number: Number of the arm, by which pages identify it.
+            metric: Metric that the heat map shows.
         """
         rate, scores = self.success_rate, [record.score for record in self.records.values()]
         counts: JsonObject = {"kind": "arm", "arm": number, "planned": self.planned_trials}
         counts |= {"finished": rate.trials, "succeeded": rate.successes}
         if not scores:
             return counts
-        return counts | {"share": rate.share, "low": rate.low, "high": rate.high, "score": sum(scores) / len(scores)}
+        counts |= {"share": rate.share, "low": rate.low, "high": rate.high, "score": sum(scores) / len(scores)}
+        return counts if metric.name == "success" else counts | self._measure(metric)
+
+    def _measure(self, metric: Metric) -> JsonObject:
+        """Return the mean of a metric over the arm's finished trials with its 95 % interval, as text and as a number."""
+        cell = estimate_cell(_tabulate(self.records.values()), metric)
+        known = cell.n > 0
+        return {
+            "value": cell.value if known else None,
+            "text": " ".join((metric.format_value(cell.value), metric.unit)).strip() if known else "unknown",
+            "interval": metric.format_interval(cell.low, cell.high) if known else "",
+        }
 
 
 @dataclass(slots=True)
@@ -54,6 +71,8 @@ class SuccessGrid:
     experiment: Experiment
     arms: dict[str, ArmProgress] = field(default_factory=dict)
     """Planned and finished trials of each arm by name of the arm, in the order of the grid."""
+    metric: Metric = METRICS["success"]
+    """Metric that the cells show."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
     """Name of the arm to which each planned trial belongs, by trial id."""
 
@@ -94,7 +113,11 @@ class SuccessGrid:
             touched[arm] = None
             if not record.success or known is not None:
                 failures.append(_encode_failure(arm, record))
-        return [self.arms[name].to_plain(numbers[name]) for name in touched] + failures
+        return [self.arms[name].to_plain(numbers[name], self.metric) for name in touched] + failures
+
+    def list_arms(self) -> list[JsonObject]:
+        """Return all arms for the widget's page as plain JSON, e.g. after another metric was chosen."""
+        return [arm.to_plain(number, self.metric) for number, arm in enumerate(self.arms.values())]
 
     def list_trials(self, number: int) -> JsonObject:
         """Return the finished trials of an arm for the widget's page as plain JSON, by task and seed.
@@ -125,7 +148,30 @@ class SuccessGrid:
             "planned": [arm.planned_trials for arm in self.arms.values()],
             "tables": _build_tables(list(cells.values()), numbers),
             "beside": [numbers[name] for name in self.arms if name in beside],
+            "metrics": [[metric.name, metric.label] for metric in LIVE_METRICS],
         }
+
+
+def _tabulate(records: Iterable[TrialRecord]) -> pd.DataFrame:
+    """Return the columns of finished trials from which metrics are estimated; an unknown value is missing."""
+    rows = []
+    for record in records:
+        costs = (record.cost_usd, record.summarizer_cost_usd, record.sub_agent_cost_usd if record.explorations else 0.0)
+        tokens = [getattr(record, column) or 0 for column in TOKEN_COLUMNS]
+        rows.append(
+            {
+                "task": record.task,
+                "seed": record.seed,
+                "replicate": record.replicate,
+                "success": record.success,
+                "score": record.score,
+                "steps": record.steps,
+                "total_tokens": sum(tokens),
+                "total_cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
+            }
+        )
+    frame = pd.DataFrame(rows)
+    return frame.assign(total_cost_usd=frame["total_cost_usd"].astype(float))
 
 
 def describe_problem(record: TrialRecord) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
-from harness.inspection import recorded_session as recorded
 from harness.inspection.import_export import export_session
 from harness.inspection.recorded_session import open_recorded_session
 from harness.inspection.sample_run import build_sample_log
@@ -59,13 +58,6 @@ def test_a_recording_of_another_agent_is_a_session(file):
     assert file in session.name
     kinds = {type(entry.event) for entry in session.entries}
     assert {SessionStarted, MessageAdded, StepFinished, SessionEnded} <= kinds
-
-
-def test_the_sample_is_a_session_whose_future_is_known(monkeypatch):
-    monkeypatch.setattr(recorded, "build_sample_log", lambda: build_sample_log(5_000))
-    session = open_recorded_session("sample")
-    assert session.oracle is not None
-    assert session.entries == build_sample_log(5_000)
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from harness.widgets.agent import AgentWidget
 from harness.widgets.assets import ASSETS_FOLDER
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
+from harness.widgets.grid_form import GridForm
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 from tests.experiment.made import record
@@ -158,6 +159,14 @@ def inspector(page: Page, post: MessageSender, folder: Path, theme: Theme) -> No
     linked.settle()
 
 
+def form(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
+    """Show the summary of a form with a warning, code and plan."""
+    made = GridForm(GRID.base, seeds=(0, 1), output=folder / "output")
+    made._summary.channel.update_state(refusal="The grid cannot start.", wrong=["threshold"])
+    Linked(page, made._summary, SHARED_SENDER, theme)
+    page.locator("details").evaluate("one => one.open = true")
+
+
 def forms(name: str, prefix: str) -> list[str]:
     """Return the classes of a style that begin with a prefix."""
     return sorted(set(re.findall(rf"\.({prefix}\w+)", (ASSETS_FOLDER / f"{name}.css").read_text())))
@@ -182,6 +191,7 @@ SHOWN: dict[str, tuple[Callable[[Page, MessageSender, Path, Theme], None], Marks
             *FIELDS,
         ],
     ),
+    "form": (form, []),
     "inspector": (inspector, [(".h-curve", "stroke"), (".h-tick", "color"), (".h-compaction", "borderLeftColor")]),
 }
 TEXTS: dict[str, Marks] = {

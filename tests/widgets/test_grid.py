@@ -329,3 +329,29 @@ def test_stopping_what_does_not_run_changes_nothing(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     widget.stop()
     assert widget.wait(0) == "new"
+
+
+@pytest.mark.browser
+def test_the_metric_of_the_cells_can_be_chosen_in_the_page_and_from_code(page, tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    arms = list(dict.fromkeys(cell.arm for cell in GRID.grid))
+    for number, cell in enumerate(GRID.grid):
+        done = record(
+            trial_id=cell.trial_id, arm=cell.arm, seed=cell.trial.seed, steps=10 * (1 + arms.index(cell.arm)) + number % 2
+        )
+        widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(done))
+    linked = Linked(page, widget, SHARED_SENDER)
+    page.get_by_label("metric", exact=True).select_option("steps")
+    linked.settle()
+    assert widget.metric == "steps"
+    assert page.locator("td.g-cell b").first.inner_text().endswith("steps")
+    first, last = (page.locator(f"td.g-cell[title^='{arm}']") for arm in (arms[0], arms[-1]))
+    assert "g-s7" in first.get_attribute("class"), "fewest steps are best"
+    assert "g-s0" in last.get_attribute("class")
+    widget.metric = "success"
+    linked.settle()
+    assert page.get_by_label("metric", exact=True).input_value() == "success"
+    assert page.locator("td.g-cell b").first.inner_text().startswith("0/")
+    with pytest.raises(UsageError, match="retention"):
+        widget.metric = "retention"
+    assert widget.metric == "success"

@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import harness
 from harness.errors import UsageError
@@ -14,6 +15,7 @@ from harness.widgets.message_channel import SHARED_SENDER
 from tests.experiment.run_grid import SMALL
 from tests.widgets.linked import Linked
 
+RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 
 
@@ -175,3 +177,115 @@ def test_the_form_is_public_and_closes_twice():
     form.close()
     form.close()
     assert threading.active_count() < 50
+
+
+IN_JUPYTER = """\
+from harness import GridForm
+from tests.experiment.run_grid import SMALL
+
+form = GridForm(SMALL.base, seeds=(0, 1), values={"threshold": [0.3, 0.5]}, name="small", output="NAME", workers=1)
+form
+"""
+TRIALS = "print(len(form.grid.results.trials), 'trials in the tables')"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("app", "theme"), [("lab", "light"), ("notebook", "dark")])
+def test_in_jupyter_a_grid_is_built_and_run_with_the_keyboard_only_and_axe_finds_nothing(open_notebook, page, app, theme):
+    notebook = open_notebook(IN_JUPYTER.replace("NAME", f"form-{app}"), TRIALS, app=app, theme=theme)
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    form = page.locator(".harness-form")
+    form.get_by_text("4 trials, 2 arms").wait_for()
+    threshold = form.get_by_label("threshold", exact=True)
+    threshold.focus()
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("0.3, 1.5")
+    page.keyboard.press("Enter")
+    form.locator(".harness-form-error").get_by_text("1.5").wait_for()
+    assert threshold.get_attribute("aria-invalid") == "true"
+    start = form.get_by_role("button", name="Start", exact=True).first
+    assert start.is_disabled()
+    assert violations(page) == []
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("0.3, 0.5")
+    page.keyboard.press("Enter")
+    form.get_by_text("4 trials, 2 arms").wait_for()
+    assert threshold.get_attribute("aria-invalid") == "false"
+    form.get_by_label("summarizers").focus()
+    page.keyboard.press("x")  # would cut the cell if the notebook heard it
+    page.keyboard.press("ArrowDown")
+    form.get_by_label("summarizers").select_option("scripted/oracle")
+    start.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('.harness-form .g-state')?.textContent === 'done'")
+    assert violations(page) == []
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+    page.get_by_text("4 trials in the tables").last.wait_for()
+    assert notebook.strangers == []
+
+
+def violations(page):
+    """Return the rules of WCAG that the form breaks, with the elements that break them."""
+    found = Axe().run(page, context=".harness-form", options=RULES).response["violations"]
+    return [(one["id"], node["html"][:200], node.get("failureSummary", "")[:300]) for one in found for node in one["nodes"]]
+
+
+CONTAINERS = """\
+import ipywidgets
+
+from harness import AgentWidget, CompactionExplorer, GridForm, GridWidget, SessionInspector, load_task
+from tests.experiment.run_grid import SMALL
+
+explorer, inspector = CompactionExplorer("sample"), SessionInspector("sample")
+slider = ipywidgets.IntSlider(value=30, min=1, max=inspector.step_count, description="step")
+ipywidgets.jslink((slider, "value"), (inspector, "step"))
+pages = {
+    "inspector": ipywidgets.VBox([slider, inspector]),
+    "explorer": explorer,
+    "agent": AgentWidget(load_task("flashcards")(0), window_tokens=32_768, journal="agent.sqlite"),
+    "grid": GridWidget(SMALL, "in-a-tab"),
+    "form": GridForm(SMALL.base),
+    "again": inspector,
+}
+ipywidgets.Tab(list(pages.values()), titles=list(pages))
+"""
+MEASURED = """() => [...document.querySelectorAll('.jupyter-widget-tab .harness-surface')].filter(one => one.checkVisibility())
+    .map(one => [one.getAttribute('aria-label'), one.clientWidth,
+        Math.min(...[...one.querySelectorAll('svg')].map(svg => svg.clientWidth), 999)])"""
+LABELS = {
+    "explorer": "Compaction explorer",
+    "agent": "Agent session",
+    "grid": "Grid of trials",
+    "form": "Summary of the grid",
+    "again": "Session inspector",
+    "inspector": "Session inspector",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_in_jupyterlab_all_widgets_can_be_placed_in_tabs_and_linked(open_notebook, page):
+    notebook = open_notebook(CONTAINERS, "inspector.step = 12", "print('the slider is at', slider.value)")
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    for title, label in LABELS.items():
+        page.locator(".jupyter-widget-tab .lm-TabBar-tab").filter(has_text=title).click()
+        page.locator(f".jupyter-widget-tab section[aria-label='{label}']:visible").wait_for()
+        page.wait_for_timeout(500)
+        [(shown, width, drawing)] = page.evaluate(MEASURED)
+        assert (shown, width > 500, drawing > 300) == (label, True, True), title
+    slider = page.locator(".jupyter-widget-tab .widget-readout").first
+    slider.fill("7")
+    slider.press("Enter")
+    page.get_by_text("step 7 of").first.wait_for()
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+    page.get_by_text("step 12 of").first.wait_for()
+    notebook.start_cell(2)
+    notebook.finish_cell(2)
+    page.get_by_text("the slider is at 12").last.wait_for()

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from harness.analysis.measures import METRICS
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
-from harness.widgets.success_grid import SuccessGrid
+from harness.widgets.success_grid import LIVE_METRICS, SuccessGrid
 from tests.experiment.made import record
 
 BASE = Trial(task="flashcards", policy=KeepLast())
@@ -112,3 +113,32 @@ def test_levels_are_named_and_never_pooled():
     one, two, *_ = records(grid.grid)
     board.add([one, replace(two, level="L1")])
     assert board.level == "L0 and L1"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "value", "text"),
+    [
+        ("score", {"score": 0.25}, 0.25, "0.25"),
+        ("steps", {"steps": 12}, 12.0, "12 steps"),
+        ("tokens", {"prompt_tokens": 900, "output_tokens": 60, "summarizer_prompt_tokens": 40}, 1000.0, "1k tokens"),
+        ("cost", {"cost_usd": 0.5, "summarizer_cost_usd": 0.25}, 0.75, "0.75 USD"),
+        ("cost", {"cost_usd": None}, None, "unknown"),
+    ],
+)
+def test_a_cell_shows_the_chosen_metric_with_the_numbers_of_the_report(name, changes, value, text):
+    made = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1, 2]}), metric=METRICS[name])
+    [arm] = made.add(records(made.experiment.grid, success=True, **changes))
+    assert (arm["value"], arm["finished"]) == (value, 3)
+    assert arm["text"] == text
+    assert "value" not in replace(made, metric=METRICS["success"]).list_arms()[0]
+
+
+def test_every_offered_metric_can_be_measured_in_a_running_grid():
+    made = SuccessGrid(experiment())
+    made.add(records(list(made.experiment.grid)[::2], cost_usd=0.5))
+    for metric in LIVE_METRICS:
+        made.metric = metric
+        shown = [arm for arm in made.list_arms() if arm["finished"]]
+        assert shown
+        assert all(metric.name == "success" or arm["value"] is not None for arm in shown), metric.name
+    assert [name for name, _ in made.build_layout()["metrics"]] == ["score", "success", "cost", "tokens", "steps"]
