@@ -172,13 +172,24 @@ class StrictFields:
 
         Raises:
             UnknownName: A field is unknown; the message offers the closest names.
+            UsageError: A required field is missing; the message names it and, if the field gives advice, what to do.
         """
         of: Any = cls
         allowed = _list_argument_names(of)
         for name in given:
             if name not in allowed:
                 raise UnknownName(f"field of {cls.__name__}:", name, allowed)
+        if given:  # copies and unpickled objects are created without arguments
+            _refuse_missing(of, given)
         return super().__new__(cls)
+
+
+def _refuse_missing(kind: Any, given: Mapping[str, object]) -> None:
+    """Raise `UsageError` for the first field without a default that has no value."""
+    for one in fields(kind):
+        if one.init and one.kw_only and one.default is MISSING and one.default_factory is MISSING and one.name not in given:
+            advice = one.metadata.get("advice", "")
+            raise UsageError(f"{kind.__name__}: the field {one.name!r} is missing{f'; {advice}' if advice else ''}")
 
 
 @lru_cache(maxsize=256)
@@ -241,7 +252,7 @@ if TYPE_CHECKING:
         def __get__(self, instance: object | None, owner: Any) -> Any: ...
         def __set__(self, instance: object, value: Accepted) -> None: ...
 
-    def required() -> Any:
+    def required(*, metadata: Mapping[str, str] | None = None) -> Any:
         """Return a default that only type checkers see; at run time the field is required."""
 
     PathField = Converted[Path, str | os.PathLike[str]]

@@ -16,6 +16,7 @@ from harness.experiment.forecast import Forecast
 from harness.experiment.limits import RunLimits
 from harness.experiment.preflight import choose_backends, collect_warnings
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
+from harness.store.sessions.lookup import JOURNAL_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,6 +104,9 @@ def command(
     from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
+    folder = output or plan.output
+    for line in describe_finished(plan, folder):
+        click.echo(line)
     if dry_run:
         return
     try:
@@ -133,6 +137,24 @@ def command(
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def describe_finished(experiment: Experiment, folder: Path) -> Iterator[str]:
+    """Yield a line on how many trials of an experiment are finished in its output folder; yield nothing if no trial is stored.
+
+    Args:
+        experiment: Experiment whose trials are counted.
+        folder: Output folder, which may be missing.
+    """
+    from harness.store.results import load  # noqa: PLC0415  (imports pandas slowly)
+
+    if not (folder / JOURNAL_FILE).is_file():
+        return
+    trials = load(folder).trials
+    finished = set(trials.loc[trials["status"] != "crashed", "trial_id"]) & {cell.trial_id for cell in experiment.grid}
+    left = len(experiment.grid) - len(finished)
+    rest = f"{format_count(left, 'trial')} left to run" if left else "nothing is left to run"
+    yield f"finished: {len(finished)} of {format_count(len(experiment.grid), 'trial')}; {rest}"
 
 
 def count_finished(results: "Results", experiment: Experiment) -> int:

@@ -35,6 +35,7 @@ from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
+from harness.tasks import refuse_unknown_task
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -61,7 +62,7 @@ class Experiment:
             Default: `None`.
 
     Raises:
-        UnknownName: An axis or an arm names a path that trials do not have.
+        UnknownName: An axis or an arm names a path that trials do not have, or a task is unknown.
         UsageError: A value has the wrong type, or a quantile cannot be looked up.
 
     Example::
@@ -92,6 +93,8 @@ class Experiment:
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
         object.__setattr__(self, "grid", grid)
+        for task in dict.fromkeys(cell.trial.task for cell in grid):
+            refuse_unknown_task(task)
         refuse_invalid_contrasts(self.contrasts, {cell.arm for cell in grid}, *self.count_tasks_and_seeds())
 
     def count_tasks_and_seeds(self) -> tuple[int, int]:

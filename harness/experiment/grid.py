@@ -17,10 +17,10 @@ from typing import Any, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
-from harness.experiment.paths import BLOCK_AXES, flatten, is_block, list_changes, look_up_value, with_values
+from harness.experiment.paths import BLOCK_AXES, flatten, is_block, list_changes, list_paths, look_up_value, with_values
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
 from harness.experiment.trial import SharedFields, Trial, to_plain
-from harness.policies import expand_shorthand
+from harness.policies import expand_shorthand, policy_from_plain
 from harness.sandboxes.backends import BackendName
 
 MAX_TRIALS = 1_000_000
@@ -133,7 +133,8 @@ class Grid(Sequence[Cell]):
                 yield self._build_cell({**block, **list_changes(arm.trial)}, f"arms.{arm.name}", arm.name)
 
     def _build_cell(self, values: dict[str, object], location: str, name: str | None) -> Cell:
-        plain = with_values(self._base, {path: _expand_value(path, value) for path, value in values.items()}, location)
+        changes = {path: _expand_value(path, value) for path, value in values.items()}
+        plain = with_values(self._base, _complete_policy(changes, location), location)
         if self._backend is not None and isinstance(sandbox := plain["sandbox"], dict):
             sandbox["backend"] = self._backend
         trial, quantiles = resolve_quantiles(plain, self._uncompressed, location, self._shared)
@@ -163,6 +164,30 @@ def _normalize_value(value: Any) -> object:
 
 def _expand_value(path: str, value: object) -> object:
     return expand_shorthand(value) if path == "policy" else value
+
+
+def _complete_policy(values: Mapping[str, object], location: str) -> Mapping[str, object]:
+    """Return the values of a trial with a whole policy completed by its default fields, if single fields are changed as well.
+
+    Raises:
+        UsageError: The policy does not have a field that is changed.
+    """
+    whole = values.get("policy")
+    paths = [path for path in values if path.startswith("policy.")]
+    if not paths or not isinstance(whole, Mapping) or not isinstance(kind := whole.get("kind"), str):
+        return values
+    try:
+        policy = {**codec.to_plain(policy_from_plain({"kind": kind}, f"{location}.policy")), **whole}
+    except UsageError:  # a kind that is unknown or needs fields; what is wrong is reported when the trial is made
+        return values
+    for path in paths:
+        if look_up_value({"policy": policy}, path) is None and path not in set(list_paths({"policy": policy})):
+            raise UsageError(
+                f"{location}: {path!r} cannot be varied together with 'policy', because the policy {kind!r} has no field "
+                f"{path.removeprefix('policy.')!r}; add {kind!r} as an extra arm instead, or give whole policies as values of "
+                "the axis 'policy'"
+            )
+    return {**values, "policy": policy}
 
 
 def _iter_points(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:

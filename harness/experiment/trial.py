@@ -30,6 +30,11 @@ from harness.task import World
 from harness.tasks import CHECKS_REVISION, TASK_REVISIONS, hash_task_file
 from harness.tools.session_tools import find_tool_revisions
 
+_POLICY_ADVICE = (
+    "write e.g. policy='keep-last' or policy='none'; if an axis varies the policy, give one of its values, "
+    "which the axis replaces"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(codec.StrictFields):
@@ -75,7 +80,7 @@ class Trial(codec.StrictFields):
     """
 
     task: str
-    policy: PolicyField = codec.required()
+    policy: PolicyField = codec.required(metadata={"advice": _POLICY_ADVICE})
     seed: int = 0
     world: World = field(default_factory=World)
     replicate: int = 0

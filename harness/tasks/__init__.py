@@ -86,14 +86,25 @@ def load_task(name: str) -> TaskTemplate:
     """
     path, colon, function = name.rpartition(":")
     if not colon or not path.endswith(".py"):
-        if name not in SUITE:
-            raise UnknownName("task", name, SUITE)
+        refuse_unknown_task(name)
         return SUITE[name]
     module = _load_module(Path(path))
     template: TaskTemplate | None = getattr(module, function, None)
     if not callable(template):
         raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
     return template
+
+
+def refuse_unknown_task(name: str) -> None:
+    """Raise an error if a name is neither a task of the suite nor of the form `path/to/file.py:function`; no file is read.
+
+    Raises:
+        UnknownName: The suite has no such task; the message suggests similar names.
+    """
+    path, colon, _ = name.rpartition(":")
+    if name not in SUITE and not (colon and path.endswith(".py")):
+        advice = "A task of your own is named FILE.py:FUNCTION."
+        raise UnknownName("task", name, SUITE, advice)
 
 
 def hash_task_file(name: str) -> str:

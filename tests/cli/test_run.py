@@ -49,6 +49,14 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     charts = {path.name for path in (experiment / "output" / "charts").iterdir()}
     assert {"token_curves.png", "compaction_rounds.png", "success_heatmap.png"} <= charts
 
+    planned = within("run", experiment, "--dry-run", "--unsafe-local")
+    assert "finished: 4 of 4 trials; nothing is left to run\n" in planned.stdout
+    text = (experiment / "plan.toml").read_text()
+    (experiment / "plan.toml").write_text(text.replace("seed = [0, 1]", "seed = [0, 1, 2]"))
+    extended = within("run", experiment, "--dry-run", "--unsafe-local")
+    assert "finished: 4 of 6 trials; 2 trials left to run\n" in extended.stdout
+    (experiment / "plan.toml").write_text(text)
+
     again = harness("run", experiment, *RUN)
     assert again.returncode == 0, again.stderr
     assert "success (" not in again.stderr  # no trial was run
@@ -61,6 +69,7 @@ def test_a_dry_run_checks_and_writes_nothing(experiment):
     done = within("run", experiment, "--dry-run", "--unsafe-local")
     assert done.exit_code == 0, done.stderr
     assert "4 trials" in done.stdout
+    assert "finished" not in done.stdout
     assert "sandbox: local\n" in done.stdout
     assert not (experiment / "output").exists()
 

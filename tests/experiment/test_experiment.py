@@ -260,6 +260,13 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("axes", [{}, {"task": ["flashcards", "flashcard"]}])
+def test_a_misspelt_task_is_refused_when_the_experiment_is_made(axes):
+    base = BASE if axes else replace(BASE, task="flashcard")
+    with pytest.raises(UnknownName, match="unknown task 'flashcard'; did you mean 'flashcards'"):
+        Experiment(name="x", base=base, axes=axes)
+
+
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_a_number_of_workers_that_cannot_be_is_refused_before_anything_is_written(tmp_path, workers):
     with pytest.raises(UsageError, match="workers: must be a whole number"):

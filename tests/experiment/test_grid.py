@@ -98,6 +98,22 @@ def test_a_whole_policy_can_be_an_axis():
     assert [cell.arm for cell in grid] == ["policy=none", "policy=keep-last"]
 
 
+def test_the_policy_and_one_of_its_fields_can_both_be_axes():
+    grid = Grid(BASE, {"policy": ["codex", {"kind": "keep-last", "keep_last": 3}], "policy.threshold": [0.5, 0.7]})
+    policies = [cell.trial_table["policy"] for cell in grid]
+    assert [(one["kind"], one["threshold"]) for one in policies if isinstance(one, dict)] == [
+        (kind, threshold) for kind in ("codex", "keep-last") for threshold in (0.5, 0.7)
+    ]
+    assert grid[2].trial.policy == KeepLast(keep_last=3, threshold=0.5)
+    assert grid[0].arm == "policy=codex threshold=0.5"
+
+
+def test_a_field_that_a_policy_lacks_cannot_vary_together_with_the_policy():
+    words = r"axes: 'policy\.threshold' cannot be varied together .* 'none' has no field 'threshold'; add 'none' as an extra arm"
+    with pytest.raises(UsageError, match=words):
+        Grid(BASE, {"policy": ["keep-last", "none"], "policy.threshold": [0.5, 0.8]})
+
+
 def test_axes_of_a_notebook_may_hold_policies_and_numbers_of_numpy():
     policies = [KeepLast(threshold=0.5), NoCompaction()]
     grid = Grid(BASE, axes={"policy": policies, "seed": list(np.arange(2)), "window_tokens": [np.int64(32_768)]})

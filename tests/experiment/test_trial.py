@@ -180,6 +180,11 @@ def test_what_cannot_be_is_refused_with_its_path(change, words):
         from_plain({**GOOD, **change})
 
 
+def test_a_trial_without_a_policy_says_what_to_write():
+    with pytest.raises(UsageError, match=r"Trial: the field 'policy' is missing; write e\.g\. policy='keep-last'.* an axis"):
+        Trial(task="flashcards")
+
+
 @pytest.mark.parametrize("missing", ["task", "policy"])
 def test_task_and_policy_must_be_named(missing):
     with pytest.raises(UsageError, match=rf"trial\.{missing}: missing; every trial needs a"):
