@@ -51,13 +51,30 @@ def build_headline_section(
         _describe_size(trials, len(arms)),
         *_describe_settings(candidates),
         *_describe_claims(judged),
-        _describe_best(best, metric, len(candidates), len(known)),
-        _describe_cheapest(trials, {arm: effect for arm, effect in effects.items() if arm in finishing}, best.arm),
+        _describe_best(best, metric, len(candidates), len(known), describe_constant_success([one.trials for one in known])),
+        _describe_cheapest(
+            trials,
+            {arm: effect for arm, effect in effects.items() if arm in finishing},
+            best.arm,
+            is_finishing=best.arm in finishing,
+        ),
         _describe_limit(list(effects.values()), metric),
         f"Largest threat: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
     ]
     return Section(heading="In short", notes=tuple(notes), is_detail=False)
+
+
+def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
+    """Return a clause which says that all trials of several arms succeeded or that all failed; empty if outcomes differ.
+
+    Args:
+        groups: Valid trials of each arm, with the column `success`.
+    """
+    outcomes = pd.concat([trials["success"] for trials in groups]) if groups else pd.Series(dtype=bool)
+    if len(groups) < 2 or outcomes.nunique() != 1:
+        return ""
+    return f"Success is {len(outcomes) if outcomes.iloc[0] else 0} of {format_count(len(outcomes), 'trial')}"
 
 
 def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
@@ -147,28 +164,32 @@ def _knows_future(trials: pd.DataFrame) -> bool:
     return bool((trials["policy"] == "oracle").any() or (summarizers == "scripted/oracle").any())
 
 
-def _describe_best(best: ArmSummary, metric: str, candidate_count: int, arm_count: int) -> str:
+def _describe_best(best: ArmSummary, metric: str, candidate_count: int, arm_count: int, constant: str) -> str:
+    why = f"{constant}, so arms are compared by score. " if constant else ""
     value = best.trials[metric].mean()
     excluded = format_count(arm_count - candidate_count, "arm")
     bounds = f"; {excluded} with an oracle left out" if candidate_count < arm_count else ""
     return (
-        f"Highest observed {metric}: {best.arm}, {value:.2f} (n {len(best.trials)}{bounds}). The highest of "
+        f"{why}Highest observed {metric}: {best.arm}, {value:.2f} (n {len(best.trials)}{bounds}). The highest of "
         f"{format_count(candidate_count, 'arm')} is expected to be lower on new trials."
     )
 
 
-def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str) -> str:
+def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, *, is_finishing: bool) -> str:
     """Return a sentence on the cheapest arm that is not shown to be worse than the one with the highest value.
 
     Args:
         trials: Trials of one fidelity level.
         effects: Effect of each arm, by name, against the one with the highest value.
         best: Name of the arm with the highest value.
+        is_finishing: Whether most trials of the arm with the highest value end before the window is full.
     """
     costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
     rivals = [arm for arm, effect in effects.items() if arm in known and effect.pair_count and not _is_worse(effect)]
-    cheaper = [arm for arm in rivals if best in known and costs_usd[arm] < costs_usd[best]]
+    cheaper = [arm for arm in rivals if best in known and (costs_usd[arm] < costs_usd[best] or not is_finishing)]
+    if not cheaper and not is_finishing:
+        return f"Cheapest arm not shown to be worse than that: none, since most trials of {best} end with a full window."
     if not cheaper:
         price = format_usd(costs_usd.get(best, nan))
         return f"Cheapest arm not shown to be worse than that: {best} itself, at {price} USD per trial."

@@ -12,7 +12,9 @@ import numpy as np
 from scipy.stats import binomtest, permutation_test, t
 from statsmodels.stats.proportion import proportion_confint
 
-ALPHA = 0.05
+from harness.experiment.contrasts import SIGNIFICANCE_LEVEL
+
+ALPHA = SIGNIFICANCE_LEVEL
 """Significance level of all two-sided tests, 0.05. All intervals have the confidence level 1 − ALPHA, i.e. 95 %."""
 NO_SPREAD = 1e-9
 """Maximum range of values that count as equal, because they differ by rounding errors only."""
@@ -22,6 +24,9 @@ DRAWN_FLIPS = 99_999
 """Number of combinations of signs that the sign-flip test draws, with a fixed seed, if there are too many to try them all."""
 WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
+
+EXTREME_WEIGHT = 0.5
+"""Weight of an extreme value, relative to an observed one, in the bounds of the mean of a bounded variable with spread."""
 
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -107,11 +112,17 @@ def compute_student_bounds(values: Array, alpha: float = ALPHA) -> Bounds:
 
 
 def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: float = ALPHA) -> Bounds:
-    """Return the means of a bounded variable's values, with bounds of its expected value that hold for any distribution.
+    """Return the means of a bounded variable's values, with bounds of its expected value.
 
     The values and the largest possible value are averaged with random weights that sum to 1, many times over; the upper bound is
-    a quantile of these means. The lower bound is computed likewise with the smallest possible value. For values that are only 0
-    or 1, the bounds equal the exact interval of Clopper and Pearson. The interval has a width even if all values are equal.
+    a quantile of these means. The lower bound is computed likewise with the smallest possible value.
+
+    If all values are equal, the extreme value gets the weight of one observed value. These bounds hold for any distribution; for
+    values that are all 0 or all 1, they are the exact interval of Clopper and Pearson. Otherwise the extreme value gets half that
+    weight, which makes the interval about a fifth narrower. This is not guaranteed for every distribution, but at least 95 % of
+    the intervals contain the truth in simulated studies, even if some trials fail completely. Student's t is narrower still, but
+    contains the truth in as few as 72 % of such studies. Over few seeds, valid intervals are wide, since a rare failure need not
+    occur in any of them.
 
     Source: Gaffke, Mathematical Methods of Statistics 14 (2005); Learned-Miller and Thomas, arXiv:1905.06208.
 
@@ -122,19 +133,27 @@ def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: f
         alpha: 1 minus the confidence level of the interval.
     """
     values = np.asarray(values, dtype=float)
-    n, mean = values.shape[-1], values.mean(axis=-1)
-    weights = _draw_weights(n)
-    rest, sums = weights[n], values.astype(np.float32) @ weights[:n]
+    n, mean = values.shape[-1], np.asarray(values.mean(axis=-1))
+    rows, lows, highs = values.reshape(-1, n), np.empty(mean.size), np.empty(mean.size)
+    flat = np.ptp(rows, axis=-1) <= NO_SPREAD
     place = int(alpha / 2 * WEIGHT_DRAWS)
-    lows = np.partition(sums + rest * np.float32(low), place, axis=-1)[..., place]
-    highs = np.partition(sums + rest * np.float32(high), -1 - place, axis=-1)[..., -1 - place]
-    return Bounds(mean, np.minimum(lows, mean), np.maximum(highs, mean))
+    for chosen, share in ((flat, 1.0), (~flat, EXTREME_WEIGHT)):
+        if chosen.any():
+            weights = _draw_weights(n, share)
+            rest, sums = weights[n], rows[chosen].astype(np.float32) @ weights[:n]
+            lows[chosen] = np.partition(sums + rest * np.float32(low), place, axis=-1)[..., place]
+            highs[chosen] = np.partition(sums + rest * np.float32(high), -1 - place, axis=-1)[..., -1 - place]
+    return Bounds(mean, np.minimum(lows.reshape(mean.shape), mean), np.maximum(highs.reshape(mean.shape), mean))
 
 
 @lru_cache(maxsize=64)
-def _draw_weights(n: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """Return columns of n + 1 random weights that sum to 1, always the same for equal n; single precision halves the time."""
-    return np.ascontiguousarray(np.random.default_rng(n).dirichlet(np.ones(n + 1), size=WEIGHT_DRAWS).T, dtype=np.float32)
+def _draw_weights(n: int, share: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """Return columns of n + 1 random weights that sum to 1, always the same for equal arguments.
+
+    The last weight, of an extreme value, is on average `share` times each of the others. Single precision halves the time.
+    """
+    weights = np.random.default_rng(n).dirichlet([*np.ones(n), share], size=WEIGHT_DRAWS)
+    return np.ascontiguousarray(weights.T, dtype=np.float32)
 
 
 def combine_bounds(tasks: Bounds) -> Bounds:

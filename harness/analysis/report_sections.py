@@ -28,8 +28,9 @@ from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
 from harness.analysis.formatting import Section, describe_level, format_p, format_usd, make_arm_section
-from harness.analysis.headlines import build_headline_section, list_threats
+from harness.analysis.headlines import build_headline_section, describe_constant_success, list_threats
 from harness.analysis.intervals import ALPHA
+from harness.analysis.measures import METRICS, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.reader_quality import describe_readers
 from harness.analysis.regret import compute_regrets
@@ -74,23 +75,33 @@ def build_sections(results: Tables, against: str | None = None) -> Iterator[Sect
 def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
     shown = [label for label in arms[0].counts if any(one.counts[label] for one in arms)]
     absent = [label for label in arms[0].counts if label not in shown]
+    groups = [one.trials for one in arms if len(one.trials)]
+    constant = describe_constant_success(groups)
+    metrics = ["score"] if constant else ["success", "score"]
+    if groups and choose_metric(groups).name == "score":
+        metrics.sort()
     rows = {}
     for one in arms:
         exposure = estimate_exposure(one.trials)
+        cells = {
+            "success": str(estimate_success(one.trials)),
+            "score": _format_score(one.trials),
+        }
         rows[one.arm] = (
             str(len(one.trials)),
-            str(estimate_success(one.trials)),
-            _format_mean(Spread.from_values(one.trials["score"])),
+            *(cells[metric] for metric in metrics),
             f"{exposure.successes}/{exposure.trials}",
             *(str(one.counts[label]) for label in shown),
         )
+    headings = {"success": "success, 95 %", "score": "score, 95 % and range"}
     return make_arm_section(
         f"How the trials ended ({level})",
-        ("n", "success, 95 %", "score, mean and range", "exposed", *shown),
+        ("n", *(headings[metric] for metric in metrics), "exposed", *shown),
         rows,
         (
+            *([f"{constant}, so it does not tell the arms apart and is left out."] if constant else []),
             "Success: every check passed. Score: share of checks passed. Exposed: at least one compaction was applied.",
-            f"Intervals of success speak about {_describe_tasks([one.trials for one in arms])}.",
+            f"Intervals speak about {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
             *([f"Columns left out, because they are 0 in every arm: {', '.join(absent)}."] if absent else []),
         ),
@@ -351,13 +362,15 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
 
 
 def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) -> Section:
+    groups = [rows for _, rows in select_valid(results.trials).groupby("arm")]
+    metric = choose_metric(groups).name if groups else "success"
     return Section(
         heading="Validity",
         is_detail=False,
         notes=(
-            str(compare_repeats(results)),
+            compare_repeats(results).describe(metric),
             _describe_placebo_checks(comparisons),
-            *_describe_power(comparisons),
+            *_describe_power(comparisons, metric),
             *_describe_excluded_trials(results.trials),
             *(text for level, text in _LEVEL_LIMITS.items() if level == results.trials["level"].iloc[0]),
             *describe_readers(results.trials),
@@ -371,8 +384,8 @@ def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
     return str(pool_placebo_checks([one.placebo_check for one in comparisons]))
 
 
-def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    effects = [effect for one in comparisons if (effect := one.find_effect("success")).pair_count]
+def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
+    effects = [effect for one in comparisons if (effect := one.find_effect(metric)).pair_count]
     if not effects:
         return
     largest = max(effects, key=lambda effect: (effect.task_count, effect.unit_count))
@@ -381,7 +394,9 @@ def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
         yield describe_too_few(smallest)
     widths = [100 * effect.half_width for effect in effects if not effect.refusal]
     if widths:
-        yield f"Half-width of the intervals for success: {min(widths):.0f} to {max(widths):.0f} points."
+        few_seeds = effects[0].estimand == "these tasks" and metric == "score"
+        why = "; over few seeds they are wide, since a failure that is rare need not occur in any of them" if few_seeds else ""
+        yield f"Half-width of the intervals for {metric}: {min(widths):.0f} to {max(widths):.0f} points{why}."
     yield "An interval that contains 0 is not evidence of equality."
 
 
@@ -404,7 +419,11 @@ _LEVEL_LIMITS = {
 """Sentences of the report on the conclusions that cannot be drawn at a fidelity level (how much of a run is real), by level."""
 
 
-def _format_mean(spread: Spread) -> str:
+def _format_score(trials: pd.DataFrame) -> str:
+    """Return mean, 95 % interval and range of the scores of an arm, e.g. `0.62 [0.41, 0.80], 0.30–0.90`."""
+    spread = Spread.from_values(trials["score"])
     if isnan(spread.mean):
         return "–"
-    return f"{spread.mean:.2f} [{spread.low:.2f}–{spread.high:.2f}]"
+    cell = estimate_cell(trials, METRICS["score"])
+    interval = "" if isnan(cell.low) else f" [{cell.low:.2f}, {cell.high:.2f}]"
+    return f"{cell.value:.2f}{interval}, {spread.low:.2f}–{spread.high:.2f}"

@@ -8,7 +8,7 @@ caused by chance alone; smaller differences between arms mean nothing.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isnan
 from typing import Self
 
 import pandas as pd
@@ -117,15 +117,30 @@ class RepeatComparison:
     counts: PairedCounts
     equal_request_pairs: int
     """Number of repeated runs that sent exactly the same requests to the model as the first run of the same configuration."""
+    score_changes: tuple[float, ...] = ()
+    """Score of each repeated run minus the score of the first run of the same configuration."""
 
-    def __str__(self) -> str:
+    def describe(self, metric: str = "success") -> str:
+        """Return a sentence on the differences of repeated runs in success or score.
+
+        Args:
+            metric: `score`, or any other metric for success.
+        """
         n = self.counts.pairs
         if n == 0:
             return "A/A: no configuration ran twice, so the differences caused by chance are unknown"
+        changes = [abs(one) for one in self.score_changes if not isnan(one)]
+        if metric == "score" and changes:
+            changed = sum(one > 0 for one in changes)
+            what = f"the score in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average"
+        else:
+            what = f"success in {self.counts.discordant_pairs} of {n} pairs"
         return (
-            f"A/A: running the same configuration again changed the outcome in {self.counts.discordant_pairs} of {n} "
-            f"pairs; {self.equal_request_pairs} of {n} repeated every request"
+            f"A/A: running the same configuration again changed {what}; {self.equal_request_pairs} of {n} repeated every request"
         )
+
+    def __str__(self) -> str:
+        return self.describe()
 
 
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
@@ -155,21 +170,23 @@ def _refuse_duplicates(trials: pd.DataFrame) -> None:
 
 
 def compare_repeats(results: Tables) -> RepeatComparison:
-    """Compare the outcome of every repeated run with that of the first run of the same configuration (A/A comparison)."""
+    """Compare success and score of every repeated run with that of the first run of the same configuration (A/A comparison)."""
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
     same = sum(requests.list_digests(a) == requests.list_digests(b) for a, b in _list_trial_id_pairs(pairs))
     counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
-    return RepeatComparison(counts=counts, equal_request_pairs=same)
+    changes = pairs["score_b"].astype(float) - pairs["score_a"].astype(float)
+    return RepeatComparison(counts=counts, equal_request_pairs=same, score_changes=tuple(changes))
 
 
 def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a table with one row per repeated run, which pairs the run with the first run of the same configuration.
 
-    The columns `trial_id`, `arm` and `success` appear twice, with the suffix `_a` for the first run and `_b` for the repeat.
+    The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
+    repeat.
     """
     trials = trials.assign(configuration=trials["config_json"].map(_drop_replicate))
-    repeat_columns = [*CONFIGURATION_COLUMNS, "configuration", "trial_id", "arm", "success"]
+    repeat_columns = [*CONFIGURATION_COLUMNS, "configuration", "trial_id", "arm", "success", "score"]
     first, again = trials.loc[trials["replicate"] == 0, repeat_columns], trials.loc[trials["replicate"] > 0, repeat_columns]
     return first.merge(again, on=[*CONFIGURATION_COLUMNS, "configuration"], suffixes=("_a", "_b"))
 

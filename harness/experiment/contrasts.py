@@ -14,8 +14,8 @@ from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError, format_count
 
 Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
-MAX_FAMILY_P = 0.05
-"""Largest p-value, after Holm's correction, with which a declared contrast can be claimed."""
+SIGNIFICANCE_LEVEL = 0.05
+"""Largest p-value with which an effect is shown: after Holm's correction for contrasts that a plan declared."""
 MIN_TASKS = 6
 """Minimum number of tasks for statements about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
 
@@ -100,7 +100,7 @@ def refuse_invalid_contrasts(contrasts: Sequence[Contrast], arms: Collection[str
         if contrast.estimand == "tasks like these" and task_count < MIN_TASKS:
             raise UsageError(f"contrasts[{place}]: tasks like these need {MIN_TASKS} tasks (the plan has {task_count})")
     units = task_count if task_count >= MIN_TASKS else task_count * seed_count
-    possible = int(MAX_FAMILY_P * 2.0 ** min(units - 1, 60))
+    possible = int(SIGNIFICANCE_LEVEL * 2.0 ** min(units - 1, 60))
     if len(contrasts) > possible:
         raise UsageError(
             f"contrasts: {format_count(len(contrasts), 'contrast')} declared, but {format_count(task_count, 'task')} with "

@@ -43,7 +43,7 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     )
     notes = headlines(trials)
     assert notes[0] == "3 arms on 7 tasks × 2 seeds, 42 trials; L0 simulated."
-    assert any(note.startswith("Highest observed score: dear, 0.8") for note in notes)
+    assert any("Highest observed score: dear, 0.8" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
     assert "bad" not in cheapest
 
@@ -51,7 +51,7 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
 def test_an_arm_that_knows_the_future_is_no_recommendation():
     oracle = arm("all-knowing", (1.0, 1.0), cost_usd=0.1, policy_json='{"kind": "keep-last", "summarizer": "scripted/oracle"}')
     notes = headlines(results([*oracle, *arm("real", (0.5, 0.6), cost_usd=1.0), *arm("other", (0.4, 0.6), cost_usd=2.0)]))
-    assert any(note.startswith("Highest observed score: real, 0.5") and "1 arm with an oracle left out" in note for note in notes)
+    assert any("Highest observed score: real, 0.5" in note and "1 arm with an oracle left out" in note for note in notes)
     assert not any("all-knowing" in note for note in notes)
 
 
@@ -75,6 +75,28 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     assert "full" not in cheapest
     threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
     assert threats == ["14 of 14 trials of looping were stopped at the step limit."]
+
+
+def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest():
+    broken = arm("full", (0.9, 0.9), cost_usd=0.1, status="failed", reason="overflow")
+    (cheapest,) = (
+        note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
+    )
+    assert cheapest.startswith("Cheapest arm not shown to be worse than that: whole, at 9.00 instead of 0.10 USD")
+    (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
+    assert cheapest == "Cheapest arm not shown to be worse than that: none, since most trials of full end with a full window."
+
+
+@pytest.mark.parametrize(("success", "clause"), [(False, "Success is 0 of 28 trials"), (True, "Success is 28 of 28 trials")])
+def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
+    rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0)]
+    found = report(results([row | {"success": success} for row in rows]))
+    assert any(note.startswith(f"{clause}, so arms are compared by score. Highest observed") for note in found.sections[0].notes)
+    (table,) = (section for section in found.sections if section.heading.startswith("How the trials ended"))
+    assert table.columns[1:3] == ("n", "score, 95 % and range")
+    assert not any("success" in column for column in table.columns)
+    assert f"{clause}, so it does not tell the arms apart and is left out." in table.notes
+    assert table.rows[0][2].startswith("0.55 [0.5")
 
 
 def test_settings_that_names_of_arms_do_not_say_are_listed_once():

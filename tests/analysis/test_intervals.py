@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, permutation_test, ttest_1samp
+from scipy.stats import beta, binomtest, permutation_test, ttest_1samp
 
 from harness.analysis.intervals import (
     Bounds,
@@ -65,11 +65,33 @@ def test_twenty_four_tasks_are_counted_exactly_in_a_moment():
     assert compute_flip_p(values + 1, null=1.0) == pytest.approx(2**-23)
 
 
-@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (5, 5), (2, 5), (11, 20)])
-def test_bounds_of_a_bounded_mean_equal_the_exact_interval_for_outcomes(successes, trials):
+@pytest.mark.parametrize(("successes", "trials"), [(0, 5), (5, 5), (20, 20)])
+def test_bounds_of_a_bounded_mean_equal_the_exact_interval_for_equal_outcomes(successes, trials):
     found = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * (trials - successes)), 0.0, 1.0)
     exact = compute_exact_rate_bounds(successes, trials)
     assert [float(found.low), float(found.high)] == pytest.approx([float(exact.low), float(exact.high)], abs=0.012)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(2, 5), (11, 20)])
+def test_bounds_of_a_bounded_mean_are_quantiles_of_beta_distributions_for_mixed_outcomes(successes, trials):
+    failures = trials - successes
+    found = compute_bounded_mean_bounds(np.array([1.0] * successes + [0.0] * failures), 0.0, 1.0)
+    expected = beta.ppf(0.025, successes, failures + 0.5), beta.ppf(0.975, successes + 0.5, failures)
+    assert [float(found.low), float(found.high)] == pytest.approx(expected, abs=0.012)
+
+
+@pytest.mark.parametrize("failing", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("seeds", [5, 20])
+def test_differences_of_scores_are_covered_where_students_t_misses_complete_failures(seeds, failing):
+    rng = np.random.default_rng([seeds, int(10 * failing)])
+    values = -np.where(rng.random((2000, seeds)) < failing, rng.integers(6, 9, (2000, seeds)) / 8, 0.0)
+    values += rng.choice([0.0, 0.0, 0.125, -0.125], (2000, seeds)) * (values == 0)
+    bounded, student = compute_bounded_mean_bounds(values, -1.0, 1.0), compute_student_bounds(values)
+    covered = [((one.low <= -failing * 0.875) & (-failing * 0.875 <= one.high)).mean() for one in (bounded, student)]
+    assert covered[0] >= 0.95
+    assert covered[1] < covered[0]
+    if failing < 0.2:
+        assert covered[1] < 0.9
 
 
 @given(st.floats(0, 1), st.integers(1, 30))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.analysis.report import report
 from harness.analysis.validity import RequestDigests, compare_repeats, pair_trials
 from harness.errors import UsageError
 from tests.analysis.made import results
@@ -75,6 +76,21 @@ def test_repeats_are_found_by_their_configuration_whatever_they_are_called():
     aa = compare_repeats(found)
     assert (aa.counts.pairs, aa.counts.only_a, aa.equal_request_pairs) == (1, 1, 1)
     assert "1 of 1" in str(aa)
+
+
+def test_the_noise_of_scores_is_shown_where_success_never_changes():
+    found = results(
+        [
+            {"arm": arm, "trial_id": f"{arm} {seed}", "seed": seed, "replicate": replicate, "success": False, "score": score}
+            for arm, replicate, scores in (("x", 0, (0.5, 0.5)), ("A/A", 1, (0.25, 0.5)))
+            for seed, score in enumerate(scores)
+        ]
+    )
+    aa = compare_repeats(found)
+    assert "changed the score in 1 of 2 pairs, by 0.125 on average;" in aa.describe("score")
+    assert "changed success in 0 of 2 pairs;" in aa.describe("success")
+    notes = [note for section in report(found).sections if section.heading == "Validity" for note in section.notes]
+    assert aa.describe("score") in notes
 
 
 def test_without_repeats_the_noise_is_called_unknown():
