@@ -10,7 +10,6 @@ counts, because other load on the machine can only increase it; of whole trials,
 """
 
 import json
-import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +40,7 @@ from harness.session.execution import execute_session
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.journal import Journal
+from harness.store.records import TrialRecord
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
 from harness.tokens import Measured, Usage, Window
@@ -48,6 +48,7 @@ from harness.tools import make_standard_tools
 from harness.truncation import preview_output
 from harness.view import View, fold
 from tests.bench.figure import Figure
+from tests.bench.workload import FINAL_TEXT, TOOL, command, make_outputs, think, words
 
 HUGE = 8_000_000
 STEPS = 820
@@ -67,12 +68,9 @@ class TrivialModel:
         number = next(self._numbers, None)
         usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
         if number is None:
-            return Reply(message=assistant("done"), usage=usage, seconds=0.0)
-        arguments = json.dumps({"command": f"grep -rn 'pattern number {number}' src/package_{number}/module_{number}.py | sort"})
-        call = ToolCall(call_id=f"call_{number}", name="execute_command", arguments_json=arguments)
-        return Reply(
-            message=assistant(f"Step {number}. " + "I look at the next part of it. " * 3, call), usage=usage, seconds=0.0
-        )
+            return Reply(message=assistant(FINAL_TEXT), usage=usage, seconds=0.0)
+        call = ToolCall(call_id=f"call_{number}", name=TOOL, arguments_json=json.dumps({"command": command(number)}))
+        return Reply(message=assistant(think(number), call), usage=usage, seconds=0.0)
 
 
 class InstantTool:
@@ -84,23 +82,6 @@ class InstantTool:
 
     def run(self, call: ToolCall) -> ToolResult:
         return ToolResult(call_id=call.call_id, name=call.name, output=next(self._outputs))
-
-
-SYLLABLES = [first + vowel + last for first in "bdfgklmnprst" for vowel in "aeiou" for last in ("", "n", "r", "st", "x")]
-
-
-def words(number: int, characters: int = 2_000) -> str:
-    """Return unique text that compresses like the output of a program."""
-    draw = random.Random(number)
-
-    def name() -> str:
-        return "".join(draw.choices(SYLLABLES, k=draw.choice((2, 2, 3))))
-
-    text = "exit code 0\n"
-    while len(text) < characters:
-        text += f"{draw.choice(('src', 'tests', 'docs'))}/{name()}.py:{draw.randrange(900)}: "
-        text += f"{draw.choice(('def', 'return', 'assert', 'import'))} {name()}_{name()}({name()}, {draw.randrange(10_000)})\n"
-    return text[:characters]
 
 
 def run_session(
@@ -172,38 +153,46 @@ def whole() -> Iterator[Figure]:
 
 def run_whole_trial(steps: int, number: int = 0) -> float:
     """Run a trial with the trivial model and return the CPU milliseconds per step, from its beginning to the closed journal."""
+    outputs = make_outputs(steps, number)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        run_trial_session(outputs, Path(folder) / "journal.sqlite", "bench")
+        return 1_000 * (time.process_time() - began) / steps
+
+
+def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> TrialRecord:
+    """Run a whole trial with the trivial model into a journal, and return its record."""
     forget()
     trial = Trial(task="flashcards", policy=KeepLast(), seed=1)
     task = load_task(trial.task)(trial.seed)
-    tool = InstantTool("execute_command", iter([words(number * steps + step) for step in range(steps)]))
-    with tempfile.TemporaryDirectory() as folder:
-        job = Job(
-            trial=trial, trial_id="bench", experiment="bench", arm="whole", axes={}, backend="bubblewrap",
-            provenance=PROVENANCE, journal=Path(folder) / "journal.sqlite",
-        )  # fmt: skip
-        run, measurement = TrialRun(started_at=time.time(), session_id="bench"), MeasurementBuilder(task, trial.policy.counter)
+    job = Job(
+        trial=trial, trial_id=trial_id, experiment="bench", arm="whole", axes={}, backend="bubblewrap", provenance=PROVENANCE,
+        journal=path,
+    )  # fmt: skip
+    run, measurement = TrialRun(started_at=time.time(), session_id=trial_id), MeasurementBuilder(task, trial.policy.counter)
 
-        def listen(heard: Entry | Signal) -> None:
-            run.totals(heard)
-            if isinstance(heard, Entry):
-                measurement.add_entry(heard)
+    def listen(heard: Entry | Signal) -> None:
+        run.totals(heard)
+        if isinstance(heard, Entry):
+            measurement.add_entry(heard)
 
-        began = time.process_time()
-        with Journal.open(job.journal) as journal:
-            with closing(journal.open_session_log("bench", created_at_ms=0, clock=time.time)) as log:
-                spec = SessionSpec(request=task.prompt, policy=trial.policy, limits=Limits(max_steps=steps))
-                resources = SessionResources(
-                    session_id="bench", log=log, clock=time.time, on_event=listen, model=TrivialModel(steps - 1), tools=[tool]
-                )
-                session = assemble_session(spec, resources)
-                session.agent.logs_steps_at_once = True
-                outcome = session.agent.run(session.start_event, spec.system_prompt)
-            journal.record_metrics("bench", *measurement.build_measurement())
-            run.fitted_policy, run.ending = session.fitted_policy, Ending(status=outcome.status, reason=outcome.reason)
-            finished = run.build_finished_trial(job, time.time())
-            journal.record_trial(finished.record, finished.checks)
-        assert (finished.record.status, finished.record.steps) == ("completed", steps)
-        return 1_000 * (time.process_time() - began) / steps
+    steps = len(outputs) + 1
+    with Journal.open(job.journal) as journal:
+        with closing(journal.open_session_log(trial_id, created_at_ms=0, clock=time.time)) as log:
+            spec = SessionSpec(request=task.prompt, policy=trial.policy, limits=Limits(max_steps=steps))
+            tool = InstantTool(TOOL, iter(outputs))
+            resources = SessionResources(
+                session_id=trial_id, log=log, clock=time.time, on_event=listen, model=TrivialModel(steps - 1), tools=[tool]
+            )
+            session = assemble_session(spec, resources)
+            session.agent.logs_steps_at_once = True
+            outcome = session.agent.run(session.start_event, spec.system_prompt)
+        journal.record_metrics(trial_id, *measurement.build_measurement())
+        run.fitted_policy, run.ending = session.fitted_policy, Ending(status=outcome.status, reason=outcome.reason)
+        finished = run.build_finished_trial(job, time.time())
+        journal.record_trial(finished.record, finished.checks)
+    assert (finished.record.status, finished.record.steps) == ("completed", steps)
+    return finished.record
 
 
 def growth(model: str, sessions: list[list[float]]) -> Figure:

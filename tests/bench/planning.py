@@ -35,7 +35,7 @@ from harness.testing.fakes import FakeModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.bench.figure import Figure
-from tests.bench.overhead import words
+from tests.bench.workload import words
 from tests.peers.environments import ENVIRONMENTS
 from tests.peers.original import Original
 from tests.peers.walking import conversation_of

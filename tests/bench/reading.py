@@ -10,7 +10,8 @@ import pandas as pd
 
 from harness.store.results import export, load
 from tests.bench.figure import Figure
-from tests.bench.overhead import InstantTool, TrivialModel, run_session, words
+from tests.bench.overhead import InstantTool, TrivialModel, run_session
+from tests.bench.workload import words
 
 
 def reading(sessions: int = 20, steps: int = 200) -> Iterator[Figure]:

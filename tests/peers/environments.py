@@ -1,14 +1,18 @@
 """Environments of the original programs, each created once per machine with pinned packages.
 
+`ENVIRONMENTS` are those of the differential tests, `BENCHMARKED` those of `make bench-peers`.
+
 The environments lie in the user's cache folder, named by the digest of their lock file, so a new lock creates a new environment.
 Creating an environment needs the package index; running the originals does not. The list of an original's packages, as
 `uv pip freeze` prints it, becomes a lock by
 `uv pip compile --no-deps --universal --generate-hashes --no-header --no-annotate LIST -o tests/peers/locks/NAME.txt`.
+For a benchmarked one, the list holds only the packages under `requires`, and `--no-deps` is left out.
 """
 
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +34,8 @@ class Environment:
 
     name: str
     python: tuple[int, int] = (3, 11)
+    requires: tuple[str, ...] = ()
+    """Packages from which the lock was made, where the lock does not list the packages of a program as they were installed."""
 
     @property
     def lock(self) -> Path:
@@ -70,6 +76,23 @@ ENVIRONMENTS = {
         Environment(name="pydantic_ai"),
     )
 }
+
+BENCHMARKED = {
+    environment.name: environment
+    for environment in (
+        Environment(name="bench_inspect", requires=("inspect-ai", "pandas", "pyarrow")),
+        Environment(name="bench_langgraph", requires=("langchain", "langgraph", "langgraph-checkpoint-sqlite", "pandas")),
+        Environment(name="bench_mini_swe_agent", requires=("mini-swe-agent", "pandas")),
+        Environment(name="bench_openhands", requires=("openhands-sdk", "pandas"), python=(3, 12)),
+    )
+}
+
+
+def read_version(environment: Environment) -> str:
+    """Return the locked version of the package that gives an environment its name."""
+    found = re.search(rf"^{environment.name}(?:-ai)?==([^ ;\\]+)", environment.lock.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def folder() -> Path:
