@@ -10,7 +10,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from harness.task import World
-from harness.tasks.kit.statements import NOTES, Statement, add_notes, draw_statements, mislead
+from harness.tasks.kit.statements import NOTES, Form, Statement, add_notes, draw_statements, mislead
 from harness.tasks.kit.structure import Levels, StructureDraws
 from harness.tasks.long_march.facts import CAIRN_FORMS, ORDER_KINDS, load_orders
 from harness.tasks.long_march.prose import PLACE
@@ -226,7 +226,7 @@ def _draw_rumours(draws: StructureDraws, finds: Sequence[_Use]) -> list[Rumour]:
 
 def _draw_statements(draws: StructureDraws, orders: Sequence[str]) -> tuple[Statement, ...]:
     line_share = draws.draw_share("line share", LINE_BOUNDS)
-    forms = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
+    forms: dict[Form, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
     stated = (
         *draw_statements(draws, "order forms", orders, forms),
         *mislead(draws, "misleading", load_orders(), draws.draw_count("misleading count", MISLEADING_COUNTS), forms),
