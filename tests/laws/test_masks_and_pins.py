@@ -45,13 +45,16 @@ def of(results: Results, arm: str) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def queryable(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """Return the results of masks with two triggers and of no compaction, where everything can be read again."""
+    """Return the results of masks with two triggers and of no compaction, where everything can be read again.
+
+    Each number is used when the mask by step has hidden it and the mask by threshold may not have done so yet.
+    """
     arms: dict[str, dict[str, Any]] = {
         "by step": {"policy": {"kind": "complexity-trap-mask", "keep_results": KEPT_RESULTS}},
         "by threshold": {"policy": {"kind": "inspect-edit", "keep_results": KEPT_RESULTS}},
         "none": {"policy": {"kind": "none"}, "window_tokens": 4_000_000},
     }
-    return march(tmp_path_factory.mktemp("queryable"), arms, steps=150, recoverable_share=1.0)
+    return march(tmp_path_factory.mktemp("queryable"), arms, steps=150, recoverable_share=1.0, use_lag_steps=2 * KEPT_RESULTS)
 
 
 @pytest.mark.parametrize("mask", ["by step", "by threshold"])

@@ -215,8 +215,8 @@ def test_when_nothing_of_the_march_is_in_view_the_log_tells_where_it_stands() ->
 @pytest.mark.bubblewrap
 def test_a_correction_that_is_forgotten_leaves_the_old_number_in_use() -> None:
     world = World(update_rate=1.0, recoverable_share=0.0)
-    structure, task = draw(world, 6), march(world, seed=6)
-    first, run = draw_values(structure.marks, 6).first, simulate(task, KeepLast(summarizer="scripted/extractive"))
+    structure, task = draw(world, 4), march(world, seed=4)
+    first, run = draw_values(structure.marks, 4).first, simulate(task, KeepLast(summarizer="scripted/extractive"))
     written = [line.split(": ") for path, text in run.files.items() if path.startswith("notes/") for line in text.splitlines()]
     names = {mark.key: mark.name for mark in structure.marks}
     wrong = {key: value for key, value in written if value != task.values[names[key]]}
