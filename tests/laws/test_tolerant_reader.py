@@ -17,7 +17,7 @@ from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
 from harness.tasks import SUITE
 from harness.testing.laws import LAWS, Law
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, ScriptedModelSpec, SessionCache, rewrite_facts, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, ScriptedModelSpec, SessionCache, rewrite_facts, simulate
 from tests.laws.suite import FULL, SEEDS, TASKS, each, needs
 from tests.models.scripted.paraphrases import STATEMENTS, write
 
@@ -70,6 +70,15 @@ def paraphrase(task: Task, values: dict[str, str]) -> Task:
     return replace(silent, prompt="\n\n".join([silent.prompt, *lines]))
 
 
+def run_uncompacted(task: Task, model_spec: ScriptedModelSpec) -> Run:
+    return simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, model_spec=model_spec)
+
+
+def list_checks(task: Task, facts: set[str]) -> set[str]:
+    """Return the names of the checks that need one of the facts."""
+    return {check.name for check in task.checks if facts & {*check.required_facts}}
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, marks=needs(case.task), id=str(case)) for case in cases()])
 def test_the_law_holds(case: Case) -> None:
     found = case.law.find(sessions(case.task), case.seed, "extractive")
@@ -90,20 +99,14 @@ def test_only_values_of_the_fact_are_read_from_a_whole_session(task: str) -> Non
 @pytest.mark.parametrize("name", each(TASKS if FULL else ["flashcards", "spec-api"]))
 def test_law_5_holds_for_paraphrased_statements(name: str) -> None:
     """The work follows facts that are stated in other words; a reader of the task's words alone uses the priors."""
-    task = SUITE[name](1)
-    facts = list_paraphrased(task)
-    same = paraphrase(task, {fact.name: task.values[fact.name] for fact in facts})
-    done, missed = (
-        simulate(same, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, model_spec=spec)
-        for spec in (TOLERANT, ScriptedModelSpec())
-    )
-    resting = {check.name for check in task.checks if set(check.required_facts) & {fact.name for fact in facts}}
+    task, other = sessions(name).make_task(1), sessions(name).make_variant(1, 2).values
+    facts = {fact.name for fact in list_paraphrased(task)}
+    same = paraphrase(task, {fact: task.values[fact] for fact in facts})
+    done, missed = (run_uncompacted(same, model_spec) for model_spec in (TOLERANT, EXACT))
     assert done.failed_checks == set()
-    assert missed.failed_checks == resting
-    other = SUITE[name](2).values
-    changed = paraphrase(task, {fact.name: other[fact.name] for fact in facts if other[fact.name] != task.values[fact.name]})
-    run = simulate(changed, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, model_spec=TOLERANT)
-    assert run.failed_checks == resting
+    assert missed.failed_checks == list_checks(task, facts)
+    changed = {fact: other[fact] for fact in facts if other[fact] != task.values[fact]}
+    assert run_uncompacted(paraphrase(task, changed), TOLERANT).failed_checks == list_checks(task, {*changed})
 
 
 def test_a_summary_in_other_words_helps_only_the_tolerant_reader() -> None:

@@ -60,6 +60,7 @@ _STALE_AFTER = re.compile(
 )
 """Words shortly after a value that mark it as outdated, unless they belong to the next value."""
 NEAR_CHARACTERS = 40
+"""Number of characters after a value in which a word can mark it as outdated."""
 _NO_VALUES = frozenset(
     (
         *("none", "unknown", "pending", "tbd", "yes", "no", "true", "false", "done", "required", "same", "missing", "null"),
@@ -100,13 +101,6 @@ def stem(word: str) -> str:
 
 _FUNCTION_STEMS = frozenset(map(stem, _FUNCTION_WORDS))
 _UNIT_STEMS = frozenset(map(stem, _UNITS))
-
-
-class Words(NamedTuple):
-    """Words of a text: their stems, among them numbered words such as `page1` for "page 1"."""
-
-    stems: frozenset[str]
-    foreign: int
 
 
 def list_stems(text: str) -> list[str]:
@@ -260,13 +254,9 @@ def _split_row(line: str, offset: int) -> Iterator[_Clause]:
 def _split_line(line: str, offset: int) -> Iterator[_Clause]:
     marker = _ITEM.match(line)
     begin = marker.end() if marker else 0
-    label = ""
     for sentence, start in _split(_SENTENCE_END, line[begin:], offset + begin):
-        if sentence.rstrip(" *_").endswith("?"):
-            continue
-        yield from _split_sentence(sentence, start)
-        label = ""
-    del label
+        if not sentence.rstrip(" *_").endswith("?"):
+            yield from _split_sentence(sentence, start)
 
 
 def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
@@ -290,9 +280,9 @@ class TolerantStatements:
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         """Derive key words and value types from the facts; the true values of the facts are not used."""
-        self._subjects = [subject for fact in facts if (subject := make_subject(fact))]
+        subjects = [subject for fact in facts if (subject := make_subject(fact))]
         self._by_stem: dict[str, list[_Subject]] = {}
-        for subject in self._subjects:
+        for subject in subjects:
             for one in {min(key) for key in subject.keys}:
                 self._by_stem.setdefault(one, []).append(subject)
         self.find = lru_cache(maxsize=patterns.MAX_CACHED_TEXTS)(self._find)
