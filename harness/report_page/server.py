@@ -1,0 +1,155 @@
+"""Server of the report page on this machine, for finished and running experiments.
+
+The server listens on the loopback interface only. Its address contains a random token, without which every request is refused,
+so that other users and web pages cannot read the results. The `Host` header must name this server, against DNS rebinding. Only
+GET is served, and no header allows other origins to read an answer.
+"""
+
+import asyncio
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, HTTPError, RequestHandler
+
+from harness.errors import HarnessError, StoreError
+from harness.report_page.document import render_page
+from harness.report_page.live_results import LiveResults
+from harness.report_page.session_blocks import compress
+
+LOOPBACK = "127.0.0.1"
+HTML, JSON, BYTES = "text/html; charset=utf-8", "application/json", "application/octet-stream"
+
+
+class Answer(NamedTuple):
+    """Content of an answer with its media type."""
+
+    content: bytes
+    media_type: str
+
+
+class _PageHandler(RequestHandler):
+    SUPPORTED_METHODS = ("GET",)
+
+    def initialize(self, results: LiveResults, token: str, hosts: frozenset[str]) -> None:
+        self._results, self._token, self._hosts = results, token, hosts
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.set_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.set_header("Referrer-Policy", "no-referrer")
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+    def prepare(self) -> None:
+        if self.request.headers.get("Host", "") not in self._hosts:
+            raise HTTPError(HTTPStatus.FORBIDDEN)
+        if not secrets.compare_digest(self.path_args[0].encode(), self._token.encode()):
+            raise HTTPError(HTTPStatus.FORBIDDEN)
+
+    async def get(self, _token: str, path: str) -> None:
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(None, build_answer, self._results, path)
+        except HarnessError as error:
+            self.set_status(HTTPStatus.NOT_FOUND)
+            answer = Answer(str(error).encode("utf-8", "replace"), "text/plain; charset=utf-8")
+        if answer is None:
+            raise HTTPError(HTTPStatus.NOT_FOUND)
+        if answer.media_type == HTML:
+            self.set_header("Content-Security-Policy", "frame-ancestors 'none'")  # the page has its own policy
+        self.set_header("Content-Type", answer.media_type)
+        self.finish(answer.content)
+
+    def write_error(self, status_code: int, **_: Any) -> None:
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{status_code} {HTTPStatus(status_code).phrase}\n")
+
+
+def build_answer(results: LiveResults, path: str) -> Answer | None:
+    """Return the answer to a request with a valid token: the page, its values, the progress or a session; None for no such path.
+
+    Args:
+        results: Results of the experiment.
+        path: Path after the token and its slash, without an encoding.
+
+    Raises:
+        HarnessError: The results cannot be read, or there is no such session.
+    """
+    kind, _, name = path.partition("/")
+    if path == "":
+        return Answer(render_page(results.page, served=True).encode(), HTML)
+    if path == "values":
+        return Answer(compress({**results.page.values}), BYTES)
+    if path == "progress":
+        return Answer(json.dumps(asdict(results.describe_progress())).encode(), JSON)
+    if kind == "session" and name:
+        return Answer(results.load_session(name), BYTES)
+    return None
+
+
+@contextmanager
+def serve_page(results: LiveResults, *, port: int = 0, token: str | None = None) -> Iterator[str]:
+    """Serve the page of an experiment while the `with` block runs, and yield its address.
+
+    Args:
+        results: Results of the experiment.
+        port: Port to listen on; 0 chooses a free one.
+        token: Secret part of the address; None draws one.
+
+    Raises:
+        StoreError: The port is in use.
+    """
+    token = secrets.token_urlsafe(24) if token is None else token
+    ready, stop = threading.Event(), _Stop()
+    thread = threading.Thread(target=_run, args=(results, port, token, ready, stop), name="harness-view", daemon=True)
+    thread.start()
+    ready.wait()
+    if stop.failure is not None:
+        thread.join()
+        raise StoreError(f"cannot listen on port {port}: {stop.failure.strerror or stop.failure}; choose another --port")
+    try:
+        yield f"http://{LOOPBACK}:{stop.port}/{token}/"
+    finally:
+        stop.end()
+        thread.join()
+
+
+class _Stop:
+    """State shared with the thread of the server."""
+
+    port = 0
+    failure: OSError | None = None
+    end: Callable[[], object] = staticmethod(lambda: None)
+
+
+def _run(results: LiveResults, port: int, token: str, ready: threading.Event, stop: _Stop) -> None:
+    asyncio.run(_serve(results, port, token, ready, stop))
+
+
+async def _serve(results: LiveResults, port: int, token: str, ready: threading.Event, stop: _Stop) -> None:
+    try:
+        sockets = bind_sockets(port, LOOPBACK)
+    except OSError as error:
+        stop.failure = error
+        ready.set()
+        return
+    stop.port = sockets[0].getsockname()[1]
+    hosts = frozenset(f"{name}:{stop.port}" for name in (LOOPBACK, "localhost"))
+    handler = {"results": results, "token": token, "hosts": hosts}
+    server = HTTPServer(Application([(r"/([^/]*)/?(.*)", _PageHandler, handler)], log_function=lambda _handler: None))
+    server.add_sockets(sockets)
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop.end = lambda: loop.call_soon_threadsafe(ended.set)
+    ready.set()
+    await ended.wait()
+    server.stop()
+    await server.close_all_connections()

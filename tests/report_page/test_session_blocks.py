@@ -1,0 +1,100 @@
+"""Sessions in the page: nothing is lost in a block, and a large experiment has a sample that says what it is."""
+
+import base64
+import json
+import zlib
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.errors import UsageError
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import run_on_sample
+from harness.inspection.session_steps import SessionSteps, format_full_text
+from harness.inspection.timeline import RequestHistory, reconstruct_request
+from harness.report_page.session_blocks import build_blocks, choose_sessions, encode_session, extend_ranges
+from tests.inspection.test_counterfactual import small_log
+
+
+@pytest.fixture(scope="module")
+def session():
+    return RecordedSession(name="compacted", entries=run_on_sample(KeepLast(), 30_000).entries)
+
+
+def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
+    history = RequestHistory(session.entries)
+    requests = list(history.reconstruct_all())
+    assert any(one.compactions for one in requests)
+    for one in requests:
+        assert one == RequestHistory(session.entries).reconstruct(one.step)
+        assert one.matches_log == reconstruct_request(session.entries, one.step).matches_log
+
+
+def test_a_block_has_every_message_of_every_step(session):
+    plain = json.loads(json.dumps(encode_session(session)))
+    steps = SessionSteps(session)
+    assert len(plain["steps"]) == len(steps.inspection.timeline)
+    for number, (step, sent) in enumerate(zip(plain["steps"], steps.history.reconstruct_all(), strict=True), 1):
+        indices = [first + place for first, length in step["sent"] for place in range(length)]
+        assert [plain["messages"][index][2] for index in indices] == [format_full_text(message) for message in sent.messages]
+        assert plain["messages"][step["answer"]][2] == format_full_text(sent.answer)
+        assert [plain["messages"][index][2] for index in step["results"]] == [format_full_text(one) for one in sent.results]
+        assert [tuple(row) for row in step["told"]] == steps.describe_step(number, sent)
+        assert len(step["compactions"]) == len(sent.compactions)
+    assert len(plain["messages"]) == len({tuple(row) for row in plain["messages"]})
+
+
+def test_a_block_is_base64_of_compressed_json(session):
+    blocks = build_blocks(["s"], lambda _: session.entries)
+    plain = json.loads(zlib.decompress(base64.b64decode(blocks["s"])))
+    assert plain["session"]["name"] == "s"
+
+
+def test_sessions_without_a_step_or_with_a_broken_log_are_left_out(session):
+    def read(name):
+        if name == "broken":
+            raise UsageError("broken")
+        return session.entries if name == "whole" else small_log()
+
+    assert list(build_blocks(["empty", "broken", "whole"], read)) == ["whole"]
+
+
+def test_blocks_end_at_the_size_limit(session):
+    size = len(build_blocks(["0"], lambda _: session.entries)["0"])
+    blocks = build_blocks([str(place) for place in range(5)], lambda _: session.entries, max_bytes=3 * size + size // 2)
+    assert list(blocks) == ["0", "1", "2"]
+
+
+@given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)))
+def test_ranges_stand_for_their_indices(first, second):
+    ranges = extend_ranges(extend_ranges([], first), second)
+    assert [start + place for start, length in ranges for place in range(length)] == first + second
+    assert all(length > 0 for _, length in ranges)
+
+
+def make_trials(arms=5, per_arm=40):
+    places = [(arm, place) for arm in range(arms) for place in range(per_arm)]
+    rows = [(f"arm {arm}", f"{arm}-{place}", f"s{arm}-{place}", (place * 7 % per_arm) / per_arm) for arm, place in places]
+    return pd.DataFrame(rows, columns=["arm", "trial_id", "session_id", "score"])
+
+
+def test_a_small_experiment_has_all_its_sessions():
+    trials = make_trials(2, 5)
+    assert choose_sessions(trials, 10) == trials["session_id"].tolist()
+    trials.loc[0, "session_id"] = ""
+    assert len(choose_sessions(trials, 10)) == 9
+
+
+def test_a_sample_begins_with_lowest_highest_and_median_of_each_arm_and_is_repeatable():
+    trials = make_trials()
+    chosen = choose_sessions(trials, 30)
+    assert len(chosen) == len(set(chosen)) == 30
+    assert chosen == choose_sessions(trials.copy(), 30)
+    scores = trials.set_index("session_id")["score"]
+    by_arm = trials.groupby("arm", sort=False)["score"]
+    assert [scores[one] for one in chosen[:5]] == by_arm.min().tolist()
+    assert [scores[one] for one in chosen[5:10]] == by_arm.max().tolist()
+    assert [scores[one] for one in chosen[10:15]] == [0.5] * 5

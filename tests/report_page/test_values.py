@@ -1,0 +1,139 @@
+"""Values of the page: the estimates of the analysis, the Pareto front, the baselines and the layout of the arms."""
+
+import json
+from math import isnan, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.arms import select_valid
+from harness.analysis.measures import METRICS, Cell, add_measures, estimate_cell, estimate_change
+from harness.report_page.values import build_parts, choose_baselines, find_front, judge_effect, lay_out_arms
+from tests.analysis.made import results as make_results
+from tests.report_page.made import write_experiment
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return write_experiment(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture(scope="module")
+def part(results):
+    (part,) = build_parts(results, None, [])
+    return part
+
+
+def is_same(value, expected):
+    return value is None if isnan(expected) else value == pytest.approx(expected, rel=1e-5)
+
+
+def test_cells_are_the_estimates_of_the_analysis(results, part):
+    valid = select_valid(add_measures(results))
+    for arm in part["arms"]:
+        rows = valid[valid["arm"] == arm["name"]]
+        for name, metric in METRICS.items():
+            cell = estimate_cell(rows, metric)
+            n, value, low, high, text, interval = arm["cells"][name]
+            assert n == cell.n
+            assert is_same(value, cell.value)
+            assert is_same(low, cell.low)
+            assert is_same(high, cell.high)
+            assert (text, interval) == (metric.format_value(cell.value), metric.format_interval(cell.low, cell.high))
+
+
+def test_effects_are_the_estimates_of_the_analysis(results, part):
+    valid = select_valid(add_measures(results))
+    names = [arm["name"] for arm in part["arms"]]
+    assert set(part["effects"]) == set(names)
+    for baseline, effects in part["effects"].items():
+        for name in METRICS:
+            for index, (pairs, value, low, high, text, _, verdict, estimand) in effects[name].items():
+                rows, other = (valid[valid["arm"] == one] for one in (names[index], baseline))
+                effect = estimate_change(rows, other, METRICS[name])
+                assert (pairs, estimand) == (effect.pair_count, effect.estimand)
+                assert is_same(value, effect.value)
+                assert is_same(low, effect.interval.low)
+                assert is_same(high, effect.interval.high)
+                assert text == METRICS[name].format_effect(effect)
+                assert verdict == judge_effect(METRICS[name], effect)
+
+
+def test_verdicts_follow_the_better_direction(part):
+    names = [arm["name"] for arm in part["arms"]]
+    effects = part["effects"]["a"]
+    assert effects["score"][names.index("c")][6] == "better"
+    assert effects["cost"][names.index("c")][6] == "worse"
+
+
+def test_cells_by_task_have_one_row_per_arm_and_one_column_per_task(results, part):
+    valid = select_valid(add_measures(results))
+    assert part["tasks"] == ["t1", "t2"]
+    cells = part["task_cells"]["score"]
+    assert [len(row) for row in cells] == [2, 2, 2]
+    rows = valid[(valid["arm"] == "b") & (valid["task"] == "t2")]
+    place = [arm["name"] for arm in part["arms"]].index("b")
+    assert cells[place][1][1] == pytest.approx(estimate_cell(rows, METRICS["score"]).value)
+
+
+def test_the_trials_are_complete_and_refer_to_their_blocks(results):
+    (part,) = build_parts(results, None, ["s0-0-1", "s2-1-0"])
+    trials = part["trials"]
+    assert sorted(trials["id"]) == sorted(results.trials["trial_id"])
+    by_session = dict(zip(trials["session"], trials["block"], strict=True))
+    assert by_session["s0-0-1"] == 0
+    assert by_session["s2-1-0"] == 1
+    assert sum(block >= 0 for block in trials["block"]) == 2
+
+
+def test_levels_are_parts_of_their_own():
+    parts = build_parts(make_results([{"level": level, "seed": seed} for level in ("L0", "L3") for seed in (0, 1)]), None, [])
+    assert [part["level"][:2] for part in parts] == ["L0", "L3"]
+    assert [len(part["trials"]["id"]) for part in parts] == [2, 2]
+
+
+@given(st.lists(st.tuples(st.floats(0, 10) | st.just(nan), st.floats(0, 1) | st.just(nan)), max_size=12))
+def test_no_arm_beats_an_arm_of_the_front_and_every_other_is_beaten(points):
+    cells = {str(place): {"cost": Cell(1, x, nan, nan), "score": Cell(1, y, nan, nan)} for place, (x, y) in enumerate(points)}
+    known = {arm: (one["cost"].value, one["score"].value) for arm, one in cells.items()}
+    known = {arm: point for arm, point in known.items() if not any(map(isnan, point))}
+    front = find_front(cells, "score")
+    beats = lambda a, b: a[0] <= b[0] and a[1] >= b[1] and a != b  # noqa: E731
+    assert not [arm for arm in front if any(beats(other, known[arm]) for other in known.values())]
+    values = {known[arm] for arm in front}
+    assert all(point in values or any(beats(one, point) for one in values) for point in known.values())
+
+
+def test_the_first_baseline_is_asked_for_or_declared_or_a_control():
+    contrasts = [{"a": "x", "b": "y"}, {"a": "z", "b": "y"}]
+    provenance = json.dumps({"family": {"contrasts": contrasts, "planned_trials": 3, "looks": 1}})
+    arms = [{"arm": arm, "provenance_json": provenance} for arm in ("x", "y", "z")]
+    arms.append({"arm": "control", "policy": "none", "provenance_json": provenance})
+    made = make_results(arms)
+    names = ["control", "x", "y", "z"]
+    assert choose_baselines(made, names, None)[:2] == ["y", "control"]
+    assert choose_baselines(made, names, "z")[0] == "z"
+    undeclared = make_results([{"arm": "x"}, {"arm": "control", "policy": "none"}])
+    assert choose_baselines(undeclared, ["control", "x"], None)[0] == "control"
+
+
+def test_arms_of_a_grid_are_laid_out_by_their_last_two_axes():
+    trials = []
+    for summarizer in ("p", "q"):
+        for threshold in (0.5, 0.8):
+            for keep in (4, 10, 20):
+                arm = f"summarizer={summarizer} threshold={threshold} keep_last={keep}"
+                axes = {"policy.summarizer": summarizer, "policy.threshold": threshold, "policy.keep_last": keep, "seed": 0}
+                trials.append({"arm": arm, "axes_json": json.dumps(axes)})
+    trials.append({"arm": "extra", "axes_json": json.dumps({"seed": 0})})
+    made = make_results(trials)
+    tables = lay_out_arms(made.trials)
+    assert [table["title"] for table in tables] == ["policy.summarizer = p", "policy.summarizer = q"]
+    assert [(table["rows"], table["columns"]) for table in tables] == [(["0.5", "0.8"], ["4", "10", "20"])] * 2
+    names = [arm["name"] for arm in build_parts(made, None, [])[0]["arms"]]
+    for table, summarizer in zip(tables, "pq", strict=True):
+        for row, threshold in zip(table["cells"], table["rows"], strict=True):
+            for index, keep in zip(row, table["columns"], strict=True):
+                assert names[index] == f"summarizer={summarizer} threshold={threshold} keep_last={keep}"
+    assert lay_out_arms(make_results([{"arm": "x"}, {"arm": "y"}]).trials) == []
