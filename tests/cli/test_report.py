@@ -10,6 +10,7 @@ from harness.store.journal import Journal
 from harness.store.results import export, load
 from tests.cli.command import started, within
 from tests.experiment.made import record
+from tests.report_page.made import write_experiment
 
 
 def test_an_experiment_that_never_ran_is_told_how_to_run(tmp_path):
@@ -90,3 +91,12 @@ def test_a_report_that_is_outdated_is_written_again(change, tmp_path, capsys):
     print_current_report(results, tmp_path)
     assert f"wrote {tmp_path / 'report.txt'}" in capsys.readouterr().out
     assert (tmp_path / "report.md").is_file()
+
+
+def test_a_page_is_written_on_request(tmp_path):
+    write_experiment(tmp_path)
+    assert not list(tmp_path.glob("*.html"))
+    done = within("report", tmp_path, "--html")
+    assert done.exit_code == 0, done.output
+    assert f"wrote {tmp_path / 'report.html'}" in done.output
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")

@@ -1,6 +1,7 @@
 """Values of the page: the estimates of the analysis, the Pareto front, the baselines and the layout of the arms."""
 
 import json
+from dataclasses import replace
 from math import isnan, nan
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.arms import select_valid
+from harness.analysis.intervals import Interval
 from harness.analysis.measures import METRICS, Cell, add_measures, estimate_cell, estimate_change
 from harness.report_page.values import build_parts, choose_baselines, find_front, judge_effect, lay_out_arms
 from tests.analysis.made import results as make_results
@@ -60,11 +62,24 @@ def test_effects_are_the_estimates_of_the_analysis(results, part):
                 assert verdict == judge_effect(METRICS[name], effect)
 
 
-def test_verdicts_follow_the_better_direction(part):
-    names = [arm["name"] for arm in part["arms"]]
-    effects = part["effects"]["a"]
-    assert effects["score"][names.index("c")][6] == "better"
-    assert effects["cost"][names.index("c")][6] == "worse"
+@pytest.mark.parametrize(
+    ("metric", "value", "low", "high", "p", "verdict"),
+    [
+        ("score", 0.2, 0.1, 0.3, 0.01, "better"),
+        ("score", -0.2, -0.3, -0.1, 0.01, "worse"),
+        ("score", 0.2, -0.1, 0.3, 0.01, "not shown"),
+        ("score", 0.2, 0.1, 0.3, 0.06, "not shown"),
+        ("score", 0.2, nan, nan, nan, "not shown"),
+        ("cost", 1.2, 1.1, 1.3, 0.01, "worse"),
+        ("cost", 0.8, 0.7, 0.9, 0.01, "better"),
+        ("cost", 0.8, 0.7, 1.1, 0.01, "not shown"),
+    ],
+)
+def test_verdicts_need_interval_and_test_and_follow_the_better_direction(results, metric, value, low, high, p, verdict):
+    valid = select_valid(add_measures(results))
+    effect = estimate_change(valid[valid["arm"] == "c"], valid[valid["arm"] == "a"], METRICS[metric])
+    made = replace(effect, value=value, interval=Interval(low, high), p_value=p)
+    assert judge_effect(METRICS[metric], made) == verdict
 
 
 def test_cells_by_task_have_one_row_per_arm_and_one_column_per_task(results, part):

@@ -1,0 +1,139 @@
+"""The server of the page: only with the token, only under its own name, only GET, only on this machine."""
+
+import http.client
+import json
+import socket
+import zlib
+from urllib.parse import urlsplit
+
+import pytest
+
+from harness.errors import StoreError
+from harness.report_page.live_results import LiveResults
+from harness.report_page.server import serve_page
+from harness.store.journal import Journal
+from tests.report_page.made import write_experiment, write_trial
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    write_experiment(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with serve_page(LiveResults(folder)) as address:
+        yield address
+
+
+def ask(address, path="", *, method="GET", host=None, **headers):
+    """Send a request to a path below the address, or to an absolute path, and return status, headers and body."""
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=60)
+    try:
+        connection.putrequest(method, path if path.startswith("/") else parts.path + path, skip_host=True)
+        connection.putheader("Host", parts.netloc if host is None else host)
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+    finally:
+        connection.close()
+
+
+def test_page_values_progress_and_sessions_are_served(address):
+    status, headers, body = ask(address)
+    assert status == 200
+    assert b"connect-src 'self'" in body
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert json.loads(zlib.decompress(ask(address, "values")[2]))["served"] is True
+    assert json.loads(ask(address, "progress")[2])["finished"] == 18
+    assert json.loads(zlib.decompress(ask(address, "session/s0-1-2")[2]))["session"]["name"] == "s0-1-2"
+
+
+def test_addresses_are_random_and_on_the_loopback_interface(address, folder):
+    with serve_page(LiveResults(folder)) as other:
+        assert urlsplit(other).path != urlsplit(address).path
+    assert urlsplit(address).hostname == "127.0.0.1"
+    assert len(urlsplit(address).path) >= 32
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/x", "/wrong-token/", "/wrong-token/values", "/%2e%2e/", "//", "/é/".encode().decode("latin-1")]
+)
+def test_a_wrong_token_is_refused(address, path):
+    status, _, body = ask(address, path)
+    assert status == 403
+    assert body == b"403 Forbidden\n"
+
+
+def test_part_of_the_token_is_refused(address):
+    path = urlsplit(address).path
+    assert ask(address, path[:-2] + "/")[0] == 403
+    assert ask(address, path[:-1] + "x/")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["", "evil.example", "evil.example:80", "127.0.0.1", "localhost", "127.0.0.1.evil.example", "[::1]"]
+)
+def test_another_host_is_refused(address, host):
+    """A page of another origin whose name resolves to this machine (DNS rebinding) sends its own name."""
+    assert ask(address, host=host)[0] in (400, 403)
+    assert ask(address, host=f"localhost:{urlsplit(address).port}")[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"])
+def test_only_get_is_served(address, method):
+    assert ask(address, method=method)[0] == 405
+
+
+def test_no_other_origin_may_read_an_answer(address):
+    for path in ("", "values", "progress", "session/s0-0-0"):
+        _, headers, _ = ask(address, path, Origin="https://evil.example")
+        assert not [name for name in headers if name.lower().startswith("access-control")]
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert "Server" not in headers
+
+
+@pytest.mark.parametrize("path", ["other", "session/", "session/nothing", "session/../../../etc/passwd", "values/x", "%00"])
+def test_other_paths_are_not_found(address, path):
+    assert ask(address, path)[0] == 404
+
+
+def test_a_port_in_use_is_an_error(folder):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StoreError, match=f"cannot listen on port {port}"), serve_page(LiveResults(folder), port=port):
+            pass
+
+
+@pytest.mark.browser
+def test_a_page_shows_progress_new_trials_and_sessions(browser, tmp_path):
+    write_experiment(tmp_path)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        faults, requests = [], []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda one: faults.append(one.text) if one.type == "error" else None)
+        page.on("request", lambda one: requests.append(one.url))
+        page.goto(address)
+        page.get_by_text("18 of 18 trials finished").wait_for()
+        page.get_by_label("filter arms").fill("new")
+        assert page.locator(".p-arms .p-link").count() == 0
+        with Journal.open(tmp_path / "journal.sqlite") as journal:
+            write_trial(journal, "words of the new trial", trial_id="new", session_id="new %?&#1", arm="new arm")
+        page.locator(".p-arms .p-link", has_text="new arm").click(timeout=30_000)
+        page.get_by_text("19 of 19 trials finished").wait_for()
+        page.locator(".p-trials .p-link").first.click()
+        page.locator(".p-transcript .h-row").first.wait_for()
+        page.close()
+    assert faults == []
+    assert all(url.startswith(address) or url.endswith("favicon.ico") for url in requests)
