@@ -24,7 +24,8 @@ MAX_SESSIONS = 200
 """Default maximum number of sessions in a page."""
 MAX_BLOCK_BYTES = 24_000_000
 """Maximum size of all sessions of a page together; sessions beyond it are left out."""
-COMPRESSION_LEVEL = 4
+COMPRESSION_LEVEL = 2
+"""Level that compresses a session to a sixth of its size in a few milliseconds."""
 
 
 def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS) -> list[str]:

@@ -3,6 +3,7 @@
 Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium.
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,11 +16,12 @@ from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from harness import Experiment, KeepLast, Trial, token_curves
+from harness import Experiment, KeepLast, Trial, token_curves, write_page
 from harness.tokens import Window
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
 DOTS_PER_INCH = 130
 AVAILABLE_COLOR = "#d5ebe2"
 """Colour of the part of the window that is available for messages. Grey is the area beyond the window in charts of tokens."""
@@ -165,12 +167,27 @@ def photograph_widgets(folder: Path) -> None:
             notebook.shut_down()
 
 
+def photograph_page(folder: Path) -> None:
+    """Run the quickstart and save what the first screen of its report page looks like."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit("no chromium on this machine: apt-get install chromium")
+    results = Experiment.from_toml(QUICKSTART).run(folder / "output", progress="off")
+    path = write_page(results, folder / "report.html", max_sessions=0)
+    with browser_page(chromium, dict(os.environ), folder / "failed.png") as page:
+        page.set_viewport_size({"width": 1300, "height": 1180})
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        page.screenshot(path=PICTURES / "report_page.png")
+
+
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     draw_threshold_and_reserves()
     with tempfile.TemporaryDirectory() as name:
         draw_first_grid(Path(name) / "grid")
         photograph_widgets(Path(name))
+        photograph_page(Path(name) / "quickstart")
 
 
 if __name__ == "__main__":
