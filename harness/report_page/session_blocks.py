@@ -5,10 +5,12 @@ lists its messages by their indices. Nothing is escaped: a block is compressed a
 """
 
 import base64
+import gc
 import json
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -60,18 +62,31 @@ def build_blocks(
     """
     blocks: dict[str, str] = {}
     size = 0
-    for session_id in session_ids:
-        try:
-            plain = encode_session(RecordedSession(name=session_id, entries=tuple(read_entries(session_id))))
-        except HarnessError:
-            continue  # an incomplete log has no transcript, and the page says so
-        if plain is None:
-            continue
-        text = base64.b64encode(compress(plain)).decode("ascii")
-        if size + len(text) > max_bytes:
-            break
-        blocks[session_id], size = text, size + len(text)
+    with _pause_garbage_collection():
+        for session_id in session_ids:
+            try:
+                plain = encode_session(RecordedSession(name=session_id, entries=tuple(read_entries(session_id))))
+            except HarnessError:
+                continue  # an incomplete log has no transcript, and the page says so
+            if plain is None:
+                continue
+            text = base64.b64encode(compress(plain)).decode("ascii")
+            if size + len(text) > max_bytes:
+                break
+            blocks[session_id], size = text, size + len(text)
     return blocks
+
+
+@contextmanager
+def _pause_garbage_collection() -> Iterator[None]:
+    """Pause the search for cyclic garbage, which would visit all tables of the report again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def compress(plain: Mapping[str, Any]) -> bytes:

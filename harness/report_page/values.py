@@ -6,6 +6,7 @@ Every estimate comes from the analysis, with its text, so that the page shows th
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isnan
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ from harness.analysis.axes import is_grid_arm
 from harness.analysis.claims import read_families
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.formatting import describe_level
-from harness.analysis.intervals import ALPHA
+from harness.analysis.intervals import ALPHA, Interval
 from harness.analysis.measures import (
     METRICS,
     Cell,
@@ -72,7 +73,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         "baselines": [names.index(name) for name in baselines],
         "arms": [_encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name]) for name in names],
         "fronts": {metric: [names.index(name) for name in find_front(cells, metric)] for metric in METRICS if metric != "cost"},
-        "effects": {name: _compare(groups, name) for name in baselines},
+        "effects": _compare_arms(groups, baselines),
         **_build_task_cells(groups),
         "tables": lay_out_arms(measured),
         "trials": _encode_trials(measured, names, session_ids),
@@ -169,21 +170,34 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
     return [name for name in dict.fromkeys(preferred) if name in names][:MAX_BASELINES]
 
 
-def _compare(groups: Mapping[str, pd.DataFrame], baseline: str) -> Json:
-    """Return the effect of every arm against a baseline on every metric, by metric and index of the arm."""
+def _compare_arms(groups: Mapping[str, pd.DataFrame], baselines: Sequence[str]) -> dict[str, Json]:
+    """Return the effect of every arm against each baseline, by baseline, metric and index of the arm.
+
+    Each pair of arms is estimated once; the effect of the baseline against the arm is the opposite.
+    """
     columns = ["score", "trajectory", *(metric.column for metric in METRICS.values() if metric.name not in {"score", "success"})]
-    effects: Json = {name: {} for name in METRICS}
-    for index, (name, rows) in enumerate(groups.items()):
-        if name == baseline:
-            continue
-        pairs = add_trajectories(pair_trials(rows, groups[baseline], columns))
-        if pairs.empty:
-            continue
-        for metric in METRICS.values():
-            effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
-            if effect.pair_count:
-                effects[metric.name][index] = _encode_effect(metric, effect)
+    effects: dict[str, Json] = {name: {metric: {} for metric in METRICS} for name in baselines}
+    places = {name: index for index, name in enumerate(groups)}
+    for baseline in baselines:
+        for name, rows in groups.items():
+            if name == baseline or (name in effects and places[name] < places[baseline]):
+                continue
+            pairs = add_trajectories(pair_trials(rows, groups[baseline], columns))
+            for metric in METRICS.values() if len(pairs) else ():
+                effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
+                if effect.pair_count:
+                    effects[baseline][metric.name][places[name]] = _encode_effect(metric, effect)
+                    if name in effects:
+                        effects[name][metric.name][places[baseline]] = _encode_effect(metric, turn_effect(effect))
     return effects
+
+
+def turn_effect(effect: Effect) -> Effect:
+    """Return the effect of b against a, from that of a against b."""
+    low, high = effect.interval
+    if effect.scale == "ratio":
+        return replace(effect, value=1 / effect.value, interval=Interval(1 / high, 1 / low))
+    return replace(effect, value=-effect.value, interval=Interval(-high, -low))
 
 
 def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:

@@ -12,8 +12,9 @@ from tests.report_page.made import write_experiment
 def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
     write_experiment(tmp_path)
     process = started("view", tmp_path, "--no-browser")
+    assert process.stdout is not None
     address = urlsplit(process.stdout.readline().strip())
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
     connection.request("GET", f"{address.path}progress")
     assert connection.getresponse().status == 200
     process.send_signal(number)
