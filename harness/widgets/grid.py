@@ -52,8 +52,8 @@ class GridWidget(SnapshotWidget):
         experiment: Experiment that the widget runs.
         output: Folder of the journal and the tables.
         failure: Error message of a failed run, or an empty string.
-        state: State of the run: `new`, `running`, `stopping`, `stopped`, `done` or `failed`. Trait, read-only.
-        metric: Name of the metric that the cells show: `success`, `score`, `cost`, `tokens` or `steps`; may be set. Trait.
+        state: State of the run, which is `new`, `running`, `stopping`, `stopped`, `done` or `failed`. Trait, read-only.
+        metric: Name of the metric that the cells show, one of `success`, `score`, `cost`, `tokens` and `steps`. Trait.
         progress: Share of the trials that have finished, 0 to 1. Trait, read-only.
         selected_trial: Id of the trial whose transcript is open, or an empty text; setting it opens another one. Trait.
         inspector: Inspector of the selected trial, or None. Trait, read-only.

@@ -8,7 +8,7 @@ import html
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -314,7 +314,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def _read_controls(self) -> _Entries:
         """Return the values of all controls; each value is checked by the class that will use it."""
         entries = _Entries()
-        readers = {
+        readers: dict[str, Callable[[Any], Any]] = {
             "name": self._read_name,
             "task": lambda value: _require_choice("task", value),
             "seed": _parse_seeds,

@@ -65,7 +65,7 @@ class SavedForm:
         self._fallback_handles = [*self._fallback_handles, show(self._build_fallback(), raw=True, display_id=True)]
 
 
-class HarnessWidget(SavedForm, anywidget.AnyWidget):  # type: ignore[misc]
+class HarnessWidget(SavedForm, anywidget.AnyWidget):
     """Base class of all widgets, which exchange messages with the pages that show them and have a static form.
 
     A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in

@@ -163,13 +163,20 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
     """The reference shows what the classes themselves define."""
     public = {
         name: {member for member in vars(getattr(harness, name)) if not member.startswith("_")} - {"render_html", "render_text"}
-        for name in ("AgentWidget", "CompactionExplorer", "GridWidget", "SessionInspector")
+        for name in ("AgentWidget", "CompactionExplorer", "GridForm", "GridWidget", "SessionInspector")
     }
     assert public == {
-        "AgentWidget": {"close", "fork", "forked", "from_session", "reopen"},
-        "CompactionExplorer": {"change_settings", "compare", "draw", "pin", "step_count", "to_dataframe", "to_trial", "unpin"},
-        "GridWidget": {"close", "inspector", "open_trial", "results", "start", "stop", "wait"},
-        "SessionInspector": {"show_step", "step_count"},
+        "AgentWidget": {"close", "context_tokens", "fork", "forked", "from_session", "reopen", "state"},
+        "CompactionExplorer": {
+            *("change_settings", "compare", "draw", "pin", "policy", "step", "step_count", "to_dataframe", "to_trial", "unpin"),
+            "window_tokens",
+        },
+        "GridForm": {"close", "code", "errors", "experiment", "grid", "plan", "start"},
+        "GridWidget": {
+            *("close", "inspector", "metric", "open_trial", "progress", "results", "selected_trial", "start", "state", "stop"),
+            "wait",
+        },
+        "SessionInspector": {"show_step", "step", "step_count"},
     }
 
 

@@ -12,7 +12,7 @@ from harness.experiment.experiment import Experiment
 from harness.policies import Codex, KeepLast
 from harness.widgets.grid_form import GridForm
 from harness.widgets.message_channel import SHARED_SENDER
-from tests.experiment.run_grid import SMALL
+from tests.experiment.run_grid import POLICY, SMALL
 from tests.widgets.linked import Linked
 
 RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
@@ -31,7 +31,7 @@ def form(tmp_path):
 def test_several_values_make_axes_and_a_single_value_belongs_to_the_base(form):
     experiment = form.experiment
     assert experiment.axes == {"policy.threshold": [0.3, 0.5], "seed": [0, 1]}
-    assert experiment.base == replace(SMALL.base, policy=replace(SMALL.base.policy, threshold=0.3))
+    assert experiment.base == replace(SMALL.base, policy=replace(POLICY, threshold=0.3))
     form.fields["keep_last"].value = "2, 4 6"
     form.fields["summarizer"].value = ("scripted/oracle", "scripted/empty")
     form.controls["control_arm"].value = True
@@ -107,6 +107,7 @@ def test_values_found_in_the_explorer_are_starting_values():
     policy = KeepLast(threshold=0.65, keep_last=7, summarizer="scripted/oracle")
     form = GridForm(policy=policy, tasks=["flashcards", "rename-sweep"])
     assert form.fields["threshold"].value == "0.65"
+    assert form.experiment is not None
     assert form.experiment.base.policy == policy
     assert form.experiment.count_tasks_and_seeds() == (2, 3)
     with pytest.raises(UsageError, match="no control for depth"):
@@ -164,7 +165,7 @@ def test_the_page_shows_the_summary_and_what_is_wrong(page, form):
     assert page.locator("pre").first.inner_text() == form.code.rstrip()
     form.controls["name"].value = HOSTILE.replace("/", "")
     linked.settle()
-    assert HOSTILE.replace("/", "") in facts.inner_text()
+    assert HOSTILE.replace("/", "") in page.locator("pre").first.inner_text()
     form.fields["threshold"].value = "1.5"
     linked.settle()
     assert page.locator(".f-root").get_by_text("Correct threshold to start the grid.").is_visible()
