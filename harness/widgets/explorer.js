@@ -94,7 +94,9 @@ class Explorer {
       make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
       make("div", { class: "h-pair" }, this.list.element, this.texts),
       make("details", { class: "h-more h-use" }, make("summary", { text: "use in a grid" }),
-        make("p", { text: "Python, for any task:" }), this.code, make("p", { text: "plan.toml, for any task:" }), this.plan),
+        make("p", { text: "Python, for any task:" }), this.code, make("p", { text: "plan.toml, for any task:" }), this.plan,
+        make("p", { text: "Form in a notebook, if this widget is called explorer:" }),
+        make("pre", { text: 'harness.GridForm(explorer.to_trial("flashcards"))' })),
     );
   }
 

@@ -330,7 +330,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             try:
                 entries.values[key] = self._read_field(key, control.value)
             except HarnessError as error:
-                entries.errors[key] = str(error).removeprefix(f"policy.{key}: ")
+                entries.errors[key] = str(error).removeprefix("policy: ").removeprefix(f"policy.{key}: ")
         return entries
 
     def _read_name(self, text: str) -> str:

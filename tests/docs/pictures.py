@@ -1,12 +1,15 @@
 """`make pictures`: draw the pictures of README and documentation again, into `docs/pictures`.
 
-Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium.
+Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium, and so is the path of a person
+through notebook 05. `python -m tests.docs.pictures workbench` draws only one of the parts.
 """
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +18,7 @@ import nbformat
 from matplotlib.artist import Artist
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from playwright.sync_api import Locator, Page
 
 from harness import Experiment, KeepLast, Trial, token_curves, write_page
 from harness.tokens import Window
@@ -22,6 +26,7 @@ from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_envir
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 DOTS_PER_INCH = 130
 AVAILABLE_COLOR = "#d5ebe2"
 """Colour of the part of the window that is available for messages. Grey is the area beyond the window in charts of tokens."""
@@ -137,8 +142,9 @@ def draw_threshold_and_reserves() -> None:
     figure.savefig(PICTURES / "threshold_and_reserves.png", dpi=DOTS_PER_INCH)
 
 
-def photograph_widgets(folder: Path) -> None:
-    """Show each widget in a notebook of its own and save what its element looks like."""
+@contextmanager
+def open_lab(folder: Path) -> Iterator[tuple[Path, str, Page]]:
+    """Yield the folder that JupyterLab serves, the address of a notebook with a placeholder `name`, and a page of a browser."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("no chromium on this machine: apt-get install chromium")
@@ -148,8 +154,14 @@ def photograph_widgets(folder: Path) -> None:
     with (
         marked_environment() as environment,
         jupyter(root, private, environment, "lab") as address,
-        browser_page(chromium, environment, folder / "failed.png") as page,
+        browser_page(chromium, environment, Path(tempfile.gettempdir()) / "failed.png") as page,
     ):
+        yield root, address, page
+
+
+def photograph_widgets(folder: Path) -> None:
+    """Show each widget in a notebook of its own and save what its element looks like."""
+    with open_lab(folder) as (root, address, page):
         for widget in WIDGETS:
             cells = [nbformat.v4.new_code_cell(source) for source in widget.cells]
             node = nbformat.v4.new_notebook(cells=cells)
@@ -181,14 +193,120 @@ def photograph_page(folder: Path) -> None:
         page.screenshot(path=PICTURES / "report_page.png")
 
 
-def main() -> None:
-    PICTURES.mkdir(exist_ok=True)
+class Workbench:
+    """Notebook `05_build_a_grid` in JupyterLab, used as a person uses it; each state is photographed for the guide."""
+
+    def __init__(self, page: Page, notebook: LabNotebook, sources: Sequence[str]) -> None:
+        self._page, self._notebook, self._sources = page, notebook, sources
+        self._count = 0
+
+    def run(self, beginning: str) -> None:
+        """Run the cell whose source begins with a text."""
+        index = next(index for index, source in enumerate(self._sources) if source.startswith(beginning))
+        self._notebook.start_cell(index)
+        self._notebook.finish_cell(index)
+
+    def photograph(self, element: Locator, name: str) -> None:
+        """Save what an element looks like, under its number in the path and a name."""
+        self._count += 1
+        self._page.wait_for_timeout(1_000)
+        element.screenshot(path=PICTURES / f"workbench_{self._count}_{name}.png")
+
+    def build(self) -> Locator:
+        """Enter a wrong threshold, then two right ones, so that the form describes twelve trials."""
+        self.run("import os")
+        self.run("form = ")
+        form = self._page.locator(".harness-form").first
+        threshold = form.get_by_label("threshold", exact=True)
+        for text in ("0.5, 1.5", "0.5, 0.8"):
+            threshold.fill(text)
+            threshold.press("Enter")
+            shown = "must be above 0" if "1.5" in text else "12 trials, 4 arms"
+            form.get_by_text(shown).wait_for()
+            if "1.5" in text:
+                self.photograph(form, "wrong_value")
+        form.get_by_text("the same grid as Python code").click()
+        self.photograph(form, "form")
+        form.get_by_text("the same grid as Python code").click()
+        return form
+
+    def run_grid(self, form: Locator) -> None:
+        """Run the grid, stop it, resume it, and choose another metric at the end."""
+        form.get_by_role("button", name="Start", exact=True).first.click()
+        grid = form.locator(".g-root").first
+        self._page.wait_for_function("() => document.querySelector('.g-root progress')?.value >= 2")
+        self.photograph(grid, "running")
+        grid.get_by_role("button", name="Stop", exact=True).click()
+        grid.locator(".g-state").get_by_text("stopped").wait_for()
+        self.photograph(grid, "stopped")
+        grid.get_by_role("button", name="Resume", exact=True).click()
+        grid.locator(".g-state").get_by_text("done").wait_for()
+        grid.get_by_label("metric", exact=True).select_option("score")
+        grid.locator("td.g-cell b").first.get_by_text("0.").wait_for()
+
+    def open_worst_trial(self, form: Locator) -> None:
+        """Open the worst cell and its worst trial, and go to the compaction after which the agent went wrong."""
+        cells = form.locator("td.g-cell")
+        scores = [float(text) for text in form.locator("td.g-cell b").all_inner_texts()]
+        cells.nth(scores.index(min(scores))).locator("button").click()
+        trials = form.locator(".g-trials tr")
+        trials.first.wait_for()
+        texts = trials.all_inner_texts()
+        worst = min(range(len(texts)), key=lambda place: float(texts[place].partition("score ")[2].split()[0] or 1))
+        trials.nth(worst).locator("button").click()
+        inspector = form.locator(".g-transcript .harness-looking")
+        inspector.wait_for()
+        self.photograph(form.locator(".g-root").first, "worst_trial")
+        self.run("trials = ")
+        self.run("inspector.show_step")
+        shown = self._page.locator(".jp-OutputArea .harness-looking").filter(has_text="compaction before this step").last
+        shown.wait_for()
+        self.photograph(shown, "compaction")
+
+    def try_another_policy(self) -> None:
+        """Compare the policy of the session with another one, and start a second grid with the values found."""
+        self.run("explorer = ")
+        explorer = self._page.locator("section[aria-label='Compaction explorer']").first
+        explorer.get_by_text("pinned (dashed line)").wait_for()
+        self.photograph(explorer, "explorer")
+        self.run("second = ")
+        form = self._page.locator(".harness-form").last
+        form.get_by_text("6 trials, 2 arms").wait_for()
+        form.get_by_role("button", name="Start", exact=True).first.click()
+        form.locator(".g-state").get_by_text("done").wait_for()
+        self.photograph(form, "second_grid")
+
+
+def photograph_workbench(folder: Path) -> None:
+    """Follow the path of a person through notebook 05, from an empty form to a second grid."""
+    source = NOTEBOOKS / "05_build_a_grid.ipynb"
+    with open_lab(folder) as (root, address, page):
+        shutil.copy(source, root / source.name)
+        notebook = LabNotebook(page, address.format(name=source.name))
+        bench = Workbench(page, notebook, [cell.source for cell in nbformat.read(source, as_version=4).cells])
+        form = bench.build()
+        bench.run_grid(form)
+        bench.open_worst_trial(form)
+        bench.try_another_policy()
+        notebook.shut_down()
+
+
+def draw_charts(folder: Path) -> None:
+    """Draw the charts of README and documentation."""
     draw_threshold_and_reserves()
-    with tempfile.TemporaryDirectory() as name:
-        draw_first_grid(Path(name) / "grid")
-        photograph_widgets(Path(name))
-        photograph_page(Path(name) / "quickstart")
+    draw_first_grid(folder / "grid")
+
+
+PARTS = {"charts": draw_charts, "widgets": photograph_widgets, "page": photograph_page, "workbench": photograph_workbench}
+
+
+def main(names: Sequence[str]) -> None:
+    """Draw the parts with these names, or all."""
+    PICTURES.mkdir(exist_ok=True)
+    for name in names or PARTS:
+        with tempfile.TemporaryDirectory() as folder:
+            PARTS[name](Path(folder))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple, cast, get_args
 
 from harness import codec
-from harness.compaction.description import inspect_abilities
+from harness.compaction.description import inspect_abilities, list_defaults
 from harness.errors import UsageError, format_count
 from harness.events import Compaction
 from harness.experiment.source_text import format_trial_code, format_trial_plan
@@ -28,7 +28,7 @@ from harness.inspection.counterfactual import (
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import MAX_REASON_CHARACTERS, format_full_text, format_message_line
-from harness.policies import policy_from_plain
+from harness.policies import load_policy_class, policy_from_plain
 from harness.protocols import Policy
 from harness.tokens import Budget
 from harness.view import View
@@ -317,7 +317,10 @@ class Exploration:
         }
 
     def _format_settings(self) -> str:
-        given = ", ".join(f"{name}={value}" for name, value in self.settings.fields.items())
+        """Return the name of the policy and those of its fields that differ from their defaults, as text."""
+        defaults = list_defaults(load_policy_class(self.settings.policy))
+        changed = {name: value for name, value in self.settings.fields.items() if defaults.get(name, ...) != value}
+        given = ", ".join(f"{name}={value}" for name, value in changed.items())
         return f"{self.settings.policy} {given}".strip()
 
     def build_trial(self, task: str) -> Trial:
