@@ -2,22 +2,29 @@
 
 The p-values are corrected for the number of declared contrasts and for the declared looks (how often the results are inspected).
 The contrasts are read from the provenance stored with each trial. Nothing is claimed unless every trial of the experiment ran
-under the same declaration and the plan is complete.
+under the same declaration, and the results were looked at no more often than declared. Unless several looks were declared, an
+incomplete plan shows its progress only, because to see its outcomes would be a look.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from math import isnan, log
+from pathlib import Path
+
+import pandas as pd
 
 from harness import codec
+from harness.analysis.arms import add_total_cost, drop_earlier_plans, select_excluded
 from harness.analysis.comparison import ArmComparer, format_effect
 from harness.analysis.effects import Effect, compute_null_p
-from harness.analysis.formatting import Section, format_p
+from harness.analysis.formatting import Section, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
+from harness.errors import format_count
 from harness.experiment.contrasts import Contrast, Family
+from harness.experiment.looks import Look, record_look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,29 +52,67 @@ class ClaimReport:
     claims: tuple[Claim, ...] = ()
     refusal: str = ""
     """Reason why nothing is claimed; empty if the contrasts were tested."""
+    is_in_progress: bool = False
+    """Whether the plan is incomplete and declares a single look, so that only its progress may be shown."""
+    look: int | None = None
+    """Number of this look at the results, from 1; None if looks are not recorded."""
 
 
-def judge_contrasts(results: Tables) -> ClaimReport | None:
+def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | None:
     """Test the contrasts that the plan of an experiment declared; return None if it declared none.
 
     Args:
-        results: Tables of results of one experiment and one fidelity level, without trials of earlier plans.
+        results: Tables of results of one experiment with all its fidelity levels, without trials of earlier plans.
+        look: Recorded look at these results; None if looks are not recorded.
     """
     families = read_families(results)
     declared = [family for family in families if family.contrasts]
     if not declared:
         return None
     newest = max(declared, key=lambda family: family.planned_trials)
+    number = None if look is None else look.number
     if len({family.digest for family in families}) > 1:
-        return ClaimReport(family=newest, refusal="some trials ran under another declaration, so all contrasts are exploratory")
-    if len(families) > newest.looks:
-        return ClaimReport(
-            family=newest, refusal=f"the grid was extended after trials had run, and the plan declared {newest.looks} look(s)"
-        )
+        refusal = "some trials ran under another declaration, so all contrasts are exploratory"
+        return ClaimReport(family=newest, look=number, refusal=refusal)
     finished = len(results.trials)
     if finished < newest.planned_trials and newest.looks == 1:
-        return ClaimReport(family=newest, refusal=f"{finished} of {newest.planned_trials} trials have finished")
-    return ClaimReport(family=newest, claims=tuple(_test_family(ArmComparer(results), newest)))
+        refusal = f"{finished} of {newest.planned_trials} trials have finished"
+        return ClaimReport(family=newest, look=number, refusal=refusal, is_in_progress=True)
+    declared_looks = f"the plan declared {format_count(newest.looks, 'look')}"
+    if look is not None and look.number > newest.looks:
+        refusal = f"this is look {look.number} at the results, after other trials had been seen, and {declared_looks}"
+        return ClaimReport(family=newest, look=number, refusal=refusal)
+    if len(families) > newest.looks and not (look is not None and look.is_recorded_from_start):
+        return ClaimReport(
+            family=newest, look=number, refusal=f"the grid was extended after trials had run, and {declared_looks}"
+        )
+    return ClaimReport(family=newest, look=number, claims=tuple(_test_family(ArmComparer(results), newest)))
+
+
+def look_at(results: Tables) -> ClaimReport | None:
+    """Test the declared contrasts, and record in the output folder that the outcomes are shown; None without declared contrasts.
+
+    Nothing is recorded for results that do not come from an output folder, or if only the progress may be shown.
+
+    Args:
+        results: Tables of results, which may contain trials of earlier plans.
+
+    Raises:
+        StoreError: The record of looks cannot be read.
+    """
+    current = drop_earlier_plans(results)
+    judged = judge_contrasts(current)
+    folder = getattr(results, "output", None)
+    if judged is None or judged.is_in_progress or not isinstance(folder, Path):
+        return judged
+    return judge_contrasts(current, record_look(folder, current.trials["trial_id"]))
+
+
+def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimReport | None:
+    """Return the results of the declared contrasts between which at least one of the given arms takes part."""
+    if judged is None:
+        return None
+    return replace(judged, claims=tuple(one for one in judged.claims if {one.contrast.a, one.contrast.b} & set(arms)))
 
 
 def read_families(results: Tables) -> list[Family]:
@@ -107,11 +152,14 @@ def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
     if judged.refusal:
         yield Section(heading="Declared contrasts", notes=(f"Nothing is claimed: {judged.refusal}.",))
         return
+    if not judged.claims:
+        yield Section(heading="Declared contrasts", notes=("No declared contrast concerns the arms of this level.",))
+        return
     yield Section(
         heading="Declared contrasts (confirmatory)",
         columns=("contrast", "metric", "estimand", "effect, 95 %", "p", "Holm", "result"),
         rows=tuple(_format_claim(one) for one in judged.claims),
-        notes=tuple(_describe_family(judged.family, judged.claims)),
+        notes=tuple(_describe_family(judged)),
     )
 
 
@@ -133,12 +181,39 @@ def _format_claim(claim: Claim) -> tuple[str, ...]:
     )
 
 
-def _describe_family(family: Family, claims: Sequence[Claim]) -> Iterator[str]:
+def _describe_family(judged: ClaimReport) -> Iterator[str]:
+    family = judged.family
     yield (
-        f"Holm: p corrected for the {len(claims)} declared contrasts"
+        f"Holm: p corrected for the {len(family.contrasts)} declared contrasts"
         + (f" and {family.looks} declared looks" if family.looks > 1 else "")
         + f"; declaration {family.digest[:12]}, recorded in the provenance of every trial."
     )
-    if any(one.contrast.margin is not None for one in claims):
+    if family.looks > 1 and judged.look is not None:
+        yield f"This is look {judged.look} of {family.looks}: a distinct set of trials whose outcomes are shown."
+    if any(one.contrast.margin is not None for one in judged.claims):
         yield "With a margin, p tests an effect as bad as the margin: a small p shows that the first arm is not worse than that."
     yield "Intervals have the level 95 % each. Everything else in this report is exploratory."
+
+
+def build_progress_section(trials: pd.DataFrame, judged: ClaimReport) -> Section:
+    """Build the only section that is shown of an incomplete plan with declared contrasts and a single look.
+
+    Args:
+        trials: Trials that have finished.
+        judged: Declared contrasts.
+    """
+    rows = [
+        (str(arm), str(len(part)), str(len(select_excluded(part))), format_usd(part["total_cost_usd"].sum(min_count=1)))
+        for arm, part in add_total_cost(trials).groupby("arm", sort=False)
+    ]
+    return Section(
+        heading="Progress",
+        columns=("arm", "finished", "excluded", "total USD"),
+        rows=tuple(rows),
+        notes=(
+            f"{len(trials)} of {format_count(judged.family.planned_trials, 'planned trial')} have finished.",
+            "Outcomes are shown when all have finished, since the plan declares contrasts and a single look at their outcomes.",
+            "A new plan can declare interim looks in advance, e.g. `looks = 2` under [experiment].",
+        ),
+        is_detail=False,
+    )

@@ -14,7 +14,7 @@ from harness.analysis.intervals import Interval
 from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
 from harness.analysis.statistics import PairedCounts, Rate
 from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.trajectories import add_trajectories, count_distinct
+from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
 from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
 from harness.errors import UnknownName, format_count
 
@@ -228,13 +228,14 @@ class ArmComparer:
         Args:
             results: Tables of results of one experiment.
         """
-        self._trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
+        trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
+        self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
         self._requests = RequestDigests.from_results(results)
 
     def pair(self, a: str, b: str) -> pd.DataFrame:
         """Return the valid trials of two arms side by side, one row per task, seed and replicate, with their trajectories."""
         first, second = (select_valid(select_arm(self._trials, arm)) for arm in (a, b))
-        return add_trajectories(pair_trials(first, second, ("score", "activity", "trajectory", *RATIO_METRICS)))
+        return add_trajectories(pair_trials(first, second, ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS)))
 
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""

@@ -140,6 +140,9 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     if judged.refusal:
         yield f"Declared contrasts: nothing is claimed: {judged.refusal}."
         return
+    if not judged.claims:
+        yield "Declared contrasts: none concerns the arms of this level."
+        return
     *first, last = map(_describe_claim, judged.claims[:MAX_CLAIMS])
     yield from first
     more = len(judged.claims) - MAX_CLAIMS

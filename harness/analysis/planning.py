@@ -1,22 +1,40 @@
 """Statistical power of a plan: how many comparisons can become significant, and how small an effect can be detected."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from itertools import combinations, islice
+from math import isnan, log, nan, sqrt
 
 import numpy as np
-from scipy.stats import norm, t
+import pandas as pd
+from scipy.stats import nct, norm, t
 
-from harness.analysis.estimation import Estimand, choose_estimand, compute_p
+from harness.analysis.arms import add_total_cost, select_valid
+from harness.analysis.estimation import Estimand, choose_estimand, compute_bounds, compute_p, find_refusal
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import POWER
-from harness.errors import format_count
-from harness.experiment.contrasts import MIN_TASKS
+from harness.analysis.validity import PAIR_COLUMNS
+from harness.errors import UsageError, format_count
+from harness.experiment.contrasts import MIN_TASKS, Contrast
 from harness.experiment.experiment import Experiment
+from harness.store.results import load
 
 TYPICAL_DISCORDANCE = 0.16
 """Share of pairs in which exactly one of two runs of the same agent succeeds, typical of coding agents (0.12 to 0.28)."""
 TYPICAL_TASK_SD = 0.1
 """Assumed standard deviation, over tasks, of the true difference of two success rates, 0 to 1."""
+TYPICAL_SCORE_SD = 0.25
+"""Assumed standard deviation of the difference in score of two runs on the same task and seed, 0 to 1."""
+TYPICAL_LOG_SD = 0.5
+"""Assumed standard deviation of the logarithm of the ratio of cost, tokens or steps of two runs on the same task and seed."""
+LEAST_DISCORDANCE = 0.01
+"""Discordance that is assumed if all pairs of a pilot run agree."""
+MAX_PILOT_PAIRS = 100
+"""Maximum number of pairs of arms of a pilot run from which assumptions are measured."""
+SIMULATED_STUDIES = 400
+"""Number of simulated studies from which the power for scores of these tasks is computed."""
+MIN_POWER = 0.5
+"""Power for a margin of non-inferiority below which a plan is warned about before it runs."""
 MAX_CONTRASTS = 1000
 """Largest number of contrasts that is reported as possible."""
 
@@ -66,6 +84,12 @@ class PowerAssumptions:
     """Share of pairs in which exactly one arm succeeds, 0 to 1; declared, or measured in a pilot run."""
     task_sd: float = TYPICAL_TASK_SD
     """Standard deviation, over tasks, of the true difference of the success rates, 0 to 1."""
+    score_sd: float = TYPICAL_SCORE_SD
+    """Standard deviation of the difference in score of two runs on the same task and seed, 0 to 1."""
+    log_sd: float = TYPICAL_LOG_SD
+    """Standard deviation of the logarithm of the ratio of cost, tokens or steps of two runs on the same task and seed."""
+    pilot: str = ""
+    """Name of the experiment in which the assumptions were measured; empty if they were declared or are typical values."""
     contrasts: int = 1
     """Number of contrasts (comparisons) by which the significance level is divided, as in the first step of Holm's correction."""
     looks: int = 1
@@ -102,6 +126,112 @@ def compute_least_detectable_difference(
     return effect if effect <= assumptions.discordance else None
 
 
+def measure_assumptions(trials: pd.DataFrame, pilot: str, *, contrasts: int = 1, looks: int = 1) -> PowerAssumptions:
+    """Return the assumptions for a plan as measured in a finished experiment, over all its pairs of arms.
+
+    The variation over tasks keeps its typical value if the experiment has fewer than two tasks.
+
+    Args:
+        trials: Trials of the finished experiment.
+        pilot: Name of the finished experiment.
+        contrasts: Number of contrasts of the plan.
+        looks: Number of looks that the plan declares.
+
+    Raises:
+        UsageError: No two arms ran on the same task and seed.
+    """
+    valid = add_total_cost(select_valid(trials))
+    columns = ["success", "score", "total_cost_usd"]
+    sides = [part[[*PAIR_COLUMNS, *columns]] for _, part in valid.groupby("arm", sort=False)]
+    found = []
+    for a, b in islice(combinations(sides, 2), MAX_PILOT_PAIRS):
+        pairs = a.merge(b, on=["task", "seed"], suffixes=("_a", "_b"))  # replicates are compared too
+        if len(pairs):
+            found.append(_measure_pairs(pairs))
+    if not found:
+        raise UsageError(f"pilot: no two arms of {pilot!r} ran on the same task and seed, so nothing can be measured")
+    means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(found, dtype=float).T]
+    discordance, task_variance, score_variance, log_variance = means
+    return PowerAssumptions(
+        discordance=max(LEAST_DISCORDANCE, discordance),
+        task_sd=TYPICAL_TASK_SD if isnan(task_variance) else sqrt(max(0.0, task_variance)),
+        score_sd=TYPICAL_SCORE_SD if isnan(score_variance) else sqrt(score_variance),
+        log_sd=TYPICAL_LOG_SD if isnan(log_variance) else sqrt(log_variance),
+        pilot=pilot,
+        contrasts=contrasts,
+        looks=looks,
+    )
+
+
+def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, float, float, float]:
+    """Return discordance and variances of two arms: of success over tasks, and of score and log-ratio of cost within tasks."""
+    costs_usd = pairs[["total_cost_usd_a", "total_cost_usd_b"]].astype(float)
+    logs = np.log(costs_usd.where(costs_usd > 0))
+    numbers = pd.DataFrame(
+        {
+            "task": pairs["task"],
+            "success": pairs["success_a"].astype(float) - pairs["success_b"].astype(float),
+            "score": pairs["score_a"].astype(float) - pairs["score_b"].astype(float),
+            "log": logs["total_cost_usd_a"] - logs["total_cost_usd_b"],
+        }
+    )
+    tasks = numbers.groupby("task")
+    sizes, means = tasks.size(), tasks["success"].mean()
+    within = {name: float(tasks[name].var(ddof=1).mean()) for name in ("success", "score", "log")}
+    between = float(means.var(ddof=1)) - within["success"] / float(sizes.mean()) if len(means) > 1 else nan
+    return float((numbers["success"] != 0).mean()), between, within["score"], within["log"]
+
+
+def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, assumptions: PowerAssumptions) -> float:
+    """Return the probability, 0 to 1, that a plan shows an arm to be no worse than a margin, if both arms are equally good.
+
+    Args:
+        contrast: Contrast with a margin of non-inferiority.
+        task_count: Number of tasks.
+        seed_count: Number of seeds of each task.
+        assumptions: Discordance, variation of scores and ratios, and numbers of contrasts and looks.
+    """
+    margin = contrast.margin or 0.0
+    estimand = choose_estimand(task_count, contrast.estimand)
+    alpha = ALPHA / (assumptions.contrasts * assumptions.looks)
+    if find_refusal([seed_count] * task_count, estimand):
+        return 0.0
+    sds = {"success": sqrt(assumptions.discordance), "score": assumptions.score_sd}
+    sd, distance = sds.get(contrast.metric, assumptions.log_sd), margin if contrast.metric in sds else log(margin)
+    if estimand == "tasks like these":
+        error = sqrt(assumptions.task_sd**2 / task_count + sd**2 / (task_count * seed_count))
+        return float(nct.sf(t.ppf(1 - alpha / 2, task_count - 1), task_count - 1, distance / error))
+    if contrast.metric != "score":
+        critical = norm.ppf(1 - alpha / 2) if contrast.metric == "success" else t.ppf(1 - alpha / 2, seed_count - 1)
+        return float(norm.sf(critical - distance * sqrt(task_count * seed_count) / sd))
+    draws = np.random.default_rng(0).normal(0.0, sd, (task_count, SIMULATED_STUDIES, seed_count)).clip(-1.0, 1.0)
+    zeros = np.zeros_like(draws)
+    return float((compute_bounds("bounded", list(draws), list(zeros), estimand, alpha).low > -margin).mean())
+
+
+def describe_margins(
+    contrasts: Sequence[Contrast], task_count: int, seed_count: int, assumptions: PowerAssumptions
+) -> Iterator[str]:
+    """Yield a warning for each contrast with a margin of non-inferiority that the plan will probably not show.
+
+    Args:
+        contrasts: Contrasts that the plan declares.
+        task_count: Number of tasks.
+        seed_count: Number of seeds of each task.
+        assumptions: Discordance, variation of scores and ratios, and numbers of contrasts and looks.
+    """
+    for one in contrasts:
+        if one.margin is None:
+            continue
+        power = compute_margin_power(one, task_count, seed_count, assumptions)
+        if power < MIN_POWER:
+            yield (
+                f"{one.a} against {one.b}: even if both are equally good, the probability to show that {one.metric} is not worse "
+                f"by {one.margin:g} is {100 * power:.0f} %; add {'tasks' if task_count >= MIN_TASKS else 'seeds'} or declare a "
+                "wider margin"
+            )
+
+
 def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None) -> str:
     """Return sentences on what a plan can show: about which tasks, in how many comparisons, and down to which difference.
 
@@ -130,7 +260,8 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
         shown = f"a difference in success of {100 * effect:.0f} points is shown with 80 % probability"
     varies = f" and that true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
     chance = f"{100 * assumptions.discordance:.0f} % of pairs differ by chance"
-    given = f"assuming that {chance}{varies if estimand == 'tasks like these' else ''}"
+    source = f"as measured in {assumptions.pilot}" if assumptions.pilot else "assuming"
+    given = f"{source} that {chance}{varies if estimand == 'tasks like these' else ''}"
     corrected = "" if assumptions.contrasts * assumptions.looks == 1 else ", after correction"
     hint = "" if task_count >= MIN_TASKS else f"; statements about tasks like these need {MIN_TASKS} tasks"
     return f"{units}, {estimand}: {best_case}; {shown}{corrected}, {given}{hint}"
@@ -143,7 +274,13 @@ def describe_comparability(experiment: Experiment) -> str:
         experiment: Planned experiment, with its numbers of tasks, seeds, declared contrasts and looks.
     """
     settings, declared = experiment.settings, len(experiment.contrasts)
-    assumptions = PowerAssumptions(discordance=settings.discordance, contrasts=max(1, declared), looks=settings.looks)
-    power = describe_power(*experiment.count_tasks_and_seeds(), assumptions)
+    contrasts, looks = max(1, declared), settings.looks
+    if settings.pilot:
+        assumptions = measure_assumptions(load(settings.pilot).trials, settings.pilot, contrasts=contrasts, looks=looks)
+    else:
+        assumptions = PowerAssumptions(discordance=settings.discordance, contrasts=contrasts, looks=looks)
+    size = experiment.count_tasks_and_seeds()
     family = f"declared contrasts: {declared}" + ("" if declared else "; all comparisons will be exploratory")
-    return f"comparison of two arms: {power}\n{family}"
+    planned_looks = f"; {looks} looks at the results" if looks > 1 else ""
+    warnings = (f"warning: {text}" for text in describe_margins(experiment.contrasts, *size, assumptions))
+    return "\n".join([f"comparison of two arms: {describe_power(*size, assumptions)}", f"{family}{planned_looks}", *warnings])

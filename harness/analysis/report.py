@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.claims import build_progress_section, judge_contrasts, look_at
 from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
 from harness.analysis.formatting import Section, format_label
 from harness.analysis.report_sections import build_sections
@@ -136,6 +137,9 @@ class Report:
 def report(results: Tables, against: str | None = None) -> Report:
     """Build the report on an experiment: tables by arm (configuration under study), paired comparisons and validity checks.
 
+    If the plan declares contrasts, each distinct set of trials that is reported counts as a look, which is recorded in the folder
+    of the results. An incomplete plan that declares no interim looks shows its progress only.
+
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
             one after another and never pooled. Trials of earlier plans of the experiment are only counted. Required.
@@ -148,6 +152,7 @@ def report(results: Tables, against: str | None = None) -> Report:
 
     Raises:
         UsageError: No trial has finished yet.
+        StoreError: The record of looks at the results cannot be read.
         UnknownName: The arm `against` does not exist; the message suggests similar names.
     """
     trials = results.trials
@@ -155,7 +160,11 @@ def report(results: Tables, against: str | None = None) -> Report:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
     names = ", ".join(sorted(trials["experiment"].unique()))
     current_results = drop_earlier_plans(results)
-    all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against)]
+    judged = look_at(results)
+    if judged is not None and judged.is_in_progress:
+        all_sections = [build_progress_section(current_results.trials, judged)]
+    else:
+        all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)]
     if earlier := len(trials) - len(current_results.trials):
         note = (
             f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."
@@ -207,6 +216,9 @@ def write_charts(results: Tables, directory: Path) -> list[Path]:
     Raises:
         StoreError: The folder cannot be written.
     """
+    judged = judge_contrasts(drop_earlier_plans(results))
+    if judged is not None and judged.is_in_progress:
+        return []
     parts = split_by_level(drop_earlier_plans(results))
     chart_paths = []
     with _wrap_write_errors(directory / "charts"):

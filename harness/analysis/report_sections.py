@@ -23,7 +23,7 @@ from harness.analysis.arms import (
     summarize_arms,
 )
 from harness.analysis.axes import contrast_axes
-from harness.analysis.claims import build_claim_section, judge_contrasts
+from harness.analysis.claims import ClaimReport, build_claim_section, restrict_claims
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
@@ -41,20 +41,21 @@ from harness.analysis.validity import compare_repeats, pair_repeats, pool_placeb
 from harness.errors import format_count
 
 
-def build_sections(results: Tables, against: str | None = None) -> Iterator[Section]:
+def build_sections(results: Tables, against: str | None = None, judged: ClaimReport | None = None) -> Iterator[Section]:
     """Yield the sections of a report on an experiment in the order in which they are printed.
 
     Args:
         results: Tables of results; all trials must have the same fidelity level.
         against: Arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
             or else with the first arm.
+        judged: Results of the declared contrasts of the whole experiment; None if the plan declared none.
 
     Raises:
         UnknownName: The arm `against` does not exist.
     """
     arms = summarize_arms(results)
     baselines = [against] if against is not None else _choose_baselines(results)
-    comparer, judged = ArmComparer(results), judge_contrasts(results)
+    comparer, judged = ArmComparer(results), restrict_claims(judged, [one.arm for one in arms])
     contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
     threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
     yield build_headline_section(results.trials, arms, comparer, judged, threats)

@@ -44,13 +44,18 @@ class Selection:
     steps: pd.DataFrame
     compactions: pd.DataFrame
     probes: pd.DataFrame
+    checks: pd.DataFrame | None = None
+    """Table of checks: one row per check of a trial says whether the check passed; None if it is unknown."""
 
 
 def select(tables: Tables, trials: pd.DataFrame) -> Selection:
     """Return tables of results that contain only the given trials and their steps, compactions and probes."""
     ids = set(trials["trial_id"])
     steps, compactions, probes = (rows[rows["trial_id"].isin(ids)] for rows in (tables.steps, tables.compactions, tables.probes))
-    return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes)
+    checks = getattr(tables, "checks", None)
+    if checks is not None:
+        checks = checks[checks["trial_id"].isin(ids)]
+    return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes, checks=checks)
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:

@@ -17,6 +17,7 @@ from harness.experiment.forecast import Forecast, make_forecast, select_pilot_ce
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job, Provenance, collect_provenance, encode_axes
 from harness.experiment.limits import RunLimits
+from harness.experiment.looks import begin_record
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
 from harness.experiment.preflight import check_trials, choose_backends, find_sandbox_needs
@@ -324,6 +325,8 @@ class _ExperimentRun:
         cache_settings = self._prepare_cache()
         with open_output(folder) as output, handle_interrupts(self.stop_event) as interrupted:
             finished_ids = output.list_finished(retry_failed=retry_failed)
+            if self.experiment.contrasts and not finished_ids:
+                begin_record(folder)
             name = self.experiment.name
             output.relabel_trials({cell.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
             provenance = collect_provenance(identify_price_table(), self.experiment.family)

@@ -64,6 +64,8 @@ class Settings:
             level of 5 % is divided by this number. Default: `1`.
         discordance: Expected share of pairs in which exactly one of two arms succeeds, 0 to 1, from a pilot run or from
             experience; the least detectable difference follows from it. Default: `0.16`.
+        pilot: Folder of a finished experiment in which the discordance, and the variation of scores and costs, are measured
+            instead. Empty if there is none. Default: `''`.
 
     Raises:
         UsageError: A value has the wrong type.
@@ -85,6 +87,7 @@ class Settings:
     action_cache_max_bytes: int = MAX_BYTES
     looks: int = 1
     discordance: float = 0.16
+    pilot: str = ""
 
     def __post_init__(self) -> None:
         """Refuse settings with values of the wrong type."""

@@ -379,12 +379,12 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         finished = f"; {forecast.finished_trials:,} finished before" if forecast.finished_trials else ""
         trials = f"{format_count(len(cells), 'trial')}, {arms}{f' ({sizes})' if sizes else ''}{finished}"
         warnings = [("warning", text) for text in collect_warnings([cell.trial for cell in cells])]
-        comparison, family = describe_comparability(experiment).removeprefix("comparison of two arms: ").split("\n")
+        comparison = describe_comparability(experiment).removeprefix("comparison of two arms: ").replace("\n", "; ")
         return [
             ("trials", trials),
             ("cost", forecast.describe_cost()),
             ("time", forecast.describe_time()),
-            ("comparison of two arms", f"{comparison}; {family}"),
+            ("comparison of two arms", comparison),
             ("results", str(self._output or experiment.output)),
             *warnings,
         ]

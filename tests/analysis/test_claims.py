@@ -3,8 +3,10 @@
 import json
 
 from harness import codec
-from harness.analysis.claims import build_claim_section, judge_contrasts
+from harness.analysis.claims import build_claim_section, judge_contrasts, look_at
+from harness.analysis.report import report
 from harness.experiment.contrasts import Contrast, Family
+from harness.experiment.looks import begin_record
 from tests.analysis.made import results
 
 SUCCESS = Contrast(a="a", b="b")
@@ -51,15 +53,86 @@ def test_an_arm_beyond_the_margin_is_not_called_no_worse():
 
 
 def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
-    family = Family(contrasts=(SUCCESS,), planned_trials=20)
+    family, whole = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (20, 14))
     incomplete = judge_contrasts(results(rows(family)))
-    extended = judge_contrasts(results(rows(Family(contrasts=(SUCCESS,), planned_trials=7), arms="a") + rows(family, arms="b")))
+    extended = judge_contrasts(results(rows(Family(contrasts=(SUCCESS,), planned_trials=7), arms="a") + rows(whole, arms="b")))
     changed = judge_contrasts(results(rows(Family(planned_trials=7), arms="a") + rows(family, arms="b")))
     assert [one.refusal for one in (incomplete, extended, changed) if one] == [
         "14 of 20 trials have finished",
-        "the grid was extended after trials had run, and the plan declared 1 look(s)",
+        "the grid was extended after trials had run, and the plan declared 1 look",
         "some trials ran under another declaration, so all contrasts are exploratory",
     ]
+
+
+class Folder:
+    """Results in an output folder."""
+
+    def __init__(self, output, rows):
+        tables = results(rows)
+        self.output, self.trials, self.steps = output, tables.trials, tables.steps
+        self.compactions, self.probes = tables.compactions, tables.probes
+
+
+def headings(*arguments):
+    return [section.heading for section in report(Folder(*arguments)).sections]
+
+
+def test_a_grid_that_is_extended_after_a_look_claims_nothing_more_unless_looks_were_declared(tmp_path):
+    for looks, shown in ((1, False), (2, True)):
+        output = tmp_path / str(looks)
+        output.mkdir()
+        begin_record(output)
+        small, large = (Family(contrasts=(SUCCESS,), planned_trials=count, looks=looks) for count in (16, 20))
+        first = rows(small, tasks=8)
+        extended = first + [row for row in rows(large, tasks=10) if row["task"] in {"t8", "t9"}]
+        for _ in range(2):  # a report that is drawn again is no other look
+            judged = look_at(Folder(output, first))
+            assert judged is not None
+            assert (judged.look, judged.refusal, judged.claims[0].is_shown) == (1, "", True)
+        judged = look_at(Folder(output, extended))
+        assert judged is not None
+        assert judged.look == 2
+        assert (judged.refusal == "") is shown
+        assert [one.is_shown for one in judged.claims] == [True] * shown
+        if not shown:
+            assert (
+                judged.refusal == "this is look 2 at the results, after other trials had been seen, and the plan declared 1 look"
+            )
+        assert headings(output, first)[1] == "Declared contrasts (confirmatory)"
+
+
+def test_a_grid_that_is_extended_before_its_first_look_is_complete(tmp_path):
+    begin_record(tmp_path)
+    small, large = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (16, 20))
+    extended = rows(small, tasks=8) + [row for row in rows(large, tasks=10) if row["task"] in {"t8", "t9"}]
+    judged = look_at(Folder(tmp_path, extended))
+    assert judged is not None
+    assert [one.is_shown for one in judged.claims] == [True]
+
+
+def test_an_incomplete_plan_shows_its_progress_only_unless_interim_looks_were_declared(tmp_path):
+    begin_record(tmp_path)
+    family = Family(contrasts=(SUCCESS,), planned_trials=20)
+    document = report(Folder(tmp_path, rows(family)))
+    (section,) = document.sections
+    assert (section.heading, section.rows[0]) == ("Progress", ("a", "7", "0", "21.00"))
+    assert section.notes[0] == "14 of 20 planned trials have finished."
+    assert document.write(tmp_path / "report")
+    assert not (tmp_path / "report" / "charts" / "success_heatmap.png").exists()
+    assert json.loads((tmp_path / "looks.json").read_text())["looks"] == []
+    interim = rows(Family(contrasts=(SUCCESS,), planned_trials=20, looks=2))
+    assert "Declared contrasts (confirmatory)" in headings(tmp_path, interim)
+
+
+def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_them():
+    contrasts = (SUCCESS, Contrast(a="b", b="a", metric="score", margin=0.2))
+    family = Family(contrasts=contrasts, planned_trials=14)
+    mixed = results([row | {"level": "L1" if row["arm"] == "b" else "L0"} for row in rows(family)])
+    judged = look_at(mixed)
+    assert judged is not None
+    assert (judged.refusal, [one.is_shown for one in judged.claims]) == ("", [True, True])
+    found = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
+    assert [section.heading for section in found] == ["Declared contrasts (confirmatory)"] * 2
 
 
 def test_an_experiment_without_declared_contrasts_has_no_section():

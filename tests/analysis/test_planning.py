@@ -9,10 +9,16 @@ from harness.analysis.estimation import compute_bounds
 from harness.analysis.planning import (
     PowerAssumptions,
     compute_least_detectable_difference,
+    compute_margin_power,
     compute_smallest_p,
     count_possible_contrasts,
+    describe_margins,
     describe_power,
+    measure_assumptions,
 )
+from harness.errors import UsageError
+from harness.experiment.contrasts import Contrast
+from tests.analysis.made import results
 
 
 @pytest.mark.parametrize(
@@ -64,3 +70,48 @@ def test_a_plan_that_can_show_nothing_says_so_and_another_names_its_assumptions(
         in text
     )
     assert "need 6 tasks" in describe_power(3, 20, PowerAssumptions())
+
+
+@pytest.mark.parametrize(("tasks", "estimand"), [(8, "tasks like these"), (3, "these tasks")])
+def test_the_power_for_a_margin_is_the_share_of_simulated_plans_that_show_it(tasks, estimand):
+    contrast, assumptions = Contrast(a="a", b="b", metric="total_cost_usd", margin=1.25), PowerAssumptions(log_sd=0.5)
+    rng, seeds = np.random.default_rng(2), 10
+    effects = rng.normal(0, assumptions.task_sd if tasks >= 6 else 0.0, (2000, tasks, 1))
+    values = np.moveaxis(effects + rng.normal(0, 0.5, (2000, tasks, seeds)), 1, 0)
+    shown = (compute_bounds("amount", list(values), list(np.zeros_like(values)), estimand).high < np.log(1.25)).mean()
+    assert compute_margin_power(contrast, tasks, seeds, assumptions) == pytest.approx(shown, abs=0.06)
+
+
+def test_a_margin_that_can_hardly_be_shown_is_warned_about_before_the_run():
+    narrow, wide = (Contrast(a="a", b="b", metric="score", margin=margin) for margin in (0.02, 0.5))
+    (warning,) = describe_margins([Contrast(a="c", b="b"), narrow, wide], 3, 20, PowerAssumptions(score_sd=0.2))
+    assert warning.startswith(
+        "a against b: even if both are equally good, the probability to show that score is not worse by 0.02"
+    )
+    assert warning.endswith("add seeds or declare a wider margin")
+    assert compute_margin_power(wide, 3, 1, PowerAssumptions()) == 0.0
+
+
+def test_assumptions_are_measured_in_a_pilot_experiment():
+    rng = np.random.default_rng(4)
+    rows = [
+        {
+            "arm": arm,
+            "task": f"t{task}",
+            "seed": seed,
+            "success": bool(rng.random() < 0.5),
+            "score": float(np.clip(0.5 + rng.normal(0, 0.1), 0, 1)),
+            "cost_usd": float(np.exp(rng.normal(0, 0.3))),
+        }
+        for arm in "ab"
+        for task in range(10)
+        for seed in range(40)
+    ]
+    found = measure_assumptions(results(rows).trials, "pilots/one", contrasts=2)
+    assert found.discordance == pytest.approx(0.5, abs=0.06)
+    assert found.score_sd == pytest.approx(0.1 * 2**0.5, rel=0.1)
+    assert found.log_sd == pytest.approx(0.3 * 2**0.5, rel=0.1)
+    assert found.task_sd < 0.2
+    assert "as measured in pilots/one that 48 % of" in describe_power(10, 4, found)
+    with pytest.raises(UsageError, match="pilot: no two arms of 'x' ran on the same task and seed"):
+        measure_assumptions(results(rows[:400]).trials, "x")

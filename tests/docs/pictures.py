@@ -1,7 +1,7 @@
 """`make pictures`: draw the pictures of README and documentation again, into `docs/pictures`.
 
-Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium, and so is the path of a person
-through notebook 05. `python -m tests.docs.pictures workbench` draws only one of the parts.
+Charts are drawn from experiments that run here. Widgets are photographed in JupyterLab, in Chromium, and so is the path of a
+person through notebook 05. `python -m tests.docs.pictures workbench` draws only one of the parts.
 """
 
 import os

@@ -20,6 +20,7 @@ from harness.analysis.report import report
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
+from harness.experiment.contrasts import Contrast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.output import open_output
@@ -258,6 +259,19 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeyp
     with pytest.raises(kind, match=words):
         Experiment(name="x", base=trial).run(tmp_path / "output", progress="off")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_the_first_run_with_declared_contrasts_begins_the_record_of_looks(tmp_path):
+    contrast = Contrast(a="summarizer=scripted/oracle", b="summarizer=scripted/empty")
+    declared = replace(SMALL, axes={**SMALL.axes, "seed": list(range(6))}, arms=(), contrasts=(contrast,))
+    results = declared.run(tmp_path / "with", workers=2, progress="off")
+    assert json.loads((tmp_path / "with" / "looks.json").read_text()) == {"from_start": True, "looks": []}
+    assert "Declared contrasts (confirmatory)" in [section.heading for section in report(results).sections]
+    assert len(json.loads((tmp_path / "with" / "looks.json").read_text())["looks"]) == 1
+    replace(SMALL, axes={"seed": [0]}).run(tmp_path / "without", workers=2, progress="off")
+    assert not (tmp_path / "without" / "looks.json").exists()
 
 
 @pytest.mark.parametrize("axes", [{}, {"task": ["flashcards", "flashcard"]}])

@@ -1,0 +1,86 @@
+"""Record of looks: how often outcomes of an experiment with declared contrasts were shown while trials were added.
+
+A look is a distinct set of finished trials; drawing a report of the same trials again is the same look. The record is the file
+`looks.json` in the output folder. A run of an experiment that has no results yet creates it, so that no look is missing.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.store.database import replace_file
+
+LOOKS_FILE = "looks.json"
+"""Name of the file in an output folder that lists the looks at the results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Look at the outcomes of a set of finished trials."""
+
+    number: int
+    """Number of the look among all recorded looks, from 1; a set of trials that was shown before keeps its number."""
+    is_recorded_from_start: bool
+    """Whether looks were recorded from the first run on, so that no earlier look is missing."""
+
+
+def begin_record(folder: Path) -> None:
+    """Create the record of looks of an output folder that has no results yet; an existing record is kept.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    path = folder / LOOKS_FILE
+    if not path.exists():
+        _write(path, {"from_start": True, "looks": []})
+
+
+def record_look(folder: Path, trial_ids: Iterable[str]) -> Look:
+    """Record that the outcomes of a set of trials are shown, and return the look.
+
+    In a folder that cannot be written, e.g. of published results, the look is counted but not recorded.
+
+    Args:
+        folder: Output folder of the experiment.
+        trial_ids: Ids of all finished trials.
+
+    Raises:
+        StoreError: The record exists but cannot be read.
+    """
+    path, ids = folder / LOOKS_FILE, sorted(set(trial_ids))
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()
+    record = _read(path)
+    known = [one["trials_sha256"] for one in record["looks"]]
+    is_recorded_from_start = bool(record["from_start"])
+    if digest in known:
+        return Look(number=known.index(digest) + 1, is_recorded_from_start=is_recorded_from_start)
+    record["looks"].append({"trials": len(ids), "trials_sha256": digest})
+    with suppress(OSError):  # the folder of published results may be read-only
+        _write(path, record)
+    return Look(number=len(known) + 1, is_recorded_from_start=is_recorded_from_start)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text("utf-8"))
+        if not isinstance(record["from_start"], bool) or not all(
+            isinstance(one["trials_sha256"], str) for one in record["looks"]
+        ):
+            raise TypeError("not a record of looks")
+    except FileNotFoundError:
+        return {"from_start": False, "looks": []}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"cannot read the record of looks {str(path)!r} ({error}); restore the file, since claims depend on it"
+        ) from error
+    return dict(record)
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    with replace_file(path) as unfinished:
+        unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
