@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.agent.loop import Agent, Limits, Outcome
+    from harness.analysis import figures
     from harness.analysis.comparison import Comparison, compare
-    from harness.analysis.figures import compaction_rounds, retention, success_heatmap, token_curves
     from harness.analysis.outcomes import load_outcomes
     from harness.analysis.report import Report, report
     from harness.compaction.compactor import SessionCompactor
@@ -70,8 +70,8 @@ _MODULE_BY_NAME = {
     "Trial": "harness.experiment.trial",
     "UsageError": "harness.errors",
     "Workers": "harness.experiment.workers",
-    "compaction_rounds": "harness.analysis.figures.compaction_rounds",
     "compare": "harness.analysis.comparison",
+    "figures": "harness.analysis.figures",
     "find_session": "harness.store.sessions.lookup",
     "inspect_session": "harness.inspection.timeline",
     "load": "harness.store.results",
@@ -83,9 +83,6 @@ _MODULE_BY_NAME = {
     "open_summarizer": "harness.models.factory",
     "reconstruct_request": "harness.inspection.timeline",
     "report": "harness.analysis",
-    "retention": "harness.analysis.figures.retention",
-    "success_heatmap": "harness.analysis.figures.success_heatmap",
-    "token_curves": "harness.analysis.figures.token_curves",
     "write_page": "harness.report_page.document",
 }
 """Module of each public name, from which the name is imported at its first use."""
@@ -119,8 +116,8 @@ __all__ = [
     "Trial",
     "UsageError",
     "Workers",
-    "compaction_rounds",
     "compare",
+    "figures",
     "find_session",
     "inspect_session",
     "load",
@@ -132,9 +129,6 @@ __all__ = [
     "open_summarizer",
     "reconstruct_request",
     "report",
-    "retention",
-    "success_heatmap",
-    "token_curves",
     "write_page",
 ]
 

@@ -6,7 +6,7 @@ such pairs of arms. Extra arms of the plan are no part of the grid and never cou
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from harness.experiment.paths import BLOCK_AXES
 
 AXIS_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
 """Columns of the trials table on which the values of an axis are compared."""
+UNIT_COLUMNS = ("success", "score", "retention")
+"""Columns with values from 0 to 1, which are compared by differences; all others are amounts, compared by ratios."""
 _OMITTED = frozenset({*BLOCK_AXES, "replicate"})
 
 
@@ -34,17 +36,22 @@ class AxisContrast:
     arm_pairs: int
     """Number of pairs of arms that differ in this axis only."""
     effects: tuple[Effect, ...]
-    """Effects on success, score, prompt tokens and total cost."""
+    """Effects on the metrics: by default success, score, prompt tokens and total cost."""
 
 
-def contrast_axes(trials: pd.DataFrame) -> list[AxisContrast]:
-    """Return the effect of each value of each axis against the first value of the axis, over all arms of the grid."""
+def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -> list[AxisContrast]:
+    """Return the effect of each value of each axis against the first value of the axis, over all arms of the grid.
+
+    Args:
+        trials: Table of trials with the columns of the metrics; the total cost is added.
+        metrics: Columns of the trials table on which the values of an axis are compared.
+    """
     valid = add_total_cost(select_valid(trials).query("replicate == 0"))
     is_in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)]
     valid = valid[np.array(is_in_grid, dtype=bool)]
     points = {arm: _read_point(text) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)}
     axes = sorted({path for point in points.values() for path in point})
-    return [one for axis in axes for one in _contrast_axis(valid, points, axis)]
+    return [one for axis in axes for one in _contrast_axis(valid, points, axis, metrics)]
 
 
 def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
@@ -70,7 +77,9 @@ def _read_point(axes_json: str) -> dict[str, str]:
     return {path: json.dumps(value) for path, value in axes.items() if path.partition(".")[0] not in _OMITTED}
 
 
-def _contrast_axis(trials: pd.DataFrame, points: Mapping[str, Mapping[str, str]], axis: str) -> Iterator[AxisContrast]:
+def _contrast_axis(
+    trials: pd.DataFrame, points: Mapping[str, Mapping[str, str]], axis: str, metrics: Sequence[str]
+) -> Iterator[AxisContrast]:
     values = sorted(
         {point[axis] for point in points.values() if axis in point}, key=lambda text: build_sort_key(json.loads(text))
     )
@@ -82,31 +91,34 @@ def _contrast_axis(trials: pd.DataFrame, points: Mapping[str, Mapping[str, str]]
             if point.get(axis) == value and (other := by_point.get(tuple(sorted({**point, axis: values[0]}.items())))) is not None
         ]
         if arm_pairs:
-            pairs = average_arm_pairs(trials, arm_pairs)
+            pairs = average_arm_pairs(trials, arm_pairs, metrics)
             yield AxisContrast(
                 axis=axis,
                 value=json.loads(value),
                 baseline=json.loads(values[0]),
                 arm_pairs=len(arm_pairs),
-                effects=tuple(estimate_effect(pairs, metric) for metric in AXIS_METRICS),
+                effects=tuple(estimate_effect(pairs, metric, is_bounded=metric in UNIT_COLUMNS) for metric in metrics),
             )
 
 
-def average_arm_pairs(trials: pd.DataFrame, arm_pairs: list[tuple[str, str]]) -> pd.DataFrame:
+def average_arm_pairs(
+    trials: pd.DataFrame, arm_pairs: list[tuple[str, str]], metrics: Sequence[str] = AXIS_METRICS
+) -> pd.DataFrame:
     """Return one row per task and seed, with the means of the first arms and of the second arms over all pairs of arms.
 
     Amounts, such as tokens, are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
 
     Args:
-        trials: Valid trials with the columns of `AXIS_METRICS`.
+        trials: Valid trials with the columns of the metrics.
         arm_pairs: Names of two arms each, which differ in one axis.
+        metrics: Columns of the trials table to average.
     """
-    columns = ["task", "seed", *AXIS_METRICS]
+    columns = ["task", "seed", *metrics]
     rows = {arm: part[columns] for arm, part in trials.groupby("arm")}
     both = pd.concat(
         [rows[a].merge(rows[b], on=["task", "seed"], suffixes=("_a", "_b"), validate="one_to_one") for a, b in arm_pairs]
     )
-    amounts = [f"{metric}_{side}" for metric in AXIS_METRICS[2:] for side in "ab"]
+    amounts = [f"{metric}_{side}" for metric in metrics if metric not in UNIT_COLUMNS for side in "ab"]
     numbers = both.set_index(["task", "seed"]).astype(float)
     numbers[amounts] = np.log(numbers[amounts].where(numbers[amounts] > 0))
     means = numbers.groupby(level=["task", "seed"]).agg(lambda values: values.mean(skipna=False))

@@ -108,13 +108,18 @@ class Metric:
             return "–"
         if self.is_ratio:
             return f"×{value:.2f}"
-        return f"{100 * value:+.0f}" if self.kind == "rate" else f"{value:+.2f}"
+        return _format_signed(100 * value, 0) if self.kind == "rate" else _format_signed(value, 2)
 
     def format_change_interval(self, low: float, high: float) -> str:
         """Format the interval of a difference or ratio, such as `[-0.10, +0.25]` or `[×0.70, ×0.95]`."""
         if isnan(low) or isnan(high):
             return _NO_INTERVAL
         return f"[{self.format_change(low)}, {self.format_change(high)}]"
+
+
+def _format_signed(value: float, digits: int) -> str:
+    """Format a number with its sign; a value that is rounded to 0 gets a plus."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 METRICS: Mapping[str, Metric] = {
@@ -255,14 +260,16 @@ def estimate_change(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric
     """Return the effect of a cell against a baseline on a metric, over the tasks and seeds that both ran.
 
     Args:
-        trials: Valid trials of one arm, as returned by `add_measures`.
+        trials: Valid trials of one or several arms, as returned by `add_measures`; each arm is paired with the baseline.
         baseline: Valid trials of the baseline arm.
         metric: Metric to compare: by its difference, or by its ratio if it is an amount.
         estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
 
     Raises:
-        UsageError: One side has several trials of the same task, seed and replicate, i.e. several arms.
+        UsageError: An arm has several trials of the same task, seed and replicate, or tasks like these are wanted, but there are
+            fewer than six tasks.
     """
     columns = list(dict.fromkeys(name for name in ("score", "trajectory", metric.column) if name != "success"))
-    pairs = add_trajectories(pair_trials(trials, baseline, columns))
+    sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]
+    pairs = add_trajectories(pd.concat(sides, ignore_index=True))
     return estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount")

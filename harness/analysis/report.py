@@ -6,7 +6,7 @@ interpreted as markup.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -19,20 +19,13 @@ from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import build_progress_section, judge_contrasts, look_at
-from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
-from harness.analysis.formatting import Section, format_label
+from harness.analysis.figures.files import write_figures
+from harness.analysis.figures.style import Format, Theme, Width
+from harness.analysis.formatting import Section
 from harness.analysis.report_sections import build_sections
-from harness.analysis.tables import Tables, require_single_level, split_by_level
+from harness.analysis.tables import Tables, split_by_level
 from harness.errors import StoreError, UsageError, format_count
 from harness.text import escape_control_characters
-
-FIGURES = {
-    "token_curves": token_curves,
-    "compaction_rounds": compaction_rounds,
-    "success_heatmap": success_heatmap,
-    "retention": retention,
-}
-"""Modules that draw the charts of a report, by the file name of the chart without its ending."""
 
 TEXT_WIDTH = 132
 MAX_SHORT_ROWS = 40
@@ -80,18 +73,40 @@ class Report:
         blocks = [f"# {_escape_markdown(self.title)}", *(_render_section_markdown(section) for section in self.sections)]
         return "\n\n".join(blocks) + "\n"
 
-    def write(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write the report as text and Markdown with its charts as `charts/*.png`, and return the paths of all files.
+    def write(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        figures: Format | None = None,
+        metric: str | None = None,
+        baseline: str | Mapping[str, object] | None = None,
+        theme: Theme = "light",
+        width: Width = "notebook",
+    ) -> list[Path]:
+        """Write the report as text and Markdown with its charts in the folder `charts`, and return the paths of all files.
 
         The texts are `summary.txt` (the short form), `report.txt` and `report.md`.
 
         Args:
             directory: Folder for the files, created if it does not exist. Required.
+            figures: File format of all charts, `png`, `svg` or `pdf`; None draws only cost against score or,
+                with a single arm, the token curves, as PNG. Default: `None`.
+            metric: Metric of the charts: `score`, `success`, `cost`, `tokens`, `steps` or `retention`; None for success, or score
+                if success is the same in all trials of most arms. Default: `None`.
+            baseline: Arm with which the charts compare, by its name or by settings as in `compare`; None for the arm of the
+                declared contrasts, or else the arm without compaction, or else the first arm. Default: `None`.
+            theme: Colours for a `light` or a `dark` page. Default: `'light'`.
+            width: Largest width of a chart: that of a `notebook` or of a printed page, `paper`. Default: `'notebook'`.
 
         Raises:
             StoreError: The folder cannot be written.
+            UnknownName: There is no such format, metric, arm, theme or width; the message suggests similar names.
         """
-        return [*write_charts(self.results, Path(directory)), *self.write_texts(directory)]
+        folder = Path(directory)
+        return [
+            *write_charts(self.results, folder, figures, metric=metric, baseline=baseline, theme=theme, width=width),
+            *self.write_texts(folder),
+        ]
 
     def write_texts(self, directory: str | os.PathLike[str]) -> list[Path]:
         """Write the report without charts as `summary.txt` (the short form), `report.txt` and `report.md`; return the paths.
@@ -207,28 +222,27 @@ def _format_markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def write_charts(results: Tables, directory: Path) -> list[Path]:
-    """Draw the charts of a report as `charts/*.png` and return the paths of the files.
-
-    A chart without data is left out. No partial file remains if writing fails. Trials that ran under an earlier plan of the
-    experiment are excluded.
+def write_charts(
+    results: Tables,
+    directory: Path,
+    figures: Format | None = None,
+    *,
+    metric: str | None = None,
+    baseline: str | Mapping[str, object] | None = None,
+    theme: Theme = "light",
+    width: Width = "notebook",
+) -> list[Path]:
+    """Draw the charts of a report and return the paths of the files; see `Report.write` for the arguments.
 
     Raises:
         StoreError: The folder cannot be written.
+        UnknownName: There is no such format, metric, arm, theme or width; the message suggests similar names.
     """
     judged = judge_contrasts(drop_earlier_plans(results))
     if judged is not None and judged.is_in_progress:
         return []
-    parts = split_by_level(drop_earlier_plans(results))
-    chart_paths = []
     with _wrap_write_errors(directory / "charts"):
-        for part in parts:
-            level_suffix = f"_{format_label(require_single_level(part.trials))}" if len(parts) > 1 else ""
-            for name, figure in FIGURES.items():
-                table = figure.table(part)
-                if not table.empty:
-                    chart_paths.append(style.save(figure.draw(table), directory / "charts" / f"{name}{level_suffix}.png"))
-    return chart_paths
+        return write_figures(results, directory, figures, metric=metric, baseline=baseline, theme=theme, width=width)
 
 
 @contextmanager

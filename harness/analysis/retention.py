@@ -7,7 +7,7 @@ not necessarily used correctly later. Kinds of facts are never pooled.
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
+from scipy.stats import t
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from harness.analysis.arms import order_arms, select_valid
@@ -74,38 +74,79 @@ def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
 def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
     """Return the Kaplan-Meier curve of how long values stay visible to the model, by round (number of compactions) from 0.
 
-    Columns: `rounds`, `alive` (0 to 1), `low`, `high`, `at_risk`, `lost`. The bounds are pointwise 95 % bounds by Greenwood's
-    formula on the log(-log) scale. They are too narrow, since facts of one session are lost together.
+    Columns: `rounds`, `alive` (0 to 1), `low`, `high`, `at_risk`, `lost`, `sessions_at_risk`. The bounds are pointwise 95 %
+    bounds on the log(-log) scale, with the sandwich estimator of the variance, because facts of one session are lost together:
+    the session is the unit. Where no value or every value was lost, the open bound is that of Clopper and Pearson for sessions.
+    With a single session, the bounds inside 0 and 1 are NaN.
 
     Args:
         lifetime_rows: Rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.
     """
     estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
-    alive, error = np.asarray(estimate.surv_prob, dtype=float), np.asarray(estimate.surv_prob_se, dtype=float)
-    low, high = _compute_bounds(alive, error, float(norm.ppf(1 - ALPHA / 2)))
-    whole = pd.DataFrame(
+    times, alive = np.asarray(estimate.surv_times, dtype=int), np.asarray(estimate.surv_prob, dtype=float)
+    at_risk, lost = np.asarray(estimate.n_risk, dtype=float), np.asarray(estimate.n_events, dtype=float)
+    last = int(lifetime_rows["rounds"].max())
+    whole_times = np.append(times, last) if last > (times[-1] if len(times) else 0) else times
+    session_ends = lifetime_rows.groupby("trial_id")["rounds"].max().to_numpy()
+    sessions = (session_ends[:, None] >= whole_times).sum(axis=0)
+    error = _compute_clustered_error(lifetime_rows, times, at_risk, lost)
+    if len(whole_times) > len(times):
+        alive, error = np.append(alive, alive[-1] if len(alive) else 1.0), np.append(error, error[-1] if len(error) else 0.0)
+        at_risk, lost = np.append(at_risk, (lifetime_rows["rounds"] == last).sum()), np.append(lost, 0)
+    session_count = len(session_ends)
+    low, high = _compute_bounds(alive, error, sessions, session_count)
+    return pd.DataFrame(
         {
-            "rounds": np.append(0, estimate.surv_times).astype(int),
+            "rounds": np.append(0, whole_times),
             "alive": np.append(1.0, alive),
             "low": np.append(1.0, low),
             "high": np.append(1.0, high),
-            "at_risk": np.append(len(lifetime_rows), estimate.n_risk).astype(int),
-            "lost": np.append(0, estimate.n_events).astype(int),
+            "at_risk": np.append(len(lifetime_rows), at_risk).astype(int),
+            "lost": np.append(0, lost).astype(int),
+            "sessions_at_risk": np.append(session_count, sessions),
         }
     )
-    last = int(lifetime_rows["rounds"].max())
-    if last > whole["rounds"].iloc[-1]:
-        end = whole.tail(1).assign(rounds=last, at_risk=int((lifetime_rows["rounds"] == last).sum()), lost=0)
-        whole = pd.concat([whole, end], ignore_index=True)
-    return whole
 
 
-def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lower and upper 95 % bounds of a survival curve; where the curve is 1 or 0, both bounds equal the curve."""
+def _compute_clustered_error(lifetime_rows: pd.DataFrame, times: np.ndarray, at_risk: np.ndarray, lost: np.ndarray) -> np.ndarray:
+    """Return the standard error of the logarithm of a survival curve at each time, with the session as the unit.
+
+    Each value contributes its loss minus the expected loss at each time. Contributions are summed per session and squared. If
+    every session had one value, the result would be Greenwood's, up to the factor of a sample variance.
+    """
+    rounds, is_lost = lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(bool)
+    codes, names = pd.factorize(lifetime_rows["trial_id"])
+    remaining = np.where(at_risk > lost, at_risk - lost, np.nan)
+    excess = (rounds[:, None] == times) * is_lost[:, None] - (rounds[:, None] >= times) * (lost / at_risk)
+    by_session = np.zeros((len(names), len(times)))
+    np.add.at(by_session, codes, np.cumsum(excess / remaining, axis=1))
+    count = len(names)
+    factor = count / (count - 1) if count > 1 else np.nan
+    return np.asarray(np.sqrt(factor * (by_session**2).sum(axis=0)), dtype=float)
+
+
+def _compute_bounds(
+    alive: np.ndarray, error: np.ndarray, sessions_at_risk: np.ndarray, session_count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and upper 95 % bounds of a survival curve.
+
+    Args:
+        alive: Values of the curve.
+        error: Standard errors of the logarithm of the curve.
+        sessions_at_risk: Number of sessions whose values can still be lost.
+        session_count: Number of sessions.
+    """
     inside = (alive > 0) & (alive < 1)
     safe = np.where(inside, alive, 0.5)
-    spread = z * np.where(inside, error, 0.0) / (safe * np.abs(np.log(safe)))
-    return np.where(inside, safe ** np.exp(spread), alive), np.where(inside, safe ** np.exp(-spread), alive)
+    quantile = float(t.ppf(1 - ALPHA / 2, session_count - 1)) if session_count > 1 else np.nan
+    spread = quantile * np.where(inside, error, 0.0) / np.abs(np.log(safe))
+    low, high = safe ** np.exp(spread), safe ** np.exp(-spread)
+    all_kept = (ALPHA / 2) ** (1 / np.maximum(sessions_at_risk, 1))
+    none_kept = 1 - (ALPHA / 2) ** (1 / max(session_count, 1))
+    return (
+        np.where(inside, low, np.where(alive >= 1, all_kept, 0.0)),
+        np.where(inside, high, np.where(alive >= 1, 1.0, none_kept)),
+    )
 
 
 def find_cliff_round(curve: pd.DataFrame) -> int | None:

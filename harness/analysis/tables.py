@@ -7,6 +7,7 @@ from typing import Protocol
 import pandas as pd
 
 from harness.errors import UsageError
+from harness.store.columns import MESSAGE_SIZE_COLUMNS
 
 
 class Tables(Protocol):
@@ -35,6 +36,11 @@ class Tables(Protocol):
         """Table of probes: one row for each fact and applied compaction says whether the fact stayed visible to the model."""
         ...
 
+    @property
+    def message_sizes(self) -> pd.DataFrame:
+        """Table of messages without their contents: one row per version of a message says when it was in view and how large."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
@@ -46,6 +52,16 @@ class Selection:
     probes: pd.DataFrame
     checks: pd.DataFrame | None = None
     """Table of checks: one row per check of a trial says whether the check passed; None if it is unknown."""
+    source: Tables | None = None
+    """Tables from which the trials were selected, which are asked for the messages when they are needed; None if unknown."""
+
+    @property
+    def message_sizes(self) -> pd.DataFrame:
+        """Table of the messages of the selected trials without their contents; empty without a source."""
+        if self.source is None:
+            return pd.DataFrame(columns=list(MESSAGE_SIZE_COLUMNS))
+        rows = self.source.message_sizes
+        return rows[rows["trial_id"].isin(set(self.trials["trial_id"]))]
 
 
 def select(tables: Tables, trials: pd.DataFrame) -> Selection:
@@ -55,7 +71,7 @@ def select(tables: Tables, trials: pd.DataFrame) -> Selection:
     checks = getattr(tables, "checks", None)
     if checks is not None:
         checks = checks[checks["trial_id"].isin(ids)]
-    return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes, checks=checks)
+    return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes, checks=checks, source=tables)
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:

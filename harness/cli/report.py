@@ -3,6 +3,7 @@
 import hashlib
 import json
 import multiprocessing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from rich.console import Console
 
 import harness.analysis
 import harness.store
+from harness.analysis.figures.style import FORMATS, Format, Theme, Width
+from harness.analysis.measures import METRICS
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
 from harness.report_page.document import write_page
@@ -24,22 +27,67 @@ from harness.store.results import Results, load
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--against", metavar="ARM", help="Compare each arm with this one.  [default: control and repeated arms]")
 @click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: the folder of the results]")
+@click.option(
+    "--figures",
+    metavar="[FORMAT]",
+    type=click.Choice(list(FORMATS)),
+    is_flag=False,
+    flag_value="png",
+    help="Draw all charts, as png (default), svg or pdf, and not only the first one.",
+)
+@click.option(
+    "--metric",
+    type=click.Choice(list(METRICS)),
+    help="Metric of the charts.  [default: success, or score if success is constant]",
+)
+@click.option("--dark", is_flag=True, help="Draw the charts for a dark page.")
+@click.option("--paper", is_flag=True, help="Draw the charts for the width of a printed page.")
 @click.option("--full", is_flag=True, help="Print all sections, not only the summary, the table of arms and validity.")
 @click.option("--html", "as_page", is_flag=True, help="Also write report.html, one page with charts, cells and transcripts.")
-def command(experiment: Path, against: str | None, output: Path | None, full: bool, as_page: bool) -> None:
+def command(
+    experiment: Path,
+    against: str | None,
+    output: Path | None,
+    figures: Format | None,
+    metric: str | None,
+    dark: bool,
+    paper: bool,
+    full: bool,
+    as_page: bool,
+) -> None:
     """Show the results of an experiment and draw its charts.
 
     EXPERIMENT is the folder of an experiment or of its results. The command writes summary.txt (what it prints), report.txt and
-    report.md (all sections) and the charts. The report of a running or stopped experiment covers its finished trials.
+    report.md (all sections) and the chart of cost against score; `--figures` draws all charts. The report of a running or stopped
+    experiment covers its finished trials.
 
     With --html, the command also writes report.html, which fetches nothing and can be sent to others. It contains the sessions
     of all trials or, if there are more than 200, a sample of them.
 
-    Example: `harness report experiments/quickstart`
+    Example: `harness report experiments/quickstart --figures svg --metric cost`
     """
     results = load(experiment)
     inside = experiment / "output"
-    print_report(results, output or (inside if inside.is_dir() else experiment), against, full=full, as_page=as_page)
+    look = ChartOptions(
+        file_format=figures,
+        metric=metric,
+        baseline=against,
+        theme="dark" if dark else "light",
+        width="paper" if paper else "notebook",
+    )
+    print_report(results, output or (inside if inside.is_dir() else experiment), against, look, full=full, as_page=as_page)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartOptions:
+    """Choice of the charts that a report draws, and of their look."""
+
+    file_format: Format | None = None
+    """File format of all charts; None draws only the first one, as PNG."""
+    metric: str | None = None
+    baseline: str | None = None
+    theme: Theme = "light"
+    width: Width = "notebook"
 
 
 PAGE_FILE = "report.html"
@@ -49,7 +97,7 @@ RECORD_FILE = "report.json"
 
 def print_current_report(results: Results, folder: Path) -> None:
     """Print the report of an experiment that was written to a folder; write it first if it is missing or outdated."""
-    made_from = digest_report(results, None)
+    made_from = digest_report(results, None, ChartOptions())
     try:
         record = json.loads((folder / RECORD_FILE).read_text("utf-8"))
         paths = [folder / name for name in record["files"]]
@@ -63,16 +111,23 @@ def print_current_report(results: Results, folder: Path) -> None:
 
 
 def print_report(
-    results: Results, folder: Path, against: str | None = None, *, full: bool = False, as_page: bool = False
+    results: Results,
+    folder: Path,
+    against: str | None = None,
+    look: ChartOptions | None = None,
+    *,
+    full: bool = False,
+    as_page: bool = False,
 ) -> None:
     """Print the report of an experiment, in its short form unless `full`, and write it to a folder, on request also as a page.
 
     Another process draws the charts meanwhile.
     """
-    made_from = digest_report(results, against)
+    look = look or ChartOptions(baseline=against)
+    made_from = digest_report(results, against, look)
     pool: Any = pebble.ProcessPool(1, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
     try:
-        charts = pool.schedule(_write_charts, args=(results.output, folder))
+        charts = pool.schedule(_write_charts, args=(results.output, folder, look))
         document = report(results, against)
         console = Console(highlight=False)
         if console.is_terminal:
@@ -93,19 +148,27 @@ def print_report(
         pool.join()
 
 
-def digest_report(results: Results, against: str | None) -> str | None:
-    """Return a digest of everything that determines a report: results, code and the arm to compare with.
+def digest_report(results: Results, against: str | None, look: ChartOptions) -> str | None:
+    """Return a digest of everything that determines a report: results, code, the arm to compare with and the charts.
 
     Return None if the digest of the results is unknown.
     """
     if results.digest is None:
         return None
     sources = sorted(path for package in (harness.analysis, harness.store) for path in Path(package.__path__[0]).rglob("*.py"))
-    digest = hashlib.sha256(f"{results.digest} {against!r}".encode())
+    digest = hashlib.sha256(f"{results.digest} {against!r} {look!r}".encode())
     for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _write_charts(output: Path, folder: Path) -> list[Path]:
-    return write_charts(load(output), folder)
+def _write_charts(output: Path, folder: Path, look: ChartOptions) -> list[Path]:
+    return write_charts(
+        load(output),
+        folder,
+        look.file_format,
+        metric=look.metric,
+        baseline=look.baseline,
+        theme=look.theme,
+        width=look.width,
+    )

@@ -415,6 +415,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 """Columns of each table of results by the table's name, such as `trials`; `Results`, SQL and Parquet files use the same names."""
 
+MESSAGE_SIZE_COLUMNS = ("trial_id", "session_id", "sequence", "step", "role", "origin", "tokens", "compacted_before_step")
+"""Columns of the table of messages that say when a message was in view and how large it was, without its content."""
+
 VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
     "trials": frozenset(
         {

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import StoreError, UsageError, format_count
-from harness.store.columns import SOURCES, TABLES, Column
+from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 from harness.store.tables import (
@@ -98,6 +98,11 @@ class Results:
         return self._load_frame("messages")
 
     @cached_property
+    def message_sizes(self) -> pd.DataFrame:
+        """Table of messages without their contents, with the columns `harness.store.columns.MESSAGE_SIZE_COLUMNS`."""
+        return self._load_frame("messages", MESSAGE_SIZE_COLUMNS)
+
+    @cached_property
     def probes(self) -> pd.DataFrame:
         """Table of probes, with one row per compaction and fact, and the columns of `harness.store.columns.PROBES`.
 
@@ -167,17 +172,21 @@ class Results:
             self._connection.register(name, self._load_table(name))
         self._registered.add(name)
 
-    def _load_frame(self, name: str) -> pd.DataFrame:
-        """Return a table as a data frame, converted column by column, so that only one column is in memory twice at a time."""
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return a table as a data frame, converted column by column, so that only one column is in memory twice at a time.
+
+        Args:
+            name: Name of the table.
+            column_names: Names of the columns to read; None for all.
+        """
+        columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
         paths = [] if name in self._tables else self._list_exported(name)
         files = [pq.ParquetFile(path, memory_map=True) for path in paths]
         converted = {}
-        for column in sorted(
-            TABLES[name], key=lambda one: one.dtype != "str"
-        ):  # strings first: their conversion needs most memory
+        for column in sorted(columns, key=lambda one: one.dtype != "str"):  # strings first: their conversion needs most memory
             values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
             converted[column.name] = _convert_column(column, values)
-        return pd.DataFrame({column.name: converted[column.name] for column in TABLES[name]}, copy=False)
+        return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
 
     def _load_table(self, name: str) -> pa.Table:
         if name not in self._tables:

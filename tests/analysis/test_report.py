@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from harness.analysis.figures import success_heatmap
+from harness.analysis.figures import heat_map
 from harness.analysis.report import report
 from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
@@ -67,9 +67,7 @@ def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
     written = report(small()).write(tmp_path)
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert names == [
-        "charts/compaction_rounds.png",
-        "charts/success_heatmap.png",
-        "charts/token_curves.png",
+        "charts/cost_score.png",
         "report.md",
         "report.txt",
         "summary.txt",
@@ -93,7 +91,7 @@ def test_levels_get_sections_and_charts_of_their_own(tmp_path):
         "How the trials ended (L0 simulated)",
         "How the trials ended (L3 real model)",
     ]
-    assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path)}
+    assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path, figures="png")}
 
 
 def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
@@ -102,7 +100,7 @@ def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
     found, alone = report(results(today + earlier)), report(results(today))
     assert found.sections[:-1] == alone.sections
     assert "3 trials of earlier plans" in found.sections[-1].notes[0]
-    assert list(success_heatmap.table(results(today + earlier))["trials"]) == [4]
+    assert list(heat_map.table(results(today + earlier))["n"]) == [4]
     assert "3 trials" in report(results(earlier)).title
     found.write(tmp_path / "both")
     alone.write(tmp_path / "alone")

@@ -24,7 +24,7 @@ from click.testing import CliRunner
 
 from harness.analysis.report import report
 from harness.cli import main as command_line
-from harness.cli.report import RECORD_FILE, digest_report
+from harness.cli.report import RECORD_FILE, ChartOptions, digest_report
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
 from harness.events import (
@@ -392,7 +392,7 @@ def write_up(output: Path) -> None:
     """Write the text of the report as a run does, without its charts, which are not measured here."""
     results = load(output)
     (output / "summary.txt").write_text(report(results).render_text())
-    record = {"made_from": digest_report(results, None), "files": ["summary.txt"]}
+    record = {"made_from": digest_report(results, None, ChartOptions()), "files": ["summary.txt"]}
     (output / RECORD_FILE).write_text(json.dumps(record))
 
 

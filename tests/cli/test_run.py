@@ -46,8 +46,8 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     assert "cost: none, since all models are scripted" in done.stdout
     assert "comparison of two arms: 1 task × 2 seeds, these tasks: too few" in done.stdout
     assert "Report on small: 4 trials" in done.stdout
-    charts = {path.name for path in (experiment / "output" / "charts").iterdir()}
-    assert {"token_curves.png", "compaction_rounds.png", "success_heatmap.png"} <= charts
+    charts = experiment / "output" / "charts"
+    assert [path.name for path in charts.iterdir()] == ["cost_score.png"]
 
     planned = within("run", experiment, "--dry-run", "--unsafe-local")
     assert "finished: 4 of 4 trials; nothing is left to run\n" in planned.stdout
@@ -63,6 +63,11 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     shown = harness("report", experiment)
     assert shown.returncode == 0
     assert "Report on small: 4 trials" in shown.stdout
+    drawn = harness("report", experiment, "--figures", "svg", "--metric", "tokens", "--dark", "--paper")
+    assert drawn.returncode == 0, drawn.stderr
+    assert {"token_curves.svg", "compaction_rounds.svg", "heat_map.svg", "paired_differences.svg"} <= {
+        path.name for path in charts.iterdir()
+    }
 
 
 def test_a_dry_run_checks_and_writes_nothing(experiment):

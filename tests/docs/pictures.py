@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from playwright.sync_api import Locator, Page
 
-from harness import Experiment, KeepLast, Trial, token_curves, write_page
+from harness import Experiment, KeepLast, Trial, figures, write_page
 from harness.tokens import Window
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 
@@ -105,7 +105,7 @@ def draw_first_grid(folder: Path) -> None:
     base = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=32_768, max_steps=300)
     axes: dict[str, Sequence[object]] = {"policy.threshold": [0.5, 0.95], "seed": [0, 1, 2, 3, 4]}
     results = Experiment(name="two-thresholds", base=base, axes=axes, folder=folder).run(progress="off")
-    figure = token_curves.draw(token_curves.table(results)).figure
+    figure = figures.token_curves.draw(figures.token_curves.table(results))
     figure.savefig(PICTURES / "first_grid.png", dpi=DOTS_PER_INCH)
 
 

@@ -34,7 +34,7 @@ LOOK = """\
 from IPython.display import display
 
 display(results.trials, harness.report(results))
-harness.token_curves.draw(harness.token_curves.table(results))
+harness.figures.token_curves.draw(harness.figures.token_curves.table(results))
 """
 WOULD_BE_HACKED = f"""\
 from IPython.display import HTML

@@ -2,4 +2,48 @@
 
 Every chart shows its fidelity level (how much of a run is real), the unit of each axis, the number of trials and the interval of
 every estimate. The colours are distinguishable for colour-blind readers. Equal tables give identical files.
+
+`FIGURES` lists the charts in the order in which a reader needs them. Each `draw` takes the colours of a page (`theme="light"` or
+`"dark"`) and its width (`width="notebook"` or `"paper"`).
+
+Example::
+
+    from harness import figures
+
+    table = figures.cost_score.table(results, metric="score")
+    figures.cost_score.draw(table, theme="dark")
 """
+
+from collections.abc import Mapping
+from types import ModuleType
+
+from harness.analysis.figures import (
+    axis_effects,
+    compaction_rounds,
+    completion_by_calls,
+    context_composition,
+    cost_ratios,
+    cost_score,
+    heat_map,
+    paired_differences,
+    reliability,
+    retention,
+    score_by_threshold,
+    token_curves,
+)
+
+FIGURES: Mapping[str, ModuleType] = {
+    "cost_score": cost_score,
+    "paired_differences": paired_differences,
+    "axis_effects": axis_effects,
+    "heat_map": heat_map,
+    "score_by_threshold": score_by_threshold,
+    "cost_ratios": cost_ratios,
+    "token_curves": token_curves,
+    "context_composition": context_composition,
+    "compaction_rounds": compaction_rounds,
+    "completion_by_calls": completion_by_calls,
+    "retention": retention,
+    "reliability": reliability,
+}
+"""Modules that draw charts, by the file name of the chart without its ending."""

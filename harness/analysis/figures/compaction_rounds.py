@@ -1,27 +1,30 @@
-"""Chart of the number of compactions per trial: a histogram of all trials, and one mark for each trial, arranged by arm.
+"""Chart of the number of compactions per trial: for each arm, how many trials had how many compactions, and how they ended.
+
+Successful and failed trials have a lane each, and a bubble with the number of trials stands at each number of compactions, so
+that no trial hides another and arms are never pooled.
 
 Trials with many compactions must not be compared with trials with few: long sessions have more compactions and are harder. The
 chart shows how often trials were compacted; effects of compaction must be read from paired comparisons of arms.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import order_arms, select_valid
+from harness.analysis.arms import select_valid
 from harness.analysis.figures import style
-from harness.analysis.formatting import format_label
+from harness.analysis.figures.arm_rows import describe_arms, draw_arms
 from harness.analysis.tables import Tables
 from harness.errors import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-COLUMNS = ("trial_id", "arm", "place", "task", "seed", "rounds", "success", "level")
-ROW_INCHES = 0.17
+COLUMNS = ("trial_id", "arm", "place", "settings", "task", "seed", "rounds", "success", "level")
+ROW_INCHES = 0.34
+MAX_COLUMNS = 32
+"""Largest number of positions along the horizontal axis; a wider range of compactions is divided into equal classes."""
 
 
 def table(results: Tables) -> pd.DataFrame:
@@ -30,6 +33,7 @@ def table(results: Tables) -> pd.DataFrame:
     | column | dtype | unit |
     | --- | --- | --- |
     | trial_id, arm, task | str | |
+    | settings | str | JSON object with the arm's values of the axes that vary; empty for arms outside the grid |
     | place | int | position of the arm in the chart from the top, from 0 |
     | seed | int | |
     | rounds | int | applied compactions |
@@ -37,83 +41,74 @@ def table(results: Tables) -> pd.DataFrame:
     | level | str | fidelity level |
     """
     trials = select_valid(results.trials)
-    places = {arm: place for place, arm in enumerate(order_arms(trials))} if len(trials) else {}
-    rows = trials.assign(rounds=trials["compactions"], place=trials["arm"].map(places), success=trials["success"].astype(bool))
+    arms = describe_arms(trials).set_index("arm")
+    rows = trials.assign(rounds=trials["compactions"], success=trials["success"].astype(bool)).assign(
+        place=trials["arm"].map(arms["place"]), settings=trials["arm"].map(arms["settings"])
+    )
     return rows[list(COLUMNS)].sort_values(["place", "rounds", "task", "seed"], ignore_index=True)
 
 
-def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
-    """Draw the chart of compaction rounds per trial from its table.
-
-    Without `ax`, a new figure shows a histogram of all trials and every trial by arm. With `ax`, only the histogram is drawn.
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
+    """Draw the chart of compaction rounds per trial from its table, with one row per arm.
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "there is no valid trial, so there are no compaction rounds to draw"
-    return style.draw_chart(table, ax, _draw_figure, _draw_distribution, empty_message=message)
+    return style.draw_chart(table, ax, _draw_figure, _draw_by_arm, theme=theme, width=width, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    from matplotlib.lines import Line2D
+
     arms = table["arm"].nunique()
-    figure = style.make_figure(9.8, max(3.4, arms * ROW_INCHES + 1.6))
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-    _draw_distribution(left, table)
-    _draw_by_arm(right, table)
+    figure = style.make_figure(8.6, max(3.0, arms * ROW_INCHES + 1.9))
+    _draw_by_arm(figure.subplots(), table)
     exposed = int((table["rounds"] > 0).sum())
     about = f"{format_count(len(table), 'trial')}, {exposed} with at least one compaction"
     style.add_header(figure, "Compaction rounds per trial", about, level)
-    footer = (
-        "Right: one mark per trial. Long sessions have more rounds and are harder, so read effects only from paired comparisons."
-    )
-    style.add_footer(figure, footer)
+    colours = style.read_colours()
+    handles = [
+        Line2D([], [], marker="o", linestyle="none", markersize=7, color=colour, label=f"trials that {verb}, with their number")
+        for verb, colour in (("succeeded", colours.success), ("failed", colours.failure))
+    ]
+    note = "Long sessions have more rounds and are harder, so read effects only from paired comparisons."
+    style.add_legend(figure, handles, 1.2, note)
     return figure
 
 
-def _draw_distribution(ax: "Axes", table: pd.DataFrame) -> None:
-    most = int(table["rounds"].max())
-    rounds = np.arange(most + 1)
-    won, lost = (np.bincount(table["rounds"][table["success"] == success], minlength=most + 1) for success in (True, False))
-    ax.bar(rounds, won, color=style.SUCCESS_COLOUR, width=0.78, label=f"success ({won.sum()})")
-    bars: dict[str, Any] = {"bottom": won, "width": 0.78, "hatch": "///", "edgecolor": "white", "linewidth": 0}
-    ax.bar(rounds, lost, color=style.FAILURE_COLOUR, label=f"failure ({lost.sum()})", **bars)
-    for r, total in enumerate((won + lost).tolist()):
-        if total:
-            ax.text(r, total, f" {total} ", ha="center", va="bottom", fontsize=7.5, color=style.MUTED_COLOUR)
-    _use_integer_ticks(ax.xaxis, ax.yaxis)
-    ax.set(xlabel="compaction rounds per trial (count)", ylabel="trials (count)", title=f"all trials (n = {len(table)})")
-    ax.set_ylim(0, 1.3 * float((won + lost).max()))
-    ax.legend(loc="upper right", ncols=2, handlelength=1.2)
-
-
 def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
-    arms = table.drop_duplicates("place").set_index("place")["arm"].sort_index()
-    rows = _spread_marks(table)
-    for won, mark, size, colour in ((True, "o", 20, style.SUCCESS_COLOUR), (False, "X", 24, style.FAILURE_COLOUR)):
-        chosen = rows[rows["success"] == won]
-        edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.4, "zorder": 3}
-        ax.scatter(chosen["rounds"], chosen["y"], marker=mark, s=size, color=colour, **edge)
-    counts = table["place"].value_counts()
-    ax.set_yticks(list(arms.index), [f"{format_label(arm, 72)}  (n = {counts[place]})" for place, arm in arms.items()])
-    ax.tick_params(axis="y", labelsize=6.8, length=0)
-    ax.set_ylim(len(arms) - 0.4, -0.6)
-    ax.grid(axis="y", zorder=0)
-    _use_integer_ticks(ax.xaxis)
-    ax.set(xlabel="compaction rounds per trial (count)", title="by arm: dot = success, cross = failure")
-    ax.spines["left"].set_visible(False)
-    ax.set_xlim(-0.7, max(1, int(table["rounds"].max())) + 0.5)
-
-
-def _use_integer_ticks(*axes: "Axis") -> None:
     from matplotlib.ticker import MaxNLocator
 
-    for axis in axes:
-        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    colours = style.read_colours()
+    class_width = max(1, -(-(int(table["rounds"].max()) + 1) // MAX_COLUMNS))
+    counts = count_bubbles(table, class_width)
+    trials = table["place"].value_counts()
+    draw_arms(ax, table, {"n": {int(place): str(trials[place]) for place in trials.index}})
+    most = int(counts["trials"].max())
+    for row in counts.itertuples():
+        y = row.place + (-0.22 if row.success else 0.22)
+        colour = colours.success if row.success else colours.failure
+        ax.scatter(row.rounds, y, s=46 + 60 * (row.trials / most) ** 0.5, color=colour, linewidth=0, zorder=3)
+        ink = style.choose_ink(colour)
+        ax.text(row.rounds, y, str(row.trials), ha="center", va="center_baseline", fontsize=6.2, color=ink, zorder=4)
+    for place in range(int(table["place"].max()) + 1):
+        ax.axhline(place + 0.5, color=colours.faint, linewidth=0.6, zorder=0)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    classes = "" if class_width == 1 else f", in classes of {class_width}, at the smallest number of each"
+    ax.set(xlabel=f"compaction rounds per trial (count{classes})")
+    ax.set_xlim(-0.7 * class_width, max(1, int(counts["rounds"].max())) + 0.7 * class_width)
+    ax.grid(axis="x", zorder=0)
 
 
-def _spread_marks(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the positions of the marks; marks of one arm that would overlap are placed side by side."""
-    groups = table.groupby(["place", "rounds"])
-    size = groups["rounds"].transform("size")
-    offset = (groups.cumcount() - (size - 1) / 2) * np.minimum(0.16, 0.8 / size)
-    return table.assign(rounds=table["rounds"] + offset, y=table["place"])
+def count_bubbles(table: pd.DataFrame, class_width: int = 1) -> pd.DataFrame:
+    """Return how many trials each bubble stands for, by place of the arm, success and number of rounds.
+
+    Args:
+        table: Table of the chart.
+        class_width: Number of rounds that share a bubble; `rounds` is the smallest of them.
+    """
+    rounds = table["rounds"] // class_width * class_width
+    return table.assign(rounds=rounds).groupby(["place", "success", "rounds"]).size().rename("trials").reset_index()

@@ -2,11 +2,11 @@
 
 If the plan varies several settings (axes), the chart is a grid of panels: one setting is shown in rows, one in columns and a
 third by colour. Each line is one session. The line rises from step to step and falls at each compaction (triangle). It ends in a
-dot (success) or a cross (failure).
+dot (success) or a cross (failure). With many sessions in a panel, the ends are counted in two lanes below the lines instead.
 """
 
 import json
-from math import isnan
+from math import isnan, nan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -102,7 +102,9 @@ def _format_axis_value(name: str, value: Any) -> str:
     return f"{name} {value:g}" if isinstance(value, int | float) else str(value)
 
 
-def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
     """Draw the token curves: how many tokens the model sees at each step of every session, in panels arranged by setting.
 
     If `ax` is given, the sessions of all panels are drawn on it.
@@ -111,7 +113,7 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
         UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "no valid trial has stored steps, so there is no token curve to draw"
-    return style.draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)
+    return style.draw_chart(table, ax, _draw_figure, _draw_all_sessions, theme=theme, width=width, empty_message=message)
 
 
 def _draw_all_sessions(ax: "Axes", table: pd.DataFrame) -> None:
@@ -121,34 +123,37 @@ def _draw_all_sessions(ax: "Axes", table: pd.DataFrame) -> None:
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     grid = table[~table["reference"]] if not table["reference"].all() else table.assign(reference=False)
-    panels = _arrange_panels(grid)
+    panels = _arrange_panels(grid, min(MAX_COLUMNS, style.fit_columns(2.55)))
     rows, columns = max(place[0] for place in panels.values()) + 1, max(place[1] for place in panels.values()) + 1
     figure = style.make_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
     axes: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     colours, beside = _assign_colours(grid), table[table["reference"]]
+    crowded = _is_crowded(grid)
     for (row, column), (y, x) in panels.items():
         inside = grid[(grid["row"] == row) & (grid["column"] == column)]
         _draw_panel(axes[y][x], pd.concat([beside, inside]), colours)
-        axes[y][x].set_title(", ".join(format_label(one, 44) for one in (row, column) if one), fontsize=8)
+        axes[y][x].set_title(
+            ", ".join(format_label(one, 44) for one in (row, column) if one), fontsize=8, pad=17 if crowded else None
+        )
     for y, x in np.ndindex(rows, columns):
         axes[y][x].set_visible((y, x) in panels.values())
     _finish_axes(axes[rows - 1][0], table)
-    _add_legend(figure, table, colours)
+    _add_legend(figure, table, colours, crowded=crowded)
     trials = format_count(table["trial_id"].nunique(), "session")
     sessions = f"{trials}{style.describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
     style.add_header(figure, "Context at each step", f"{sessions}; tokens as estimated by the policy", level)
     return figure
 
 
-def _arrange_panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
+def _arrange_panels(grid: pd.DataFrame, max_columns: int) -> dict[tuple[str, str], tuple[int, int]]:
     """Return the row and column number of each panel in the figure, by the labels of the panel's row and column."""
     keys = grid[["row", "column"]].drop_duplicates()
     rows, columns = sorted(keys["row"].unique(), key=_build_number_key), sorted(keys["column"].unique(), key=_build_number_key)
     pairs = [(row, column) for row in rows for column in columns if ((keys["row"] == row) & (keys["column"] == column)).any()]
-    if len(rows) > 1 and len(columns) <= MAX_COLUMNS + 2:
+    if len(rows) > 1 and len(columns) <= max_columns:
         kept = pairs[:MAX_PANELS]
         return {(row, column): (rows.index(row), columns.index(column)) for row, column in kept}
-    across = min(MAX_COLUMNS, len(pairs))
+    across = min(max_columns, len(pairs))
     return {one: divmod(place, across) for place, one in enumerate(pairs[:MAX_PANELS])}
 
 
@@ -171,51 +176,99 @@ def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
     """
     lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
-        return {name: style.PALETTE[place % len(style.PALETTE)] for place, name in enumerate(lines)}
+        return {name: style.read_colours().palette[place % len(style.read_colours().palette)] for place, name in enumerate(lines)}
     return {
-        seed: style.PALETTE[place] if len(seeds) <= len(style.PALETTE) else style.PALETTE[0] for place, seed in enumerate(seeds)
+        seed: style.read_colours().palette[place]
+        if len(seeds) <= len(style.read_colours().palette)
+        else style.read_colours().palette[0]
+        for place, seed in enumerate(seeds)
     }
 
 
+def _is_crowded(grid: pd.DataFrame) -> bool:
+    """Return whether a panel has so many sessions that their ends would hide each other."""
+    return bool((grid.groupby(["row", "column"])["trial_id"].nunique() > CROWDED_SESSIONS).any())
+
+
 def _draw_panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
-    crowded = rows[~rows["reference"]]["trial_id"].nunique() > CROWDED_SESSIONS
+    crowded = _is_crowded(rows[~rows["reference"]])
+    by_colour: dict[str, list[pd.DataFrame]] = {}
     for _, session in rows.groupby("trial_id", sort=False):
         first = session.iloc[0]
         colour = (
-            style.MUTED_COLOUR if first["reference"] else colours.get(first["line"], colours.get(first["seed"], style.PALETTE[0]))
+            style.read_colours().muted
+            if first["reference"]
+            else colours.get(first["line"], colours.get(first["seed"], style.read_colours().palette[0]))
         )
-        _draw_session(ax, session, colour, 0.55 if first["reference"] or crowded else 0.9)
+        if crowded and not first["reference"]:
+            by_colour.setdefault(colour, []).append(session)
+        else:
+            _draw_session(ax, session, colour, 0.55 if first["reference"] else 0.9)
+    for colour, sessions in by_colour.items():
+        _draw_many(ax, sessions, colour)
+    if crowded:
+        _draw_ends(ax, rows[~rows["reference"]])
     _draw_limits(ax, rows)
     ax.yaxis.set_major_formatter(lambda value, _: format_short_number(value))
     ax.grid(axis="y")
 
 
 def _draw_session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) -> None:
-    columns = (session[name].tolist() for name in ("step", "view_tokens", "tokens_before"))
-    points: list[tuple[float, float]] = []
-    for step, tokens, before in zip(*columns, strict=True):
-        if not isnan(before):
-            points.append((step, before))
-        points.append((step, tokens))
-    x, y = zip(*points, strict=True)
+    x, y = zip(*_list_points(session), strict=True)
     ax.plot(x, y, color=colour, linewidth=1.1 * strength**0.5, alpha=strength, zorder=1.5 + strength / 2)
     drops = session.dropna(subset=["tokens_before"])
     marks: dict[str, Any] = {"linestyle": "none", "color": colour}
     if not drops.empty:
         size = (14 * strength) ** 0.5
         ax.plot(drops["step"], drops["tokens_before"], marker="v", markersize=size, markeredgewidth=0, zorder=3, **marks)
-    mark = "o" if session["success"].iloc[-1] else "X"
-    ax.plot(x[-1], y[-1], marker=mark, markersize=22**0.5, markeredgecolor="white", markeredgewidth=0.5, zorder=4, **marks)
+    mark, edge = "o" if session["success"].iloc[-1] else "X", style.read_colours().background
+    ax.plot(x[-1], y[-1], marker=mark, markersize=22**0.5, markeredgecolor=edge, markeredgewidth=0.5, zorder=4, **marks)
+
+
+def _list_points(session: pd.DataFrame) -> list[tuple[float, float]]:
+    """Return the points of a session's line: the tokens at each step, and the tokens before a compaction at the same step."""
+    points: list[tuple[float, float]] = []
+    for step, tokens, before in zip(*(session[name].tolist() for name in ("step", "view_tokens", "tokens_before")), strict=True):
+        if not isnan(before):
+            points.append((step, before))
+        points.append((step, tokens))
+    return points
+
+
+def _draw_many(ax: "Axes", sessions: list[pd.DataFrame], colour: str) -> None:
+    """Draw many sessions of one colour as one line with gaps, without marks, which would hide each other."""
+    points = [point for session in sessions for point in [*_list_points(session), (nan, nan)]]
+    x, y = zip(*points, strict=True)
+    ax.plot(x, y, color=colour, linewidth=0.7, alpha=0.55, zorder=1.75)
+
+
+def _draw_ends(ax: "Axes", rows: pd.DataFrame) -> None:
+    """Draw the ends of many sessions in two lanes above the panel, with their numbers, so that none is hidden."""
+    ends = rows.sort_values("step").groupby("trial_id")[["step", "success"]].last()
+    colours = style.read_colours()
+    for won, lane, mark, colour in ((True, 1.025, "o", colours.success), (False, 1.085, "X", colours.failure)):
+        steps = ends.loc[ends["success"] == won, "step"]
+        options: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 5, "linewidth": 0}
+        ax.scatter(steps, [lane] * len(steps), marker=mark, s=15, color=colour, alpha=0.55, **options)
+        text: dict[str, Any] = {"transform": ax.transAxes, "ha": "left", "va": "center", "fontsize": 6.5, "color": colour}
+        ax.text(1.01, lane, str(len(steps)), **text)
 
 
 def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
     for tokens in sorted(rows[~rows["reference"]]["threshold_tokens"].dropna().unique()):
-        ax.axhline(tokens, color=style.TEXT_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
-        _label_limit(ax, f"threshold {format_short_number(tokens)}", tokens, style.TEXT_COLOUR)
+        ax.axhline(tokens, color=style.read_colours().text, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+        _label_limit(ax, _describe_threshold(tokens, rows), tokens, style.read_colours().text)
     for tokens in rows["window_tokens"].dropna().unique():
-        ax.axhline(tokens, color=style.MUTED_COLOUR, linewidth=1.3, zorder=1)
-        ax.axhspan(tokens, tokens * 1.12, color=style.FAINT_COLOUR, alpha=0.6, linewidth=0, zorder=0.5)
-        _label_limit(ax, f"window {format_short_number(tokens)}", tokens, style.MUTED_COLOUR)
+        ax.axhline(tokens, color=style.read_colours().muted, linewidth=1.3, zorder=1)
+        ax.axhspan(tokens, tokens * 1.12, color=style.read_colours().faint, alpha=0.6, linewidth=0, zorder=0.5)
+        _label_limit(ax, f"window {format_short_number(tokens)}", tokens, style.read_colours().muted)
+
+
+def _describe_threshold(tokens: float, rows: pd.DataFrame) -> str:
+    """Return the label of a threshold with its tokens and, if there is one window, its share of the whole window."""
+    windows = rows["window_tokens"].dropna().unique()
+    share = f" ({100 * tokens / windows[0]:.0f} % of window)" if len(windows) == 1 else ""
+    return f"threshold {format_short_number(tokens)}{share}"
 
 
 def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
@@ -229,7 +282,7 @@ def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
         va="bottom",
         fontsize=6.8,
         color=colour,
-        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": style.read_colours().background, "alpha": 0.75, "linewidth": 0},
         zorder=5,
     )
 
@@ -240,22 +293,22 @@ def _finish_axes(ax: "Axes", table: pd.DataFrame) -> None:
     ax.set(xlabel="step (number)", ylabel="view (tokens)")
 
 
-def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) -> None:
+def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str], *, crowded: bool) -> None:
     from matplotlib.lines import Line2D
 
     by_seed = not set(colours) & set(table["line"])
-    many = by_seed and len(colours) > len(style.PALETTE)
-    named = {f"seeds {min(colours)} to {max(colours)}": style.PALETTE[0]} if many else colours
+    many = by_seed and len(colours) > len(style.read_colours().palette)
+    named = {f"seeds {min(colours)} to {max(colours)}": style.read_colours().palette[0]} if many else colours
     lines = [
         Line2D([], [], color=colour, linewidth=1.6, label=f"seed {name}" if by_seed and not many else format_label(name, 40))
         for name, colour in named.items()
     ]
     beside = [
-        Line2D([], [], color=style.MUTED_COLOUR, linewidth=1.2, alpha=0.6, label=format_label(name, 40))
+        Line2D([], [], color=style.read_colours().muted, linewidth=1.2, alpha=0.6, label=format_label(name, 40))
         for name in sorted(table[table["reference"]]["line"].unique())[:4]
     ]
     marks = [
-        Line2D([], [], color=style.MUTED_COLOUR, linewidth=0, marker=mark, markersize=5, label=label)
-        for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))
+        Line2D([], [], color=style.read_colours().muted, linewidth=0, marker=mark, markersize=5, label=label)
+        for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))[int(crowded) :]
     ]
     style.add_legend(figure, [*lines[:8], *beside, *marks], 1.3)

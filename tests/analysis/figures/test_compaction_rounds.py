@@ -1,4 +1,4 @@
-"""Chart of compaction rounds: one row per trial, stacked by outcome, one mark per trial."""
+"""Chart of compaction rounds: one row per trial, and one bubble per arm, outcome and number of rounds."""
 
 from typing import Any
 
@@ -16,20 +16,27 @@ def test_every_trial_that_counts_has_its_row():
     assert table[["arm", "rounds", "success"]].to_numpy().tolist() == [["a", 2, True]]
 
 
-def test_bars_add_up_to_the_trials():
-    table = compaction_rounds.table(grid())
-    figure: Any = compaction_rounds.draw(table)
-    left, _ = figure.axes
-    assert sum(bar.get_height() for bar in left.patches) == len(table)
-    assert f"n = {len(table)}" in left.get_title(loc="left")
+def test_no_trial_hides_another():
+    rows = [{"seed": seed, "compactions": 3, "success": seed < 2} for seed in range(5)]
+    bubbles = compaction_rounds.count_bubbles(compaction_rounds.table(results(rows)))
+    assert bubbles[["success", "rounds", "trials"]].to_numpy().tolist() == [[False, 3, 3], [True, 3, 2]]
+    figure: Any = compaction_rounds.draw(compaction_rounds.table(results(rows)))
+    assert {"3", "2"} <= {text.get_text() for text in figure.axes[0].texts}
 
 
-def test_every_trial_has_its_mark_beside_its_arm():
+def test_bubbles_add_up_to_the_trials_of_each_arm():
     table = compaction_rounds.table(grid())
-    figure: Any = compaction_rounds.draw(table)
-    _, right = figure.axes
-    assert sum(len(marks.get_offsets()) for marks in right.collections) == len(table)
-    assert next(label.get_text().split("  ")[0] for label in right.get_yticklabels()) == "no compaction"
+    for class_width in (1, 4):
+        bubbles = compaction_rounds.count_bubbles(table, class_width)
+        assert bubbles.groupby("place")["trials"].sum().tolist() == table.groupby("place").size().tolist()
+
+
+def test_arms_of_a_grid_are_laid_out_by_their_axes():
+    figure: Any = compaction_rounds.draw(compaction_rounds.table(grid()))
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert {"keep_last", "summarizer", "threshold", "no compaction", "A/A"} <= set(texts)
+    assert texts.count("scripted/oracle") == 3
+    assert not any("keep_last=" in text for text in texts)
 
 
 def test_axes_have_units_and_the_chart_its_level():

@@ -58,7 +58,7 @@ def test_every_panel_names_its_kind_its_n_and_its_units():
     ]
     assert {ax.get_xlabel() for ax in shown} <= {"", "compactions since introduced (count)"}
     assert {ax.get_ylabel() for ax in shown} == {"", "in view (share of values)"}
-    assert style.render_png(figure) == style.render_png(figure)
+    assert style.render(figure) == style.render(figure)
 
 
 def test_one_kind_can_be_drawn_into_axes_of_ones_own():

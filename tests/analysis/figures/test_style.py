@@ -1,11 +1,15 @@
 """Style of charts: reproducible files, names without formulas, and settings that other code cannot change."""
 
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_hex
 
 from harness.analysis.figures import compaction_rounds
-from harness.analysis.figures.style import PALETTE, RC_PARAMS, apply_style, make_figure, render_png, save
+from harness.analysis.figures.style import FORMATS, RC_PARAMS, THEMES, apply_style, make_figure, render, save
+from harness.errors import UnknownName
 from tests.analysis.made import grid, results
 
 
@@ -15,9 +19,11 @@ def table():
 
 
 def test_a_chart_is_the_same_file_every_time(table):
-    first, second = (render_png(compaction_rounds.draw(table)) for _ in range(2))
-    assert first == second
-    assert b"Software" not in first
+    for theme, file_format in product(THEMES, FORMATS):
+        first, second = (render(compaction_rounds.draw(table, theme=theme), file_format) for _ in range(2))
+        assert first == second
+        assert b"Software" not in first
+        assert b"matplotlib" not in first[:2000].lower() or file_format == "svg"
 
 
 def test_a_chart_shows_itself_once_in_a_notebook(table):
@@ -33,7 +39,7 @@ def test_saving_leaves_nothing_half_written(tmp_path, table):
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_a_name_is_never_read_as_a_formula():
     hostile = compaction_rounds.table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
-    assert render_png(compaction_rounds.draw(hostile))
+    assert render(compaction_rounds.draw(hostile))
 
 
 def test_settings_of_the_caller_are_left_alone():
@@ -57,5 +63,26 @@ def luminance(colour):
     return sum(weight * int(colour[i : i + 2], 16) for weight, i in ((0.2126, 1), (0.7152, 3), (0.0722, 5))) / 255
 
 
-def test_colours_can_be_told_from_the_paper():
-    assert all(luminance(colour) < 0.75 for colour in PALETTE)
+def test_colours_can_be_told_from_the_page():
+    for colours in THEMES.values():
+        page = luminance(colours.background)
+        inks = (*colours.palette, colours.success, colours.failure, colours.text, colours.muted)
+        assert all(abs(luminance(colour) - page) > 0.25 for colour in inks)
+
+
+def test_a_dark_figure_has_dark_paper_and_light_text(table):
+    figure: Any = compaction_rounds.draw(table, theme="dark")
+    assert luminance(to_hex(figure.get_facecolor())) < 0.2
+    assert all(luminance(to_hex(label.get_color())) > 0.5 for label in figure.axes[0].get_xticklabels())
+
+
+def test_a_figure_for_paper_fits_the_page(table):
+    assert compaction_rounds.draw(table, width="paper").get_figwidth() <= 7
+    assert compaction_rounds.draw(table).get_figwidth() > 7
+
+
+def test_an_unknown_look_is_refused_with_the_known_ones(table):
+    with pytest.raises(UnknownName, match="light"):
+        compaction_rounds.draw(table, theme="night")
+    with pytest.raises(UnknownName, match="svg"):
+        save(compaction_rounds.draw(table), Path("figure.gif"))

@@ -1,0 +1,83 @@
+"""Baseline of an experiment, the arm (configuration) with which others are compared, and the effects of all arms against it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, read_policy_field, select_valid
+from harness.analysis.claims import read_families
+from harness.analysis.effects import Effect
+from harness.analysis.measures import Metric, add_measures, choose_metric, estimate_change, find_metric
+from harness.analysis.tables import Tables, select
+
+BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the arm without compaction, or else the first arm"
+
+
+def choose_baseline(results: Tables) -> str:
+    """Return the arm with which others are compared unless a person chooses one.
+
+    It is the second arm of most declared contrasts, or else the first arm without compaction, or else the first arm.
+
+    Args:
+        results: Results of one experiment with at least one trial.
+    """
+    arms = order_arms(results.trials)
+    contrasts = [contrast for family in read_families(results) for contrast in family.contrasts]
+    declared = Counter(contrast.b for contrast in contrasts if contrast.b in arms).most_common(1)
+    if declared:
+        return declared[0][0]
+    controls = set(results.trials.loc[results.trials["policy"] == "none", "arm"])
+    return next((arm for arm in arms if arm in controls), arms[0])
+
+
+def resolve_baseline(results: Tables, baseline: str | Mapping[str, object] | None) -> str:
+    """Return the name of the baseline: the arm that a person chose by name or settings, or else the default.
+
+    Raises:
+        UnknownName: An arm or a path of a setting does not exist; the message suggests similar names.
+        UsageError: The settings select no arm or several arms.
+    """
+    return choose_baseline(results) if baseline is None else find_arm(results.trials, baseline)
+
+
+def prepare_arms(results: Tables) -> pd.DataFrame:
+    """Return the valid trials of the current plan with the columns of all metrics, for comparisons with a baseline.
+
+    Repeated arms (A/A) get the replicate numbers of the runs that they repeat, so that they can be paired with a baseline.
+    """
+    current = drop_earlier_plans(results)
+    trials = add_measures(select(current, select_valid(current.trials)))
+    first = trials.groupby("arm")["replicate"].transform("min")
+    return trials.assign(replicate=trials["replicate"] - first)
+
+
+def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:
+    """Return the metric that a person chose by name, or else the default for the arms of the trials.
+
+    Raises:
+        UnknownName: There is no such metric; the message suggests similar names.
+    """
+    return choose_metric([rows for _, rows in trials.groupby("arm")]) if metric is None else find_metric(metric)
+
+
+def compare_with_baseline(trials: pd.DataFrame, baseline: str, metrics: Sequence[Metric]) -> dict[str, dict[str, Effect]]:
+    """Return the effect of each arm against the baseline, by arm and name of the metric.
+
+    Args:
+        trials: Trials as returned by `prepare_arms`.
+        baseline: Name of the baseline, which is left out of the result.
+        metrics: Metrics to compare.
+    """
+    reference = trials[trials["arm"] == baseline]
+    return {
+        str(arm): {metric.name: estimate_change(rows, reference, metric) for metric in metrics}
+        for arm, rows in trials.groupby("arm", sort=False)
+        if arm != baseline
+    }
+
+
+def find_bounds(trials: pd.DataFrame) -> set[str]:
+    """Return the arms that know what the task needs later: upper bounds that no real policy or summarizer attains."""
+    knows_future = (trials["policy"] == "oracle") | (read_policy_field(trials, "summarizer") == "scripted/oracle")
+    return set(trials.loc[knows_future.astype(bool), "arm"])

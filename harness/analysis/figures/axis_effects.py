@@ -1,0 +1,130 @@
+"""Effect of each axis (setting that the plan varies): every value against the first value, averaged over the rest of the grid.
+
+Two arms of the grid that differ in one axis only are compared on each task and seed, and the differences are averaged over all
+such pairs of arms. Extra arms of the plan never count.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.axes import contrast_axes
+from harness.analysis.baselines import resolve_metric
+from harness.analysis.figures import style
+from harness.analysis.figures.arm_rows import compute_height_inches, draw_arms, format_value
+from harness.analysis.figures.forest import draw_effects
+from harness.analysis.measures import METRICS, add_measures, find_metric
+from harness.analysis.tables import Tables, require_single_level, select
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = (
+    *("axis", "setting", "against", "place", "metric", "arm_pairs", "n"),
+    *("value", "low", "high", "p_value", "estimand", "refusal", "level"),
+)
+
+
+def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the data of the chart of axis effects, with one row per value of an axis and metric.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | axis | str | dotted path of the setting |
+    | setting, against | str | value of the axis, and the value with which it is compared |
+    | place | int | position in the chart from the top, from 0 |
+    | metric | str | name of the metric |
+    | arm_pairs | int | pairs of arms that differ in this axis only |
+    | n | int | pairs of the same task and seed |
+    | value | float | mean of the differences, or typical ratio |
+    | low, high | float | 95 % interval; NaN if there is none |
+    | p_value | float | two-sided p-value for no effect, not adjusted for other comparisons; NaN without an interval |
+    | estimand | str | `tasks like these` or `these tasks` |
+    | refusal | str | reason why there is no interval; empty if there is one |
+    | level | str | fidelity level |
+
+    Args:
+        results: Results of one experiment.
+        metrics: Names of metrics; None for success, or score if success is the same in all trials of most arms, and cost.
+
+    Raises:
+        UnknownName: There is no such metric; the message suggests similar names.
+    """
+    current = drop_earlier_plans(results)
+    trials = add_measures(select(current, select_valid(current.trials)))
+    if trials.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    chosen = [resolve_metric(trials, None), METRICS["cost"]] if metrics is None else [find_metric(name) for name in metrics]
+    level = require_single_level(trials)
+    rows: list[dict[str, Any]] = [
+        {"axis": one.axis, "setting": format_value(one.value), "against": format_value(one.baseline), "place": place}
+        | {"metric": metric.name, "arm_pairs": one.arm_pairs, "n": effect.pair_count, "value": effect.value}
+        | {"low": effect.interval.low, "high": effect.interval.high, "p_value": effect.p_value, "level": level}
+        | {"estimand": effect.estimand, "refusal": effect.refusal}
+        for place, one in enumerate(contrast_axes(trials, [metric.column for metric in chosen]))
+        for metric, effect in zip(chosen, one.effects, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
+    """Draw the effect of each value of each axis against the first value of the axis, with one panel per metric.
+
+    If `ax` is given, the panel of the first metric is drawn on it.
+
+    Raises:
+        UsageError: The table is empty, or it has several fidelity levels.
+    """
+    message = "no two arms differ in exactly one axis of the plan, so there is no effect of an axis to draw"
+    return style.draw_chart(table, ax, _draw_figure, _draw_first_metric, theme=theme, width=width, empty_message=message)
+
+
+def _draw_first_metric(ax: "Axes", table: pd.DataFrame) -> None:
+    _draw_panel(ax, table, str(table["metric"].iloc[0]), has_names=True)
+
+
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    metrics = list(dict.fromkeys(table["metric"]))
+    figure = style.make_figure(3.0 + 3.3 * len(metrics), compute_height_inches(table["place"].nunique()))
+    axes = figure.subplots(1, len(metrics), squeeze=False)[0]
+    for place, (ax, metric) in enumerate(zip(axes, metrics, strict=True)):
+        _draw_panel(ax, table, metric, has_names=place == 0)
+    axes_count = table["axis"].nunique()
+    about = f"{axes_count} {'axis' if axes_count == 1 else 'axes'}, each value against the first, averaged over the other axes"
+    style.add_header(figure, "Effect of each axis", about, level)
+    estimands = " and ".join(sorted(table["estimand"].unique()))
+    style.add_footer(
+        figure,
+        f"95 % intervals for {estimands}; arms: pairs of arms that differ in this axis only; n: pairs of task and seed. Colour: "
+        "interval and test exclude equality; blue is better. Exploratory.",
+    )
+    return figure
+
+
+def _draw_panel(ax: "Axes", table: pd.DataFrame, metric: str, *, has_names: bool) -> None:
+    rows = table[table["metric"] == metric]
+    if has_names:
+        names = rows.assign(
+            arm=rows["axis"],
+            settings=[
+                json.dumps({"axis": row.axis.rsplit(".", 1)[-1], "value": row.setting, "against": row.against})
+                for row in rows.itertuples()
+            ],
+        )
+        beside = {
+            "arms": {int(row.place): str(row.arm_pairs) for row in rows.itertuples()},
+            "n": {int(row.place): str(row.n) for row in rows.itertuples()},
+        }
+        draw_arms(ax, names, beside)
+    else:
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        ax.set_ylim(float(table["place"].max()) + 0.7, -1.5)
+    draw_effects(ax, rows, METRICS[metric])
+    ax.set_title(METRICS[metric].name)

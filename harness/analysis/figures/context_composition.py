@@ -1,0 +1,178 @@
+"""Chart of what fills the context over the steps: tokens of system, user and assistant messages, tool results and summaries.
+
+Each panel shows the mean over the sessions of one arm that still run at a step. A panel ends where fewer than half of the
+sessions run, so that one long session does not stretch it.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, select_valid
+from harness.analysis.figures import style
+from harness.analysis.formatting import format_label, format_short_number
+from harness.analysis.tables import Tables, require_single_level, select
+from harness.errors import format_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ("arm", "place", "step", "kind", "tokens", "sessions", "threshold_tokens", "window_tokens", "level")
+KINDS = ("system", "user", "summaries", "markers", "assistant", "tool results")
+"""Kinds of messages, from the bottom of the chart to the top. Messages that a compaction inserted are summaries or markers."""
+_KIND_BY_ROLE = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
+MAX_PANELS = 12
+SHOWN_SHARE = 0.5
+"""Smallest share of the sessions of an arm that still run at a step that is shown."""
+
+
+def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the data of the chart of context composition, with one row per arm, step and kind of message.
+
+    Repeated runs (A/A) are excluded.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | arm | str | name of the arm |
+    | place | int | position of the arm in the report, from 0 |
+    | step | int | number of the step, from 1 |
+    | kind | str | system, user, summaries, assistant or tool results |
+    | tokens | float | mean over the running sessions of the estimated tokens of such messages in view at the step |
+    | sessions | int | number of sessions that have the step |
+    | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
+    | level | str | fidelity level |
+
+    Args:
+        results: Results of one experiment.
+        arms: Names of the arms to include; None for all.
+
+    Raises:
+        UnknownName: There is no such arm; the message suggests similar names.
+    """
+    current = drop_earlier_plans(results)
+    trials = select_valid(current.trials).query("replicate == 0")
+    if arms is not None:
+        trials = trials[trials["arm"].isin([find_arm(current.trials, arm) for arm in arms])]
+    messages = select(current, trials).message_sizes
+    if messages.empty or trials.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    last_steps = trials.set_index("trial_id")["steps"].astype(int)
+    places = {arm: place for place, arm in enumerate(order_arms(trials))}
+    places_of_trials = trials.set_index("trial_id")["arm"].map(places)
+    totals = _sum_tokens(messages, last_steps, places_of_trials, len(places))
+    rows = []
+    for arm, place in places.items():
+        steps = last_steps[places_of_trials == place].to_numpy()
+        running = (steps[:, None] >= np.arange(1, totals.shape[1] + 1)).sum(axis=0)
+        shown = int((running >= SHOWN_SHARE * len(steps)).sum())
+        means = totals[place, :shown] / running[:shown, None]
+        of_arm = trials[trials["arm"] == arm]
+        limits = {name: float(of_arm[name].astype(float).replace(0, np.nan).median()) for name in COLUMNS[6:8]}
+        rows.append(
+            pd.DataFrame(
+                {"step": np.repeat(np.arange(1, shown + 1), len(KINDS)), "kind": list(KINDS) * shown, "tokens": means.ravel()}
+                | {"sessions": np.repeat(running[:shown], len(KINDS)), "arm": arm, "place": place}
+            ).assign(**limits)
+        )
+    whole = pd.concat(rows, ignore_index=True)
+    used = whole.groupby("kind")["tokens"].transform("max") > 0
+    return whole[used].assign(level=require_single_level(trials))[list(COLUMNS)].reset_index(drop=True)
+
+
+def _sum_tokens(messages: pd.DataFrame, last_steps: pd.Series, places: pd.Series, arm_count: int) -> np.ndarray:
+    """Return the tokens in view, summed over the sessions of an arm: an array by place of the arm, step and kind of message.
+
+    A message is in view from the step after the one that added it, and one that a compaction inserted from the step that follows
+    the compaction, up to the step before the compaction that removes it.
+    """
+    first = messages["step"].to_numpy(dtype=int) + 1
+    left = messages["compacted_before_step"].to_numpy(dtype=float, na_value=np.inf)
+    ends = np.minimum(left, messages["trial_id"].map(last_steps).to_numpy(dtype=float) + 1).astype(int)
+    is_seen = ends > first
+    kinds = _classify(messages).to_numpy()
+    rows = messages["trial_id"].map(places).to_numpy(dtype=int)
+    changes = np.zeros((arm_count, int(last_steps.max()) + 2, len(KINDS)))
+    tokens = messages["tokens"].to_numpy(dtype=float)
+    np.add.at(changes, (rows[is_seen], first[is_seen], kinds[is_seen]), tokens[is_seen])
+    np.add.at(changes, (rows[is_seen], ends[is_seen], kinds[is_seen]), -tokens[is_seen])
+    return np.asarray(np.cumsum(changes, axis=1)[:, 1:-1], dtype=float)
+
+
+def _classify(messages: pd.DataFrame) -> pd.Series:
+    kinds = messages["role"].map(_KIND_BY_ROLE)
+    kinds = kinds.where(messages["origin"] != "inserted", "summaries")
+    return kinds.map({kind: place for place, kind in enumerate(KINDS)})
+
+
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
+    """Draw what fills the context over the steps, with one panel per arm and at most twelve panels.
+
+    If `ax` is given, the panel of the first arm is drawn on it.
+
+    Raises:
+        UsageError: The table is empty, or it has several fidelity levels.
+    """
+    message = "no message of a valid trial is stored, so there is no composition of the context to draw"
+    return style.draw_chart(table, ax, _draw_figure, _draw_first_arm, theme=theme, width=width, empty_message=message)
+
+
+def _draw_first_arm(ax: "Axes", table: pd.DataFrame) -> None:
+    _draw_panel(ax, table[table["place"] == table["place"].min()])
+    ax.set(xlabel="step (number)", ylabel="view (tokens)")
+
+
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    from matplotlib.patches import Patch
+
+    places = sorted(table["place"].unique())
+    shown = places[:MAX_PANELS]
+    across = min(len(shown), style.fit_columns(2.5), 4)
+    down = -(-len(shown) // across)
+    figure = style.make_figure(max(5.6, 2.5 * across + 0.9), 1.75 * down + 1.5)
+    axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    for place, ax in enumerate(axes.flat):
+        ax.set_visible(place < len(shown))
+        if place < len(shown):
+            _draw_panel(ax, table[table["place"] == shown[place]])
+            ax.tick_params(labelbottom=place + across >= len(shown))
+            ax.set(
+                xlabel="step (number)" if place + across >= len(shown) else "",
+                ylabel="view (tokens)" if place % across == 0 else "",
+            )
+    fills = _list_fills(table)
+    style.add_legend(figure, [Patch(color=colour, label=kind) for kind, colour in fills.items()], 1.2)
+    omitted = (
+        f"{len(shown)} of {format_count(len(places), 'arm')}" if len(places) > len(shown) else format_count(len(places), "arm")
+    )
+    about = f"{omitted}; mean over the sessions that still run; tokens as estimated for the journal"
+    style.add_header(figure, "What fills the context", about, level)
+    return figure
+
+
+def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
+    colours, fills = style.read_colours(), _list_fills(rows)
+    by_kind = rows.pivot_table(index="step", columns="kind", values="tokens", observed=True)
+    ordered = [kind for kind in KINDS if kind in by_kind and by_kind[kind].max() > 0]
+    ax.stackplot(by_kind.index, [by_kind[kind] for kind in ordered], colors=[fills[kind] for kind in ordered], linewidth=0)
+    first = rows.iloc[0]
+    lines: dict[str, Any] = {"zorder": 3}
+    for name, colour, dashes in (("threshold", colours.text, (0, (4, 2))), ("window", colours.muted, "-")):
+        if first[f"{name}_tokens"] > 0:
+            ax.axhline(first[f"{name}_tokens"], color=colour, linestyle=dashes, linewidth=0.9, **lines)
+    ax.yaxis.set_major_formatter(lambda value, _: format_short_number(value))
+    sessions = int(rows["sessions"].max())
+    ax.set_title(f"{format_label(first['arm'], 34)} (n = {sessions})", fontsize=7.8)
+    ax.set_xlim(1, max(2, int(rows["step"].max())))
+    ax.set_ylim(bottom=0)
+
+
+def _list_fills(table: pd.DataFrame) -> dict[str, str]:
+    """Return the colour of each kind of message that the table contains."""
+    palette = style.read_colours().palette
+    colours = dict(zip(KINDS, (palette[6], palette[5], palette[1], palette[3], palette[4], palette[0]), strict=True))
+    return {kind: colour for kind, colour in colours.items() if kind in set(table["kind"])}

@@ -1,0 +1,129 @@
+"""Chart of the distribution of per-task cost ratios: how much each task costs under an arm compared with the baseline.
+
+The ratio of a task is the typical ratio over its seeds. A typical ratio near 1 can hide tasks that cost half and tasks that cost
+double, which only the single tasks show.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline
+from harness.analysis.figures import style
+from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
+from harness.analysis.figures.forest import use_ratio_axis
+from harness.analysis.formatting import format_label
+from harness.analysis.measures import METRICS, Metric, find_metric
+from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.validity import pair_trials
+from harness.errors import UsageError, format_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ("arm", "place", "settings", "metric", "baseline", "task", "n", "ratio", "typical", "low", "high", "level")
+
+
+def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str, object] | None = None) -> pd.DataFrame:
+    """Return the data of the chart of cost ratios, with one row per arm and task.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | arm, settings | str | name of the arm; JSON object with its values of the axes that vary |
+    | place | int | position of the arm in the chart from the top, from 0 |
+    | metric, baseline | str | names of the metric and of the baseline |
+    | task | str | name of the task |
+    | n | int | pairs of the task: seeds and replicates with values above 0 |
+    | ratio | float | geometric mean of the ratios of the task's pairs, arm divided by baseline |
+    | typical | float | typical ratio over tasks |
+    | low, high | float | 95 % interval of the typical ratio; NaN if there is none |
+    | level | str | fidelity level |
+
+    Args:
+        results: Results of one experiment.
+        metric: Name of a metric that is an amount: cost, tokens or steps.
+        baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the arm of the declared
+            contrasts, or else the arm without compaction, or else the first arm.
+
+    Raises:
+        UnknownName: There is no such metric or arm; the message suggests similar names.
+        UsageError: The metric is no amount, or the settings of the baseline select no arm or several arms.
+    """
+    chosen = find_metric(metric)
+    if not chosen.is_ratio:
+        amounts = ", ".join(name for name, one in METRICS.items() if one.is_ratio)
+        raise UsageError(f"{metric} has no ratio, because it can be 0; choose one of {amounts}")
+    trials = prepare_arms(results)
+    if trials.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    against = resolve_baseline(results, baseline)
+    reference, level = trials[trials["arm"] == against], require_single_level(trials)
+    arms = describe_arms(trials)
+    others = arms[arms["arm"] != against].reset_index(drop=True)
+    effects = compare_with_baseline(trials, against, [chosen])
+    rows = []
+    for place, (arm, settings) in enumerate(zip(others["arm"], others["settings"], strict=True)):
+        ratios = _compute_ratios(trials[trials["arm"] == arm], reference, chosen)
+        effect = effects[arm][chosen.name]
+        rows.append(
+            ratios.assign(arm=arm, place=place, settings=settings, metric=chosen.name, baseline=against, level=level).assign(
+                typical=effect.value, low=effect.interval.low, high=effect.interval.high
+            )
+        )
+    return pd.concat(rows, ignore_index=True)[list(COLUMNS)] if rows else pd.DataFrame(columns=list(COLUMNS))
+
+
+def _compute_ratios(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric) -> pd.DataFrame:
+    pairs = pair_trials(trials, baseline, [metric.column])
+    a, b = (pairs[f"{metric.column}_{side}"].astype(float) for side in "ab")
+    pairs = pairs[(a > 0) & (b > 0)]
+    logs = np.log(pairs[f"{metric.column}_a"].astype(float) / pairs[f"{metric.column}_b"].astype(float))
+    by_task = logs.groupby(pairs["task"], sort=True).agg(["mean", "size"])
+    return pd.DataFrame({"task": by_task.index, "n": by_task["size"].to_numpy(), "ratio": np.exp(by_task["mean"].to_numpy())})
+
+
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
+    """Draw the ratio of each task as a dot, with one row per arm and the typical ratio with its interval below the dots.
+
+    Raises:
+        UsageError: The table is empty, or it has several fidelity levels.
+    """
+    message = "no arm shares tasks and seeds with known costs with the baseline, so there are no ratios to draw"
+    return style.draw_chart(table, ax, _draw_figure, _draw_rows, theme=theme, width=width, empty_message=message)
+
+
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    arms = table["place"].nunique()
+    figure = style.make_figure(7.4, compute_height_inches(arms))
+    _draw_rows(figure.subplots(), table)
+    tasks = format_count(table["task"].nunique(), "task")
+    metric = str(table["metric"].iloc[0])
+    about = f"{format_count(arms, 'arm')} on {tasks}; baseline {format_label(table['baseline'].iloc[0], 60)}"
+    style.add_header(figure, f"{metric.capitalize()} ratio of each task", about, level)
+    style.add_footer(
+        figure, "Dot: a task, typical ratio over its seeds. Diamond and bar: typical ratio over tasks, 95 % interval."
+    )
+    return figure
+
+
+def _draw_rows(ax: "Axes", table: pd.DataFrame) -> None:
+    colours, metric = style.read_colours(), METRICS[str(table["metric"].iloc[0])]
+    arms = table.drop_duplicates("place")
+    draw_arms(ax, table, {"tasks": {int(place): str(len(rows)) for place, rows in table.groupby("place")}})
+    ax.axvline(1.0, color=colours.muted, linewidth=0.9, zorder=1)
+    dots: dict[str, Any] = {"s": 16, "alpha": 0.75, "linewidth": 0, "zorder": 2}
+    ax.scatter(table["ratio"], table["place"] - 0.16, color=colours.palette[0], **dots)
+    for row in arms.itertuples():
+        ax.plot([row.low, row.high], [row.place + 0.22] * 2, color=colours.text, linewidth=1.3, solid_capstyle="butt", zorder=3)
+        ax.plot(row.typical, row.place + 0.22, marker="D", markersize=3.6, color=colours.text, zorder=4)
+        text = f"{metric.format_change(row.typical)} {metric.format_change_interval(row.low, row.high)}"
+        where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points"}
+        ax.annotate(text, (1, row.place), va="center", fontsize=7, color=colours.text, **where)
+    use_ratio_axis(ax, pd.concat([table["ratio"], arms["low"], arms["high"]]))
+    ax.set_xlabel(f"{metric.name} of the arm ÷ {metric.name} of the baseline (ratio)")
+    ax.grid(axis="x", zorder=0)

@@ -1,0 +1,104 @@
+"""Image files of charts: which charts a report draws, and their files in PNG, SVG or PDF."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.figures import (
+    FIGURES,
+    axis_effects,
+    cost_ratios,
+    cost_score,
+    heat_map,
+    paired_differences,
+    score_by_threshold,
+    style,
+)
+from harness.analysis.formatting import format_label
+from harness.analysis.measures import METRICS, find_metric
+from harness.analysis.tables import Tables, require_single_level, split_by_level
+
+FIRST_FIGURES = ("cost_score", "token_curves")
+"""Charts of which a report draws the first that has data, unless all are requested; one arm alone has nothing to compare."""
+
+
+def build_table(
+    name: str, results: Tables, *, metric: str | None = None, baseline: str | Mapping[str, object] | None = None
+) -> pd.DataFrame:
+    """Return the table of a chart for the metric and the baseline that a person chose, as far as the chart has them.
+
+    Args:
+        name: Name of the chart, as in `harness.figures.FIGURES`.
+        results: Results of one experiment and one fidelity level.
+        metric: Name of a metric; None for the default. Charts that show cost anyway show it beside the metric.
+        baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the default.
+
+    Raises:
+        UnknownName: There is no such metric or arm; the message suggests similar names.
+    """
+    beside_cost = None if metric is None else list(dict.fromkeys((find_metric(metric).name, "cost")))
+    match name:
+        case "cost_score":
+            return cost_score.table(results, metric=None if metric == "cost" else metric, baseline=baseline)
+        case "paired_differences":
+            return paired_differences.table(results, metrics=beside_cost, baseline=baseline)
+        case "axis_effects":
+            return axis_effects.table(results, metrics=beside_cost)
+        case "heat_map":
+            return heat_map.table(results, metric=metric, baseline=baseline)
+        case "score_by_threshold":
+            return score_by_threshold.table(results, metric=metric)
+        case "cost_ratios":
+            is_amount = metric is not None and METRICS[metric].is_ratio
+            return cost_ratios.table(results, metric=metric if metric is not None and is_amount else "cost", baseline=baseline)
+        case _:
+            table: pd.DataFrame = FIGURES[name].table(results)
+            return table
+
+
+def write_figures(
+    results: Tables,
+    directory: Path,
+    file_format: style.Format | None = None,
+    *,
+    metric: str | None = None,
+    baseline: str | Mapping[str, object] | None = None,
+    theme: style.Theme = "light",
+    width: style.Width = "notebook",
+) -> list[Path]:
+    """Draw charts as `charts/NAME.png`, `.svg` or `.pdf` in a folder, and return the paths of the files.
+
+    A chart without data is left out. No partial file remains if writing fails. Trials that ran under an earlier plan of the
+    experiment are excluded. Each fidelity level has its own charts.
+
+    Args:
+        results: Results of one experiment.
+        directory: Folder that contains or gets the folder `charts`.
+        file_format: File format of all charts; None draws only cost against score or, with a single arm, the token curves,
+            as PNG.
+        metric: Name of a metric in `harness.analysis.measures.METRICS`; None for the default of each chart.
+        baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the default.
+        theme: Colours for a light or a dark page.
+        width: Largest width: that of a notebook or of a printed page.
+
+    Raises:
+        UnknownName: There is no such metric, arm, format, theme or width; the message suggests similar names.
+        OSError: The folder cannot be written.
+    """
+    parts = split_by_level(drop_earlier_plans(results))
+    folder = directory / "charts"
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for part in parts:
+        level_suffix = f"_{format_label(require_single_level(part.trials))}" if len(parts) > 1 else ""
+        for name in FIRST_FIGURES if file_format is None else FIGURES:
+            table = build_table(name, part, metric=metric, baseline=baseline)
+            if table.empty:
+                continue
+            figure = FIGURES[name].draw(table, theme=theme, width=width)
+            paths.append(style.save(figure, folder / f"{name}{level_suffix}.{file_format or 'png'}"))
+            if file_format is None:
+                break
+    return paths

@@ -1,0 +1,65 @@
+"""Rows of paired effects with intervals (a forest plot), shared by the charts that compare arms or values of an axis."""
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.analysis.figures import style
+from harness.analysis.intervals import ALPHA
+from harness.analysis.measures import Metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LABEL_POINTS = 7.0
+MIN_LOGARITHMIC_FACTOR = 4.0
+
+
+def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
+    """Draw effects on one metric with their intervals, one per row, and their numbers at the right of the axes.
+
+    An effect for which both interval and test exclude equality has the colour of better or worse.
+
+    Args:
+        ax: Axes with one row per place.
+        rows: Table with the columns `place`, `value`, `low`, `high` and `p_value`.
+        metric: Metric whose differences, or ratios, are shown.
+    """
+    colours, none = style.read_colours(), 1.0 if metric.is_ratio else 0.0
+    ax.axvline(none, color=colours.muted, linewidth=0.9, zorder=1)
+    for row in rows.itertuples():
+        is_better = (row.value > none) == metric.is_higher_better
+        is_shown = row.p_value <= ALPHA and not row.low <= none <= row.high
+        colour = colours.muted if not is_shown else colours.success if is_better else colours.palette[1]
+        ax.plot([row.low, row.high], [row.place, row.place], color=colour, linewidth=1.3, solid_capstyle="butt", zorder=2)
+        marker: dict[str, Any] = {"marker": "o" if is_shown else "D", "markersize": 4.6 if is_shown else 3.8}
+        ax.plot(row.value, row.place, color=colour, markeredgewidth=0, linestyle="none", zorder=3, **marker)
+    _write_numbers(ax, rows, metric)
+    if metric.is_ratio:
+        use_ratio_axis(ax, pd.concat([rows["value"], rows["low"], rows["high"]]))
+    elif metric.kind == "rate":
+        ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}" if value else "0")
+    ax.set_xlabel(metric.difference_label)
+    ax.grid(axis="x", zorder=0)
+
+
+def _write_numbers(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
+    options: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "center", "fontsize": LABEL_POINTS}
+    for row in rows.itertuples():
+        text = f"{metric.format_change(row.value)} {metric.format_change_interval(row.low, row.high)}"
+        where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "color": style.read_colours().text}
+        ax.annotate(text, (1, row.place), **where, **options)
+
+
+def use_ratio_axis(ax: "Axes", ratios: pd.Series) -> None:
+    """Label the horizontal axis with ratios such as ×0.5; logarithmic if they differ by a factor of four."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
+    known = ratios[ratios > 0]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.5, 2.0)
+    if high / low > MIN_LOGARITHMIC_FACTOR:
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_minor_locator(NullLocator())
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter(lambda value, _: f"×{value:g}")

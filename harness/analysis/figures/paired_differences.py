@@ -1,0 +1,124 @@
+"""Forest plot: the paired difference of each arm from a baseline, with its interval, for one or several metrics.
+
+Scores and rates are compared by their difference, and amounts such as cost by their typical ratio, on the same tasks and seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metric
+from harness.analysis.figures import style
+from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
+from harness.analysis.figures.forest import draw_effects
+from harness.analysis.formatting import format_label
+from harness.analysis.measures import METRICS, find_metric
+from harness.analysis.tables import Tables, require_single_level
+from harness.errors import format_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = (
+    *("arm", "place", "settings", "metric", "baseline", "n", "value", "low", "high", "p_value", "estimand", "refusal", "level"),
+)
+
+
+def table(
+    results: Tables, *, metrics: Sequence[str] | None = None, baseline: str | Mapping[str, object] | None = None
+) -> pd.DataFrame:
+    """Return the data of the forest plot, with one row per arm and metric.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | arm, settings | str | name of the arm; JSON object with its values of the axes that vary |
+    | place | int | position of the arm in the chart from the top, from 0 |
+    | metric, baseline | str | names of the metric and of the baseline |
+    | n | int | pairs of the same task and seed |
+    | value | float | mean of the paired differences, arm minus baseline, or typical ratio, arm divided by baseline |
+    | low, high | float | 95 % interval; NaN if there is none |
+    | p_value | float | two-sided p-value for no effect, not adjusted for other comparisons; NaN without an interval |
+    | estimand | str | `tasks like these` or `these tasks` |
+    | refusal | str | reason why there is no interval; empty if there is one |
+    | level | str | fidelity level |
+
+    Args:
+        results: Results of one experiment.
+        metrics: Names of metrics; None for success, or score if success is the same in all trials of most arms, and cost.
+        baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the arm of the declared
+            contrasts, or else the arm without compaction, or else the first arm.
+
+    Raises:
+        UnknownName: There is no such metric or arm; the message suggests similar names.
+        UsageError: The settings of the baseline select no arm or several arms.
+    """
+    trials = prepare_arms(results)
+    if trials.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    chosen = [resolve_metric(trials, None), METRICS["cost"]] if metrics is None else [find_metric(name) for name in metrics]
+    against, level = resolve_baseline(results, baseline), require_single_level(trials)
+    arms = describe_arms(trials)
+    others = arms[arms["arm"] != against].reset_index(drop=True)
+    settings = dict(zip(others["arm"], others["settings"], strict=True))
+    effects = compare_with_baseline(trials, against, chosen)
+    rows: list[dict[str, Any]] = [
+        {"arm": arm, "place": place, "settings": settings[arm], "metric": metric.name, "baseline": against, "level": level}
+        | {"n": effect.pair_count, "value": effect.value, "low": effect.interval.low, "high": effect.interval.high}
+        | {"p_value": effect.p_value, "estimand": effect.estimand, "refusal": effect.refusal}
+        for place, arm in enumerate(others["arm"])
+        for metric in chosen
+        if (effect := effects[arm][metric.name]).pair_count
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
+    """Draw the paired difference of each arm from the baseline, with one panel per metric.
+
+    If `ax` is given, the panel of the first metric is drawn on it.
+
+    Raises:
+        UsageError: The table is empty, or it has several fidelity levels.
+    """
+    message = "no arm shares tasks and seeds with the baseline, so there are no paired differences to draw"
+    return style.draw_chart(table, ax, _draw_figure, _draw_first_metric, theme=theme, width=width, empty_message=message)
+
+
+def _draw_first_metric(ax: "Axes", table: pd.DataFrame) -> None:
+    _draw_panel(ax, table, str(table["metric"].iloc[0]), has_names=True)
+
+
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    metrics = list(dict.fromkeys(table["metric"]))
+    arms = table["place"].nunique()
+    figure = style.make_figure(3.0 + 3.3 * len(metrics), compute_height_inches(arms))
+    axes = figure.subplots(1, len(metrics), squeeze=False)[0]
+    for place, (ax, metric) in enumerate(zip(axes, metrics, strict=True)):
+        _draw_panel(ax, table, metric, has_names=place == 0)
+    pairs = sorted(table["n"].unique())
+    spread = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
+    about = f"{format_count(arms, 'arm')} against {format_label(table['baseline'].iloc[0], 60)}; {spread} pairs of task and seed"
+    style.add_header(figure, "Paired differences from the baseline", about, level)
+    estimands = " and ".join(sorted(table["estimand"].unique()))
+    style.add_footer(
+        figure,
+        f"95 % intervals for {estimands}. Colour: interval and test exclude equality; blue is better. Exploratory: not adjusted "
+        "for the number of arms.",
+    )
+    return figure
+
+
+def _draw_panel(ax: "Axes", table: pd.DataFrame, metric: str, *, has_names: bool) -> None:
+    rows = table[table["metric"] == metric]
+    if has_names:
+        draw_arms(ax, table, {"n": {int(row.place): str(row.n) for row in table.itertuples()}})
+    else:
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        ax.set_ylim(float(table["place"].max()) + 0.7, -1.5)
+    draw_effects(ax, rows, METRICS[metric])
+    ax.set_title(METRICS[metric].name)

@@ -1,0 +1,131 @@
+"""Chart of pass@k and pass^k: the probability that at least one, and that all, of k replicates of an instance succeed.
+
+Replicates are trials of equal configuration, task and seed that differ in the seed of the model alone. A policy that makes an
+agent unreliable lowers pass^k, while pass@k may stay. The estimates are unbiased, per instance, and averaged over instances.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.estimation import choose_estimand, compute_mean_bounds
+from harness.analysis.figures import style
+from harness.analysis.figures.groups import choose_line, group_trials, make_handles
+from harness.analysis.statistics import estimate_pass_at_k, estimate_pass_hat_k
+from harness.analysis.tables import Tables, require_single_level
+from harness.errors import format_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ("group", "place", "measure", "k", "instances", "value", "low", "high", "level")
+MEASURES = {"pass@k": "at least one of k succeeds", "pass^k": "all of k succeed"}
+MIN_REPLICATES = 2
+
+
+def table(results: Tables) -> pd.DataFrame:
+    """Return the data of the chart of pass@k and pass^k, with one row per group, measure and k.
+
+    Each group is an arm or, with many arms, one value of a setting that the plan varies. Only instances (a task with a seed) with
+    at least two replicates of a configuration count, and k reaches the smallest number of replicates in the group.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | group | str | arm, or value of an axis |
+    | place | int | position of the group in the legend, from 0 |
+    | measure | str | `pass@k` or `pass^k` |
+    | k | int | number of replicates |
+    | instances | int | configurations with a task and a seed that have several replicates |
+    | value | float | probability, mean over tasks of the mean over their instances, 0 to 1 |
+    | low, high | float | 95 % interval over tasks or, with fewer than six tasks, instances; NaN if there is none |
+    | level | str | fidelity level |
+    """
+    trials = select_valid(drop_earlier_plans(results).trials)
+    trials = trials.assign(configuration=_name_configurations(trials))
+    keys = ["configuration", "task", "seed"]
+    replicates = trials.groupby(keys)["trial_id"].transform("size") if len(trials) else pd.Series(dtype=int)
+    repeated = trials[replicates >= MIN_REPLICATES]
+    if repeated.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    named = repeated.assign(arm=repeated["configuration"])
+    groups = group_trials(named)
+    shown = named.assign(group=named["trial_id"].map(groups)).dropna(subset=["group"])
+    places = {name: place for place, name in enumerate(dict.fromkeys(groups.values()))}
+    counts = shown.groupby(["group", *keys])["success"].agg(["sum", "size"]).reset_index()
+    rows = [
+        {"group": name, "place": places[str(name)], "measure": measure, "k": k, **_estimate(instances, measure, k)}
+        for name, instances in counts.groupby("group", sort=False)
+        for measure in MEASURES
+        for k in range(1, int(instances["size"].min()) + 1)
+    ]
+    whole = pd.DataFrame(rows).assign(level=require_single_level(shown))
+    return whole[list(COLUMNS)].sort_values(["place", "measure", "k"], ignore_index=True)
+
+
+def _name_configurations(trials: pd.DataFrame) -> pd.Series:
+    """Return the first arm with the same policy, model, window and step limit, so that a repeated arm (A/A) joins its base."""
+    keys = ["policy_json", "model", "window_tokens", "max_steps"]
+    first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys).set_index(keys)["arm"]
+    names = [first[tuple(row)] for row in trials[keys].itertuples(index=False)]
+    return pd.Series(names, index=trials.index, dtype=object)
+
+
+def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:
+    estimate = estimate_pass_at_k if measure == "pass@k" else estimate_pass_hat_k
+    values = [estimate(int(row.sum), int(row.size), k) for row in instances[["sum", "size"]].itertuples(name="Row")]  # type: ignore[call-overload, attr-defined]
+    by_task = pd.Series(values, index=instances.index).groupby(instances["task"], sort=True)
+    arrays = [np.asarray(one, dtype=float) for _, one in by_task]
+    bounds = compute_mean_bounds("bounded", arrays, choose_estimand(len(arrays)))
+    low, high = float(bounds.low), float(bounds.high)
+    return {"instances": len(values), "value": float(bounds.value), "low": low, "high": high}
+
+
+def draw(
+    table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
+) -> "Figure":
+    """Draw pass@k and pass^k over k, with one panel each and one line per group.
+
+    If `ax` is given, only pass^k is drawn on it.
+
+    Raises:
+        UsageError: The table is empty, or it has several fidelity levels.
+    """
+    message = "no instance of a task has several replicates; add replicate = [0, 1, 2] to the axes of the plan"
+    return style.draw_chart(table, ax, _draw_figure, _draw_hat, theme=theme, width=width, empty_message=message)
+
+
+def _draw_hat(ax: "Axes", table: pd.DataFrame) -> None:
+    _draw_panel(ax, table, "pass^k")
+    ax.set_ylabel("probability (%)")
+
+
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    figure = style.make_figure(8.0, 3.9)
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, measure in zip(axes, MEASURES, strict=True):
+        _draw_panel(ax, table, measure)
+    axes[0].set_ylabel("probability (%)")
+    style.add_legend(
+        figure, make_handles(table, 44), 2.2, "Unbiased estimates per instance, mean over tasks; bars: 95 % intervals."
+    )
+    instances = sorted(table["instances"].unique())
+    spread = f"{instances[0]}" if len(instances) == 1 else f"{instances[0]} to {instances[-1]}"
+    about = f"{format_count(table['place'].nunique(), 'group')} of {spread} instances with at least {MIN_REPLICATES} replicates"
+    style.add_header(figure, "Reliability: pass@k and pass^k", about, level)
+    return figure
+
+
+def _draw_panel(ax: "Axes", table: pd.DataFrame, measure: str) -> None:
+    rows, count = table[table["measure"] == measure], table["place"].nunique()
+    for place, line_rows in rows.groupby("place"):
+        line: dict[str, Any] = choose_line(int(str(place)))
+        x = line_rows["k"] + 0.3 * ((int(str(place)) + 0.5) / count - 0.5)
+        ax.plot(x, 100 * line_rows["value"], marker="o", markersize=3.6, linewidth=1.5, **line)
+        ax.vlines(x, 100 * line_rows["low"], 100 * line_rows["high"], color=line["color"], linewidth=1.2)
+    ax.set_xticks(range(1, int(table["k"].max()) + 1))
+    ax.set(xlabel="k (replicates)", title=f"{measure}: {MEASURES[measure]}", ylim=(-3, 103))
+    ax.set_xlim(0.6, int(table["k"].max()) + 0.4)
+    ax.grid(axis="y")
