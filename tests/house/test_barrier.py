@@ -8,9 +8,9 @@ refused.
 
 import ast
 import builtins
+import functools
 import textwrap
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -23,10 +23,11 @@ ROOM = "harness/models/scripted/"
 IMPORTS = frozenset(
     (
         *("array", "bisect", "collections", "collections.abc", "dataclasses", "functools", "itertools", "math", "re", "string"),
-        *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType", "typing.NamedTuple"),
+        *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType"),
+        *("typing.Literal", "typing.NamedTuple", "typing.TypeAlias", "typing.get_args"),
         *("harness.errors", "harness.events", "harness.messages", "harness.models.prices", "harness.models.tokenizer"),
         *("harness.growing_sequence", "harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
-        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "visible_state")),
+        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "tolerant", "visible_state")),
     )
 )
 """Modules, or single names of modules, that may be imported: values, pure functions, and the parts of a request."""
@@ -50,7 +51,11 @@ SPOKEN = frozenset({" for this and no longer have it in view; looking it up."})
 """Allowed replies of the agent that share letters with the name of a policy."""
 INSTRUCTION = frozenset({"Create a summary"})
 """Allowed line of every summary prompt, which marks the end of the messages to summarize for every policy."""
-NAMED = ALIKE | SPOKEN | INSTRUCTION
+PLACEHOLDERS = frozenset({"none", "pending", "complete", "completed", "unspecified", "open"})
+"""Allowed English words that a text has in place of a value, and that share letters with the name of a policy."""
+NAMED = ALIKE | SPOKEN | INSTRUCTION | PLACEHOLDERS
+LOOKBEHINDS = ("(?<!", "(?<=")
+"""Beginnings of parts of regular expressions, which contain a sign but find none."""
 
 
 def texts(module: Module) -> Iterator[tuple[int, str]]:
@@ -65,7 +70,7 @@ def pieces(text: str, characters: int) -> set[str]:
     return {text[at : at + characters] for at in range(max(1, len(text) - characters + 1))}
 
 
-@cache
+@functools.cache
 def written_by_compaction() -> frozenset[str]:
     """Return the pieces of all lines in the strings of the package `harness.compaction`."""
     held = (text for module in modules() if module.path.startswith("harness/compaction/") for _, text in texts(module))
@@ -73,7 +78,7 @@ def written_by_compaction() -> frozenset[str]:
     return frozenset(piece for line in lines for piece in pieces(line, PIECE_OF_A_TEXT))
 
 
-@cache
+@functools.cache
 def of_policies() -> frozenset[str]:
     """Return the pieces of the names of all policies, except names too short to differ from ordinary words."""
     return frozenset(piece for name in PRESETS if len(name) >= PIECE_OF_A_NAME for piece in pieces(name, PIECE_OF_A_NAME))
@@ -96,7 +101,8 @@ def told(module: Module) -> Iterator[tuple[int, str]]:
         letters = "".join(filter(str.isalpha, low))
         if any(word in letters for word in (*NEVER, "summar")):
             yield line, f"the text {text!r} speaks of policies"
-        if any(sign in low for sign in SIGNS) or pieces(low, PIECE_OF_A_TEXT) & written_by_compaction():
+        plain = functools.reduce(lambda rest, opening: rest.replace(opening, ""), LOOKBEHINDS, low)
+        if any(sign in plain for sign in SIGNS) or pieces(low, PIECE_OF_A_TEXT) & written_by_compaction():
             yield line, f"the text {text!r} is of what compaction writes"
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from harness.errors import UsageError
 from harness.models.scripted import patterns
 from harness.task import Fact
 
@@ -32,13 +33,13 @@ _FUNCTION_WORDS = frozenset(
         *("before", "but", "by", "can", "do", "does", "each", "every", "exactly", "following", "for"),
         *("from", "go", "goes", "has", "have", "here", "if", "in", "into", "is", "it", "its", "just", "know", "known", "least"),
         *("less", "limited", "made", "may", "more", "most", "must", "no", "not", "now", "of", "on", "one", "only", "or", "our"),
-        *("per", "run", "runs", "set", "shall", "should", "so", "stand", "stands", "still", "than", "that", "the", "their"),
-        *("there", "these", "they", "this", "to", "under", "until", "up", "use", "used", "uses", "using", "was", "we", "were"),
+        *("per", "run", "runs", "set", "shall", "should", "so", "stand", "still", "than", "that", "the", "their"),
+        *("there", "these", "they", "this", "to", "under", "until", "up", "use", "used", "using", "was", "we", "were"),
         *("when", "which", "while", "who", "whole", "will", "with", "within", "you", "your", "call", "called", "calls"),
-        *("name", "named", "names", "begin", "begins", "start", "starts", "end", "ends", "write", "written", "keep", "kept"),
-        *("value", "defined", "specified", "given", "equal", "equals", "remains", "remember", "note", "ensure", "never"),
-        *("currently", "current", "new", "updated", "changed", "replaced", "confirmed", "agreed", "fixed", "settled", "decided"),
-        *("task", "project", "user", "work", "session", "required", "requirement", "requirements", "constraint", "important"),
+        *("name", "named", "names", "begin", "begins", "start", "starts", "end", "ends", "write", "written", "kept"),
+        *("value", "defined", "given", "equal", "equals", "remains", "remember", "note", "ensure", "never"),
+        *("currently", "current", "new", "updated", "changed", "confirmed", "agreed", "fixed", "settled", "decided"),
+        *("task", "project", "user", "work", "session", "required", "requirement", "constraint", "important"),
         *("constraints", "key", "stated", "reads", "listed", "see", "instead", "rather", "previously", "formerly"),
         *("remain", "chosen", "please", "show", "shown", "shows", "state", "states", "exact", "exactly", "literal", "whatever"),
     )
@@ -54,7 +55,7 @@ _STALE_BEFORE = frozenset(
 _NEGATED = re.compile(r"\b(?:not|never|neither|nor|n't|than)(?: (?:be|called|named|to|as|with|at))?[\s`\"'*:]*$", re.IGNORECASE)
 _COMPARED = re.compile(r"\b(?:more|less|fewer|later|longer|other|higher|lower) than[\s`\"'*:]*$", re.IGNORECASE)
 _STALE_AFTER = re.compile(
-    r"\b(?:closed|former|formerly|obsolete|outdated|deprecated|superseded|abandoned|rejected|wrong|anymore|previously|earlier|once"
+    r"\b(?:closed|former|formerly|obsolete|outdated|deprecated|superseded|rejected|wrong|anymore|previously|earlier|once"
     r"|not valid|no longer)\b",
     re.IGNORECASE,
 )
@@ -64,20 +65,20 @@ NEAR_CHARACTERS = 40
 _NO_VALUES = frozenset(
     (
         *("none", "unknown", "pending", "tbd", "yes", "no", "true", "false", "done", "required", "same", "missing", "null"),
-        *("unspecified", "undefined", "specified", "defined", "set", "here", "this", "that", "it", "complete", "completed"),
+        *("unspecified", "undefined", "defined", "set", "here", "this", "that", "it", "complete", "completed"),
         *("string", "integer", "number", "word", "todo", "value", "optional", "open", "used", "unchanged", "is", "the"),
     )
 )
 """Words that say that there is no value, or what kind of value there is."""
 """Words that stand in the place of a value but are none."""
 _UNITS = frozenset(
-    ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "ms", "milliseconds", "kib", "bytes", "cents", "feet")
+    ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "ms", "milliseconds", "kib", "bytes", "feet")
 )
-_ALIASES = {"max": "maximum", "min": "minimum", "license": "licence", "identifier": "id", "percentage": "percent"}
+_ALIASES = {"maximum": "max", "license": "licence", "identifier": "id"}
 _NUMBER_PATTERNS = re.compile(r"\\d[+*]?|\\d\{[\d,]+\}|(?:\\d)+")
 _WORD = re.compile(r"[^\W_]+")
-_NUMBERED = re.compile(r"([^\W\d_]+)[\s_#-]?(\d+)\b")
-_ITEM = re.compile(r"[\s>]*(?:(?:[-*+•]|\d+[.)]|#+)\s+)*(?:\[[ xX]?\]\s*)?")
+_NUMBERED = re.compile(r"([^\W\d_]+)[\s_-]?(\d+)\b")
+_ITEM = re.compile(r"[\s>]*(?:(?:[-*+•]|\d+[.)])\s+)*(?:\[[ xX]?\]\s*)?")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[*_]*\s+(?=[^a-z])|\s*;\s+")
 _CLAUSE_END = re.compile(
     r"(?:,\s+|\s+[-–—]\s+|\s+(?:but|because|whereas|although|which|and|while)\s+)"
@@ -130,7 +131,7 @@ def find_group(pattern: str) -> tuple[int, int]:
                 return start, at + 1
             opened.pop()
         at += 1
-    raise ValueError(f"no group in {pattern!r}")
+    raise UsageError(f"a pattern needs a group (got {pattern!r})")
 
 
 def extract_words(pattern: str) -> str:
@@ -163,7 +164,7 @@ def _make_value_type(fact: Fact) -> _ValueType:
         before = _take(r"(?:\\[^\w\s`.]|[-/_])*$", pattern[:start])
         after = _take(r"(?:\\[^\w\s`.,;:!?]|[-/_])*(?=[`\s\\]|$)", pattern[end:])
     whole = re.compile(f"(?:{before}({group}){after}|({group}))")
-    fragment = re.compile(rf"(?<![\w./:#\\-])(?:{before})?({group})(?:{after})?(?![\w/\\-]|[.:]\w)")
+    fragment = re.compile(rf"(?<![\w./:\\-])(?:{before})?({group})(?:{after})?(?![\w/\\-]|[.:]\w)")
     is_open = any(re.fullmatch(group, text) for text in ("word", "some-word", "Word", "WORD", "workday", "^", "[word]"))
     return _ValueType(fragment, whole, bool(_NUMBER_PATTERNS.fullmatch(group)), is_open)
 
@@ -198,7 +199,7 @@ def make_subject(fact: Fact) -> _Subject | None:
     """Return the key words and the value type of a fact; None if its pattern has no group."""
     try:
         value = _make_value_type(fact)
-    except ValueError:
+    except UsageError:
         return None
     phrases = [extract_words(pattern) for pattern in fact.patterns]
     sets = [_split_name(fact.name), *(frozenset(map(_stem_key, text.split())) for text in fact.subjects)]
@@ -294,7 +295,7 @@ class TolerantStatements:
 
     def _read_clause(self, clause: _Clause) -> Iterator[patterns.FactMatch]:
         stems = frozenset(list_stems(f"{clause.label} . {clause.text}"))
-        near = {id(subject): subject for one in stems for subject in self._by_stem.get(one, ())}
+        near = {subject.name: subject for one in stems for subject in self._by_stem.get(one, ())}
         for subject in near.values():
             matched = [key for key in subject.keys if key <= stems]
             if matched and (value := _find_value(clause, subject, matched)):
@@ -374,7 +375,7 @@ def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> 
     nouns = list(map(stem, following[1].split())) if following else []
     if any(noun not in subject.vocabulary and noun not in _FUNCTION_STEMS for noun in nouns):
         return False
-    last = re.search(r"([^\W\d_]+)[\s_#-]?$", before)
+    last = re.search(r"([^\W\d_]+)[\s_-]?$", before)
     if last is None or stem(last[1]) in _FUNCTION_STEMS:
         return True
     if stem(last[1]) not in subject.vocabulary:

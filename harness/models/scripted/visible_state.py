@@ -139,7 +139,7 @@ class FactReader:
         found, offset = list[patterns.FactMatch](), 0
         for part in message.parts:
             if isinstance(part, Text):
-                found += [match._replace(offset=match.offset + offset) for match in self._statements.find(part.text)]
+                found += [patterns.FactMatch(name, value, at + offset) for name, value, at in self._statements.find(part.text)]
             offset += len(_extract_part_text(part)) + 1
         return found
 

@@ -48,6 +48,7 @@ SAYINGS = {
     "flashcards": "flashcards",
     "flashcards-bun": "flashcards_bun",
     "log-forensics": "log_forensics",
+    "long-march": "long_march",
     "rename-sweep": "rename_sweep",
     "spec-api": "spec_api",
 }
@@ -62,7 +63,8 @@ def write(form: str, fact: Fact, value: str, old: str = "") -> str:
 
 def load_all_sayings(task: str) -> Mapping[str, Saying]:
     """Return the sentences of a task's facts and of all agreements, by name of the fact."""
-    return {**load_agreements(), **load_sayings(f"harness.tasks.{SAYINGS[task]}", "constraints.md")}
+    own = "orders.md" if task == "long-march" else "constraints.md"
+    return {**load_agreements(), **load_sayings(f"harness.tasks.{SAYINGS[task]}", own)}
 
 
 def list_misleading(task: str, values: Mapping[str, str]) -> Iterator[str]:

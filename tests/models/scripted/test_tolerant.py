@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.errors import UsageError
 from harness.messages import Message, Text, ToolCall, ToolResult, assistant, user
 from harness.models.scripted.tolerant import (
     TolerantStatements,
@@ -163,5 +164,5 @@ def test_group_and_words_of_a_pattern() -> None:
         "be",
         "changed",
     ]
-    with pytest.raises(ValueError, match="no group"):
+    with pytest.raises(UsageError, match="needs a group"):
         find_group("(?:a)")
