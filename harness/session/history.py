@@ -26,10 +26,10 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.messages import Message, assistant, sanitize_message, tool
+from harness.messages import Message, assistant, sanitize_message, tool, user
 from harness.metrics.measurement import measure_session
-from harness.models.scripted.patterns import compile_fact_patterns
-from harness.models.scripted.visible_state import extract_searchable_text
+from harness.models.scripted.profiles import EXACT, Reader
+from harness.models.scripted.visible_state import FactReader, extract_searchable_text
 from harness.session.spec import find_setup
 from harness.store.records import UnfinishedStep
 from harness.task import LaterMessage, Task
@@ -307,7 +307,9 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
     return seq_by_round[round_number]
 
 
-def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter) -> DroppedFacts:
+def find_dropped_facts(
+    entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter, reader: Reader = EXACT
+) -> DroppedFacts:
     """Return the facts of a task (values to remember) that a compaction removed from the messages that the model sees.
 
     These are the facts whose newest value was in the view before the compaction and is not in the view after it. The result
@@ -319,21 +321,26 @@ def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int
         task: Task whose facts are searched for.
         compaction_seq: Number of the log event that records the compaction.
         counter: Token counter of the session's compaction policy.
+        reader: Rule by which the scripted agent finds values in the texts that it sees.
 
     Source: restoration of dropped facts as in arXiv 2608.16370.
     """
     live_entries = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction_seq]
-    probes = measure_session(live_entries, task, counter).probes
+    probes = measure_session(live_entries, task, counter, reader).probes
     names = {fact.number: fact.name for fact in probes.facts}
     dropped_numbers = [row.fact for row in probes.rows if row.event == compaction_seq and row.seen_before and not row.seen_after]
     facts = tuple(names[number] for number in sorted(dropped_numbers))
-    return DroppedFacts(facts, _find_fact_lines(fold_all(live_entries[:-1], counter), task, frozenset(facts)))
+    return DroppedFacts(facts, _find_fact_lines(fold_all(live_entries[:-1], counter), task, frozenset(facts), reader))
 
 
-def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str]) -> tuple[str, ...]:
+def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str], reader: Reader) -> tuple[str, ...]:
     """Return the newest line that states each fact (a value that the agent must know), in the order of the messages."""
-    patterns, newest = compile_fact_patterns(task.facts), dict[str, tuple[int, str]]()
-    lines = [line for item in view.items for line in extract_searchable_text(item.message).splitlines()]
-    for at, line in enumerate(lines):
-        newest.update({name: (at, line) for name, _ in patterns.find_values(line) if name in fact_names})
+    newest = dict[str, tuple[int, str]]()
+    lines = [
+        (FactReader(task.facts, EXACT if item.message.role == "tool" else reader), line)
+        for item in view.items
+        for line in extract_searchable_text(item.message).splitlines()
+    ]
+    for at, (line_reader, line) in enumerate(lines):
+        newest.update({name: (at, line) for name in line_reader.find_values(user(line)) if name in fact_names})
     return tuple(line for _, line in sorted(set(newest.values())))

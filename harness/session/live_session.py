@@ -478,7 +478,7 @@ class LiveSession:
         if task is None:
             raise UsageError("the facts that a compaction removed are only known in a session with a task; set SessionSpec.task")
         compaction_seq = find_compaction(entries, round_number)
-        dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter)
+        dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter, self.spec.reader)
         step = history.find_last_step(entries[:compaction_seq]) + 1
         reminder = (MessageAdded(message=user(dropped_facts.reminder), step=step),) if remind and dropped_facts.lines else ()
         return self._branch(entries, compaction_seq, reminder, (to_path(journal), spec), on_event)

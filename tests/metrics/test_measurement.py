@@ -8,6 +8,7 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.metrics.measurement import measure_session
+from harness.models.scripted.profiles import READERS
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.tasks import make_task
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, simulate
@@ -51,6 +52,16 @@ def test_a_fact_in_view_before_and_after_is_retained():
     session.read("docs.md", "Rows live in the table `learners`.")
     session.compact(4, 5)
     assert rows(session) == [("port", 1, True, True, None), ("table", 1, True, False, None)]
+
+
+def test_a_summary_in_other_words_retains_it_for_the_tolerant_reader_alone():
+    session = Session(task=TASK.prompt)
+    session.compact(3, summary="- **Port**: 4711")
+    visible = {
+        reader: [row.seen_after for row in measure_session(session.entries, TASK, COUNTER, reader).probes.rows]
+        for reader in READERS
+    }
+    assert visible == {"exact": [False], "tolerant": [True]}
 
 
 def test_a_summary_that_tells_it_retains_it():
