@@ -61,17 +61,20 @@ def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:
     return choose_metric([rows for _, rows in trials.groupby("arm")]) if metric is None else find_metric(metric)
 
 
-def compare_with_baseline(trials: pd.DataFrame, baseline: str, metrics: Sequence[Metric]) -> dict[str, dict[str, Effect]]:
+def compare_with_baseline(
+    trials: pd.DataFrame, baseline: str, metrics: Sequence[Metric], *, is_tested: bool = True
+) -> dict[str, dict[str, Effect]]:
     """Return the effect of each arm against the baseline, by arm and name of the metric.
 
     Args:
         trials: Trials as returned by `prepare_arms`.
         baseline: Name of the baseline, which is left out of the result.
         metrics: Metrics to compare.
+        is_tested: Whether to compute the p-values, which take longer than the intervals.
     """
     reference = trials[trials["arm"] == baseline]
     return {
-        str(arm): {metric.name: estimate_change(rows, reference, metric) for metric in metrics}
+        str(arm): {metric.name: estimate_change(rows, reference, metric, is_tested=is_tested) for metric in metrics}
         for arm, rows in trials.groupby("arm", sort=False)
         if arm != baseline
     }

@@ -102,6 +102,7 @@ def estimate_effect(
     scale: Scale | None = None,
     estimand: Estimand | None = None,
     is_bounded: bool | None = None,
+    is_tested: bool = True,
 ) -> Effect:
     """Estimate the effect of arm a against arm b on one metric.
 
@@ -111,6 +112,7 @@ def estimate_effect(
         scale: Difference or ratio; None for the difference of success and score and the ratio of any other metric.
         estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
         is_bounded: Whether the values lie between 0 and 1; None for success and score only.
+        is_tested: Whether to compute the p-value, which takes longer than the interval; without it, the p-value is NaN.
 
     Raises:
         UsageError: Tasks like these are wanted, but there are fewer than six tasks.
@@ -128,7 +130,7 @@ def estimate_effect(
     if not refusal:
         bounds = compute_bounds(kind, values.a, values.b, estimand)
         interval = Interval(float(bounds.low), float(bounds.high))
-        p_value = compute_p(kind, values.a, values.b, estimand)
+        p_value = compute_p(kind, values.a, values.b, estimand) if is_tested else nan
         if isnan(interval.low):
             refusal = "no spread, so the values say nothing about chance"
     if scale == "ratio":

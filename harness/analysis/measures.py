@@ -256,7 +256,14 @@ def _list_units(trials: pd.DataFrame, column: str) -> Array:
     return np.asarray(values.groupby(groups).mean().to_numpy(), dtype=float)
 
 
-def estimate_change(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric, estimand: Estimand | None = None) -> Effect:
+def estimate_change(
+    trials: pd.DataFrame,
+    baseline: pd.DataFrame,
+    metric: Metric,
+    estimand: Estimand | None = None,
+    *,
+    is_tested: bool = True,
+) -> Effect:
     """Return the effect of a cell against a baseline on a metric, over the tasks and seeds that both ran.
 
     Args:
@@ -264,6 +271,7 @@ def estimate_change(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric
         baseline: Valid trials of the baseline arm.
         metric: Metric to compare: by its difference, or by its ratio if it is an amount.
         estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+        is_tested: Whether to compute the p-value, which takes longer than the interval.
 
     Raises:
         UsageError: An arm has several trials of the same task, seed and replicate, or tasks like these are wanted, but there are
@@ -272,4 +280,4 @@ def estimate_change(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric
     columns = list(dict.fromkeys(name for name in ("score", "trajectory", metric.column) if name != "success"))
     sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]
     pairs = add_trajectories(pd.concat(sides, ignore_index=True))
-    return estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount")
+    return estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount", is_tested=is_tested)

@@ -1,6 +1,5 @@
 """Retention and survival of facts, kind by kind."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,7 +81,7 @@ def test_rounds_count_from_the_telling_of_a_value():
 @given(st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=40))
 def test_the_curve_is_the_product_of_what_survives_each_round(ends):
     rows = [
-        probe(fact=f"f{number}", event=event, seen_after=not (lost and event == rounds))
+        probe(f"session {number % 3}", fact=f"f{number}", event=event, seen_after=not (lost and event == rounds))
         for number, (rounds, lost) in enumerate(ends)
         for event in range(1, rounds + 1)
     ]
@@ -94,9 +93,31 @@ def test_the_curve_is_the_product_of_what_survives_each_round(ends):
         alive *= 1 - gone / at_risk
         assert (row.at_risk, row.lost) == (at_risk, gone)
         assert row.alive == pytest.approx(alive)
-    assert (curve["low"] <= curve["alive"] + 1e-12).all()
-    assert (curve["alive"] <= curve["high"] + 1e-12).all()
-    assert np.isfinite(curve[["low", "high"]]).all(axis=None)
+    known = curve.dropna(subset=["low", "high"])
+    assert len(ends) == 1 or len(known) == len(curve)
+    assert (known["low"] <= known["alive"] + 1e-12).all()
+    assert (known["alive"] <= known["high"] + 1e-12).all()
+
+
+def test_facts_that_are_lost_together_do_not_make_an_interval_narrower():
+    def rows(copies):
+        return [
+            probe(f"session {number}", fact=f"f{copy}", event=event, seen_after=event <= number)
+            for number in range(5)
+            for copy in range(copies)
+            for event in range(1, number + 2)
+        ]
+
+    once, often = (estimate_survival(measure_lifetimes(frame("probes", rows(copies)))) for copies in (1, 20))
+    assert often["alive"].tolist() == pytest.approx(once["alive"].tolist())
+    assert often[["low", "high"]].to_numpy().tolist() == pytest.approx(once[["low", "high"]].to_numpy().tolist())
+    assert once["sessions_at_risk"].tolist() == often["sessions_at_risk"].tolist() == [5, 5, 4, 3, 2, 1]
+
+
+def test_one_session_says_nothing_about_chance():
+    curve = estimate_survival(measure_lifetimes(frame("probes", [probe(fact="a"), probe(fact="b", seen_after=False)])))
+    assert curve["alive"].tolist() == [1, 0.5]
+    assert curve["low"].isna().tolist() == [False, True]
 
 
 def test_the_cliff_is_the_first_round_with_fewer_than_half_alive():

@@ -51,7 +51,7 @@ def test_committed_notebook_can_be_read_where_it_is_browsed(notebook):
 def test_the_first_notebook_charts_token_curves_compaction_rounds_and_success_rates():
     """C5."""
     node = nbformat.read(CHECKOUT / "notebooks" / "01_first_grid.ipynb", as_version=4)
-    for figure in ("token_curves", "compaction_rounds", "success_heatmap"):
+    for figure in ("token_curves", "compaction_rounds", "heat_map"):
         drawing = [cell for cell in node.cells if cell.cell_type == "code" and f"{figure}.draw(" in cell.source]
         assert drawing, figure
         assert all(any("image/png" in output.get("data", {}) for output in cell.outputs) for cell in drawing), figure

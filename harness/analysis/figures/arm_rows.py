@@ -28,7 +28,7 @@ _MAX_CHARACTERS = 40
 
 
 def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of arms, with one row per arm in the order of the report.
+    """Return a table of arms, with one row per arm in the order of the report, extra arms before the grid.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -41,9 +41,10 @@ def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
     first = trials.drop_duplicates("arm").set_index("arm")
     values = {arm: _read_settings(str(arm), str(text)) for arm, text in first["axes_json"].items()}
     varied = _list_varied([one for one in values.values() if one])
+    ordered = sorted(order_arms(trials), key=lambda arm: bool(values[arm]))
     rows = [
         {"arm": arm, "place": place, "settings": _dump({name: values[arm].get(name) for name in varied}) if values[arm] else ""}
-        for place, arm in enumerate(order_arms(trials))
+        for place, arm in enumerate(ordered)
     ]
     return pd.DataFrame(rows)
 
@@ -97,7 +98,7 @@ def draw_arms(ax: "Axes", rows: pd.DataFrame, beside: "Mapping[str, Mapping[int,
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     offset_points = 6.0
-    for heading, texts in reversed((beside or {}).items()):
+    for heading, texts in reversed(list((beside or {}).items())):
         offset_points = _draw_column(ax, heading, texts, offset_points)
     settings = {int(one.place): json.loads(one.settings) for one in arms.itertuples() if one.settings}
     names = {int(one.place): format_label(one.arm, 56) for one in arms.itertuples() if not one.settings}

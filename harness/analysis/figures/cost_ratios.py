@@ -63,7 +63,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     reference, level = trials[trials["arm"] == against], require_single_level(trials)
     arms = describe_arms(trials)
     others = arms[arms["arm"] != against].reset_index(drop=True)
-    effects = compare_with_baseline(trials, against, [chosen])
+    effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
     rows = []
     for place, (arm, settings) in enumerate(zip(others["arm"], others["settings"], strict=True)):
         ratios = _compute_ratios(trials[trials["arm"] == arm], reference, chosen)

@@ -71,7 +71,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
     chosen, against = resolve_metric(trials, metric), resolve_baseline(results, baseline)
     reference, level = trials[trials["arm"] == against], require_single_level(trials)
     value, cost_usd = (estimate_cell(reference, one).value for one in (chosen, METRICS["cost"]))
-    effects = compare_with_baseline(trials, against, [chosen])
+    effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
     places, bounds = describe_arms(trials).set_index("arm"), find_bounds(trials)
     rows: list[dict[str, Any]] = [
         {"arm": against, "n": len(reference), "value": value, "low": nan, "high": nan}
@@ -79,7 +79,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
     ]
     for arm, by_metric in effects.items():
         pairs = pair_trials(trials[trials["arm"] == arm], reference, ["total_cost_usd"])
-        cost = estimate_effect(pairs, "total_cost_usd", scale="difference")
+        cost = estimate_effect(pairs, "total_cost_usd", scale="difference", is_tested=False)
         effect = by_metric[chosen.name]
         base = {"value": value, "low": value, "high": value}
         if chosen.is_ratio:
@@ -127,7 +127,7 @@ def draw(
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
-    figure = style.make_figure(7.4, 4.9)
+    figure = style.make_figure(*((8.4, 5.8) if len(table) > MAX_LISTED else (7.4, 4.9)))
     ax = figure.subplots()
     handles = _draw_all(ax, table)
     metric, baseline = METRICS[str(table["metric"].iloc[0])], table[table["arm"] == table["baseline"]]
@@ -138,7 +138,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     bound = "; hollow: knows the future, so no choice" if table["is_bound"].any() and not is_all_bounds else ""
     note = (
         "Bars: 95 % intervals of the paired differences from the baseline. A bar that does not reach a dotted line excludes "
-        f"equality with the baseline. Line: Pareto front of the observed means, exploratory{bound}."
+        f"equality with the baseline. Line: Pareto front of the observed means, exploratory{bound}.{_describe_front(table)}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure
@@ -161,15 +161,18 @@ def _draw_all(ax: "Axes", table: pd.DataFrame) -> "list[Artist]":
         ax.plot([row.cost_low_usd, row.cost_high_usd], [row.value, row.value], zorder=2, **options)
         ax.plot([row.cost_usd, row.cost_usd], [row.low, row.high], zorder=2, **options)
         face = colours.background if row.is_bound and not table["is_bound"].all() else colour
-        edge = {
+        edge: dict[str, Any] = {
             "markeredgecolor": colour if face != colour else colours.background,
             "markeredgewidth": 1.1 if face != colour else 0.6,
         }
         ax.plot(row.cost_usd, row.value, marker=marker, markersize=6.5, markerfacecolor=face, linestyle="none", zorder=3, **edge)
     if crowded:
-        handles = [*handles, *_number_front(ax, front)]
+        _number_front(ax, front)
     ax.margins(0.06)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if metric.kind != "amount":
+        low, high = ax.get_ylim()
+        ax.set_ylim(max(-0.04, low), min(1.04, high))
     if metric.kind == "rate":
         ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
     ax.set(xlabel=METRICS["cost"].label, ylabel=metric.label)
@@ -186,19 +189,26 @@ def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
         ax.axhline(row.value, **line)
 
 
-def _number_front(ax: "Axes", front: pd.DataFrame) -> "list[Artist]":
-    from matplotlib.lines import Line2D
-
-    handles: list[Artist] = []
+def _number_front(ax: "Axes", front: pd.DataFrame) -> None:
     for number, row in enumerate(front.itertuples(), start=1):
         options: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "fontweight": "bold", "zorder": 4}
         ax.annotate(
             str(number), (row.cost_usd, row.value), xytext=(-4, 5), ha="right", color=style.read_colours().text, **options
         )
-        values = json.loads(row.settings) if row.settings else {}
-        text = ", ".join(f"{name} {format_value(value)}" for name, value in values.items()) or row.arm
-        handles.append(Line2D([], [], linestyle="none", label=f"front {number}: {format_label(text, 60)}"))
-    return handles
+
+
+def _describe_front(table: pd.DataFrame) -> str:
+    """Return a sentence that lists the numbered arms on the front; empty if the chart names all arms."""
+    if len(table) <= MAX_LISTED:
+        return ""
+    front = table[table["is_on_front"]].sort_values("cost_usd")
+    settings = [json.loads(row.settings) if row.settings else {} for row in front.itertuples()]
+    names = next((", ".join(values) for values in settings if values), "arm")
+    texts = [
+        ", ".join(format_value(value) for value in values.values()) or format_label(arm, 40)
+        for values, arm in zip(settings, front["arm"], strict=True)
+    ]
+    return f" Front ({names}): {'; '.join(f'{number}: {text}' for number, text in enumerate(texts, start=1))}."
 
 
 def _assign_looks(table: pd.DataFrame) -> "tuple[dict[str, tuple[str, str]], list[Artist]]":

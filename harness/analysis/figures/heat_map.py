@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 KEY_COLUMNS = ("summarizer", "threshold", "keep_last")
 COLUMNS = (*KEY_COLUMNS, "metric", "baseline", "n", "value", "low", "high", "threshold_tokens", "level")
-CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.98, 0.74
+CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.94, 0.74
 MIN_SPAN = 0.02
 """Smallest difference that the colours span, as a share of the larger value, so that noise is not shown as colour."""
 
@@ -93,7 +93,7 @@ def _estimate(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric) -> t
         return estimate_cell(trials, metric)
     if set(trials["arm"]) == set(baseline["arm"]):
         return len(trials), 1.0 if metric.is_ratio else 0.0, nan, nan
-    effect = estimate_change(trials, baseline, metric)
+    effect = estimate_change(trials, baseline, metric, is_tested=False)
     return effect.pair_count, effect.value, *effect.interval
 
 
@@ -131,15 +131,16 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     height = down * (len(scale["threshold"]) * CELL_HEIGHT_INCHES + 0.45) + 1.4
     figure = style.make_figure(max(across * panel_inches + 1.5, 5.6), height)
     axes = figure.subplots(down, across, sharey=True, squeeze=False)
+    images = []
     for ax, name in zip(axes.flat, panels, strict=False):
-        image = _draw_panel(ax, table[table["summarizer"] == name], scale, colour_map, norm)
+        images.append(_draw_panel(ax, table[table["summarizer"] == name], scale, colour_map, norm))
         ax.set_title(f"summarizer {format_label(name, 40)}")
     for place, ax in enumerate(axes.flat):
         ax.set_visible(place < len(panels))
         ax.set_ylabel(ax.get_ylabel() if place % across == 0 else "")
         ax.set_xlabel(ax.get_xlabel() if place + across >= len(panels) else "")
     baseline = str(table["baseline"].iloc[0])
-    bar = figure.colorbar(image, ax=list(axes.flat), shrink=0.95, aspect=18, pad=0.015)
+    bar = figure.colorbar(images[0], ax=list(axes.flat), shrink=0.95, aspect=18, pad=0.015)
     bar.ax.yaxis.set_major_formatter(lambda value, _: _format_colour(metric, value, has_baseline=bool(baseline)))
     bar.ax.minorticks_off()
     bar.set_label(metric.difference_label if baseline else metric.label)

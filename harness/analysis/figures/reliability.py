@@ -75,7 +75,7 @@ def _name_configurations(trials: pd.DataFrame) -> pd.Series:
 
 def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:
     estimate = estimate_pass_at_k if measure == "pass@k" else estimate_pass_hat_k
-    values = [estimate(int(row.sum), int(row.size), k) for row in instances[["sum", "size"]].itertuples(name="Row")]  # type: ignore[call-overload, attr-defined]
+    values = [estimate(int(won), int(size), k) for won, size in zip(instances["sum"], instances["size"], strict=True)]
     by_task = pd.Series(values, index=instances.index).groupby(instances["task"], sort=True)
     arrays = [np.asarray(one, dtype=float) for _, one in by_task]
     bounds = compute_mean_bounds("bounded", arrays, choose_estimand(len(arrays)))

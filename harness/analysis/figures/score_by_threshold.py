@@ -190,9 +190,9 @@ def _draw_lines(ax: "Axes", table: pd.DataFrame) -> None:
     for place, task in enumerate(tasks):
         rows = table[table["task"] == task].sort_values("threshold")
         is_named = len(tasks) <= MAX_NAMED_TASKS
-        line = _choose_task_line(place) if is_named else {"color": colours.muted}
+        look = _choose_task_line(place) if is_named else {"color": colours.muted}
         options: dict[str, Any] = {"linewidth": 1.1, "alpha": 0.8 if is_named else 0.4, "marker": "." if is_named else ""}
-        ax.plot(rows["threshold"], rows["value"], label=format_label(task, 30) if is_named else None, **line, **options)
+        ax.plot(rows["threshold"], rows["value"], label=format_label(task, 30) if is_named else None, **look, **options)
     mean = table[table["task"] == MEAN].sort_values("threshold")
     for row in mean.itertuples():
         if not isnan(row.low):

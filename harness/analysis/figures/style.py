@@ -147,7 +147,8 @@ def apply_style(theme: Theme = "light", width: Width = "notebook") -> Iterator[N
             raise UnknownName(noun, name, list(known))
     token = _LOOK.set(_Look(THEMES[theme], WIDTHS_INCHES[width]))
     try:
-        with rc_context({**RC_PARAMS, **_build_colour_params(THEMES[theme])}):  # type: ignore[arg-type]  # all names are known
+        params: Any = {**RC_PARAMS, **_build_colour_params(THEMES[theme])}
+        with rc_context(params):
             yield
     finally:
         _LOOK.reset(token)
@@ -178,7 +179,7 @@ def read_max_width_inches() -> float:
     return _read_look().max_width_inches
 
 
-def choose_ink(colour: "str | tuple[float, ...]") -> str:
+def choose_ink(colour: str | tuple[float, float, float, float]) -> str:
     """Return black or white, whichever is easier to read on a colour."""
     from matplotlib.colors import to_rgb
 
@@ -257,9 +258,10 @@ def render(figure: "Figure", file_format: Format = "png") -> bytes:
     file = BytesIO()
     with apply_style():
         if file_format == "png" and isinstance(figure.canvas, FigureCanvasAgg):
-            figure.canvas.print_png(file, metadata=dict(_METADATA["png"]))  # draws once; `savefig` draws twice
+            canvas: Any = figure.canvas
+            canvas.print_png(file, metadata=dict(_METADATA["png"]))  # draws once; `savefig` draws twice
             return file.getvalue()
-        figure.savefig(file, format=file_format, dpi=DOTS_PER_INCH, metadata=dict(_METADATA[file_format]))  # type: ignore[arg-type]
+        figure.savefig(file, format=file_format, dpi=DOTS_PER_INCH, metadata=dict(_METADATA[file_format]))
     return file.getvalue()
 
 

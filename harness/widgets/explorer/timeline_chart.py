@@ -43,22 +43,21 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
 
 
 def _draw_lines(exploration: Exploration, ax: "Axes") -> None:
+    colours = style.read_colours()
     steps = [step.end_event.step for step in exploration.course.steps]
     curve = exploration.rehearsal.view_tokens
     budget = exploration.rehearsal.budget
     top = HEADROOM_FACTOR * max(*curve, min(exploration.uncompacted_tokens[-1], 2 * max(curve)))
-    ax.plot(
-        steps, exploration.uncompacted_tokens, color=style.MUTED_COLOUR, linewidth=1.0, linestyle=":", label="whole conversation"
-    )
-    ax.plot(steps, curve, color=style.PALETTE[0], linewidth=1.4, label="in view")
+    ax.plot(steps, exploration.uncompacted_tokens, color=colours.muted, linewidth=1.0, linestyle=":", label="whole conversation")
+    ax.plot(steps, curve, color=colours.palette[0], linewidth=1.4, label="in view")
     if budget.threshold_tokens is not None:
-        ax.axhline(budget.threshold_tokens, color=style.PALETTE[1], linewidth=1.0, linestyle="--", label="threshold")
+        ax.axhline(budget.threshold_tokens, color=colours.palette[1], linewidth=1.0, linestyle="--", label="threshold")
     if 0 < budget.window_tokens < top:
-        ax.axhline(budget.window_tokens, color=style.TEXT_COLOUR, linewidth=0.9, label="window")
+        ax.axhline(budget.window_tokens, color=colours.text, linewidth=0.9, label="window")
     marks = [one.step for one in exploration.list_attempts() if one.status == "applied"]
     size = 4 if len(marks) <= MAX_LARGE_MARKS else 1.5
-    ax.plot(marks, [top] * len(marks), linestyle="none", marker="v", markersize=size, color=style.PALETTE[3], clip_on=False)
+    ax.plot(marks, [top] * len(marks), linestyle="none", marker="v", markersize=size, color=colours.palette[3], clip_on=False)
     ax.set(xlim=(steps[0], steps[-1]), ylim=(0, top), xlabel="step", ylabel="tokens")
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    ax.grid(axis="y", color=style.FAINT_COLOUR)
+    ax.grid(axis="y", color=colours.faint)
     ax.legend(loc="upper left", ncols=2)

@@ -1,6 +1,7 @@
 """Heat map: one row per cell with its interval, one panel per summarizer, numbers in every cell, colours of the data."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -123,8 +124,8 @@ def test_a_baseline_is_subtracted_with_paired_intervals_and_colours_diverge_from
     expected = (scores["keep_last=4 summarizer=scripted/empty threshold=0.5"] - scores[baseline]).mean()
     assert other["value"] == pytest.approx(expected)
     assert other["low"] < other["value"] < other["high"]
-    image = heat_map.draw(table).axes[0].images[0]
-    assert image.norm.vmin == -image.norm.vmax < 0
+    norm: Any = heat_map.draw(table).axes[0].images[0].norm
+    assert norm.vmin == -norm.vmax < 0
 
 
 def test_a_cost_is_divided_by_that_of_the_baseline():

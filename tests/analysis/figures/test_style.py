@@ -83,6 +83,6 @@ def test_a_figure_for_paper_fits_the_page(table):
 
 def test_an_unknown_look_is_refused_with_the_known_ones(table):
     with pytest.raises(UnknownName, match="light"):
-        compaction_rounds.draw(table, theme="night")
+        compaction_rounds.draw(table, theme="night")  # type: ignore[arg-type]
     with pytest.raises(UnknownName, match="svg"):
         save(compaction_rounds.draw(table), Path("figure.gif"))
