@@ -8,6 +8,7 @@ GET is served, and no header allows other origins to read an answer.
 import asyncio
 import json
 import secrets
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
 from harness.errors import HarnessError, StoreError
@@ -137,16 +137,17 @@ def _run(results: LiveResults, port: int, token: str, ready: threading.Event, st
 
 async def _serve(results: LiveResults, port: int, token: str, ready: threading.Event, stop: _Stop) -> None:
     try:
-        sockets = bind_sockets(port, LOOPBACK)
+        listener = socket.create_server((LOOPBACK, port))
     except OSError as error:
         stop.failure = error
         ready.set()
         return
-    stop.port = sockets[0].getsockname()[1]
+    listener.setblocking(False)
+    stop.port = listener.getsockname()[1]
     hosts = frozenset(f"{name}:{stop.port}" for name in (LOOPBACK, "localhost"))
     handler = {"results": results, "token": token, "hosts": hosts}
     server = HTTPServer(Application([(r"/([^/]*)/?(.*)", _PageHandler, handler)], log_function=lambda _handler: None))
-    server.add_sockets(sockets)
+    server.add_socket(listener)
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     stop.end = lambda: loop.call_soon_threadsafe(ended.set)
     ready.set()

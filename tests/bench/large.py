@@ -43,6 +43,7 @@ from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.report_page.document import write_page
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics
@@ -330,6 +331,8 @@ class Cost(NamedTuple):
 
 
 DRY_RUN_TRIALS = 100_000
+PAGE_ACTION = "text and page of the report"
+PAGE_FILE = "page.html"
 LEAST_SECONDS = 0.05
 """CPU time below which an action counts as this long in a growth, since such times are mostly noise."""
 ACTIONS = {
@@ -339,6 +342,7 @@ ACTIONS = {
     "steps as a frame": Cost(1.5, 500.0),
     "quantiles of token curves": Cost(0.2, None),
     "text of the report": Cost(30.0, 1_000.0),
+    PAGE_ACTION: Cost(40.0, 1_000.0),
     "harness run with nothing left to do": Cost(5.0, None),
 }
 """Limits of each action on a finished experiment, in the order in which the actions are measured."""
@@ -386,6 +390,10 @@ def read_results(action: str, results: Results) -> None:
             assert len(results.sql(QUANTILES)) > 0
         case "text of the report":
             assert report(results).render_text(full=True)
+        case "text and page of the report":
+            document = report(results)
+            assert document.render_text(full=True)
+            write_page(results, results.output / PAGE_FILE, document=document)
 
 
 def write_up(output: Path) -> None:

@@ -1,5 +1,6 @@
 import http.client
 import signal
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,8 +16,9 @@ def test_the_page_is_served_until_a_signal_ends_it(tmp_path, number):
     assert process.stdout is not None
     address = urlsplit(process.stdout.readline().strip())
     connection = http.client.HTTPConnection("127.0.0.1", address.port, timeout=60)
-    connection.request("GET", f"{address.path}progress")
-    assert connection.getresponse().status == 200
+    with closing(connection):
+        connection.request("GET", f"{address.path}progress")
+        assert connection.getresponse().status == 200
     process.send_signal(number)
     out, said = process.communicate(timeout=60)
     assert process.returncode == 0

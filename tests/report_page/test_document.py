@@ -237,7 +237,7 @@ def test_values_transcripts_and_choices_by_keyboard(open_page, written):
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
     page.get_by_text("sent, user").wait_for()
-    assert page.locator(".h-texts pre").inner_text() == "plain text"
+    assert page.locator(".h-texts pre").inner_text() == "summary plain text"
 
 
 @pytest.mark.browser
