@@ -63,9 +63,7 @@ def test_addresses_are_random_and_on_the_loopback_interface(address, folder):
     assert len(urlsplit(address).path) >= 32
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/x", "/wrong-token/", "/wrong-token/values", "/%2e%2e/", "//", "/é/".encode().decode("latin-1")]
-)
+@pytest.mark.parametrize("path", ["/", "/x", "/wrong-token/", "/wrong-token/values", "/%2e%2e/", "//", "/%ff/"])
 def test_a_wrong_token_is_refused(address, path):
     status, _, body = ask(address, path)
     assert status == 403
