@@ -8,7 +8,6 @@ import errno
 import hashlib
 import json
 import os
-import shlex
 import signal
 import stat
 import threading
@@ -17,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
@@ -37,7 +35,6 @@ from harness.sandboxes.deaths import ActionHistory, ServerEnd
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection, PendingReply
 from harness.sandboxes.seccomp import KEYCTL_NUMBERS, SECCOMP, assemble_program
 from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
-from harness.sandboxes.toolserver import load_source
 
 START_SECONDS = 30.0
 CANCEL_SECONDS = 10.0
@@ -278,24 +275,10 @@ class ServedSandbox(StartedOnce):
         """Run a shell command in the workspace and return its result."""
         return self.run_traced(command, timeout_seconds=timeout_seconds).result
 
-    def run_program(self, command: str, *, modules: Sequence[str], timeout_seconds: float) -> ExecResult:
-        """End every process of the sandbox, then run one program and return its result.
-
-        Args:
-            command: One program with its arguments in shell syntax; the program replaces the shell.
-            modules: Names of modules of the standard library. If possible, a command `python3 [-OPTION...] SCRIPT [ARGUMENT...]`
-                is forked from an interpreter that has already loaded these modules. The interpreter is kept for further such
-                commands until another kind of command runs.
-            timeout_seconds: Seconds after which the program is killed.
-        """
-        header = {"fork": build_fork_request(command, modules)}
-        with self._lock:
-            return self.run_traced(f"exec {command}", timeout_seconds=timeout_seconds, extra_header=header).result
-
-    def run_traced(self, command: str, *, timeout_seconds: float = 60.0, extra_header: Mapping[str, Any] = {}) -> TracedResult:
+    def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> TracedResult:
         """Run a shell command, and return its result with notes on whether it affected only the workspace and can be cached."""
         check_timeout(timeout_seconds)
-        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
+        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
         with self._guard_reply():
             stdout_kept_bytes = int(reply.header["stdout_kept"])
@@ -687,25 +670,6 @@ def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:
     if kind not in ("file", "directory", "link", "other"):
         raise ValueError(f"unknown kind of file {kind!r}")
     return FileEntry(name=format_path(str(name)), kind=kind, size_bytes=int(size) if kind == "file" else 0)
-
-
-def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
-    """Return the request that forks a Python script from a loaded interpreter, or None if the command cannot be forked.
-
-    Only commands of the form `python3 [-OPTION...] SCRIPT [ARGUMENT...]` can be forked, and only if `modules` is not empty.
-    """
-    words = shlex.split(command)
-    options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
-    script, arguments = words[1 + len(options) : 2 + len(options)], words[2 + len(options) :]
-    if not modules or words[:1] != ["python3"] or not script or {"-c", "-m", "-X", "-W"} & set(options):
-        return None
-    return {
-        "python": ["python3", *options],
-        "source": load_source("forkserver").decode(),
-        "modules": list(modules),
-        "script": script[0],
-        "arguments": arguments,
-    }
 
 
 def check_timeout(timeout_seconds: float) -> None:

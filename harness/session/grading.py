@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 from harness.errors import SandboxError, ToolError, UsageError
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox
-from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.toolserver import load_source
 from harness.session.sabotage import PlannedRun, collect_answers, plan_runs
 from harness.task import Check, Grader, Interview, Task
@@ -45,13 +44,14 @@ NO_VERDICT = "no verdict"
 """Reason why a check has failed for which the judge, which ended by itself, gave no verdict."""
 FOLDER = ".grade"
 """Folder in the workspace for the files of the interviewer, which deletes them before any code of the agent runs."""
-COMMAND = f"python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
+COMMAND = f"exec python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
+"""Shell command that runs the interviewer without a parent shell, which would keep the output open for other processes."""
 MODULES = (
     *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
-    *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "stat", "tempfile", "time"),
-    *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
+    *("hmac", "importlib.machinery", "importlib.util", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select"),
+    *("signal", "sqlite3", "stat", "tempfile", "time", "traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Modules of Python's standard library that are imported before the interviewer is forked, to save a quarter of its CPU time."""
+"""Modules of Python's standard library that the interviewer may import once instead of each of its processes importing them."""
 
 
 class Verdict(NamedTuple):
@@ -179,14 +179,15 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
     if not grader.interviews:
         return {}
     runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
-    interviews = json.dumps([asdict(run.interview) | {"names": run.interview.names} for run in runs])
-    files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": interviews.encode()}
+    interviews = [asdict(run.interview) | {"names": run.interview.names} for run in runs]
+    content = json.dumps({"interviews": interviews, "modules": MODULES})
+    files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": content.encode()}
     try:
         sandbox.lay(files)
     except ToolError as error:
         raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
     timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)
-    result = _run_interviewer(sandbox, timeout_seconds)
+    result = sandbox.run(COMMAND, timeout_seconds=timeout_seconds)
     if problem := _describe_problem(result, timeout_seconds):
         raise ToolError(problem)
     return collect_answers(runs, dict(_parse_answers(result.stdout, runs)))
@@ -202,16 +203,6 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
         for index, chosen in zip(indices, rng.sample(indices, len(indices)), strict=True):
             ordered[index] = interviews[chosen]
     return ordered
-
-
-def _run_interviewer(sandbox: Sandbox, timeout_seconds: float) -> ExecResult:
-    """Run the interviewer, which is the program that questions the agent's code, without a parent shell.
-
-    A waiting shell would keep the output open for other processes.
-    """
-    if isinstance(sandbox, ServedSandbox):
-        return sandbox.run_program(COMMAND, modules=MODULES, timeout_seconds=timeout_seconds)
-    return sandbox.run(f"exec {COMMAND}", timeout_seconds=timeout_seconds)
 
 
 def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:

@@ -44,8 +44,7 @@ def become(set_up: str) -> None:
         sys.exit("only root can run bubblewrap as root")
     if set_up == ORDINARY_USER and is_root:
         "".encode("unicode_escape")
-        for name in ("server", "forkserver"):
-            load_source(name)  # the user may be unable to read the project
+        load_source("server")  # the user may be unable to read the project
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)

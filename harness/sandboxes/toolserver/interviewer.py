@@ -2,9 +2,13 @@
 
 An interview is a small program that calls the agent's code to answer questions (see `harness.task.Interview`). The argument is
 the path of a JSON file with the interviews. The program deletes its own files before it starts any code of the agent. Each
-interview runs in a process of its own, which exchanges messages with this program through two pipes. A question is sent as a
-random token and a name. The answer is a line with the same token and a JSON value, so an answer that precedes its question does
-not count. If a process ends early, its remaining questions have no answer.
+interview runs in a process of its own, which is forked from this program and exchanges messages with it through two pipes. A
+question is sent as a random token and a name. The answer is a line with the same token and a JSON value, so an answer that
+precedes its question does not count. If a process ends early, its remaining questions have no answer.
+
+Most interviews load the same modules. Before the first interview, this program therefore imports modules of the standard library,
+and has the Python files of the workspace compiled in another process; see `Preparation`. Code of the agent never runs in this
+program or in that process.
 
 Code of the agent must not be able to tell interviews apart. Therefore everything that an interview creates is deleted before the
 next one: files, processes, objects of System V. Modes and times of folders are restored. After an interview that changes or
@@ -19,18 +23,24 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import importlib
+import importlib.machinery
 import json
+import marshal
 import os
+import re
 import select
 import signal
 import stat
+import struct
 import sys
 import time
+import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, BinaryIO
 
 MAX_ANSWER_BYTES = 1 << 16
 """Maximum length in bytes of an answer as JSON; a longer answer does not count."""
@@ -40,6 +50,15 @@ MAX_MESSAGE_CHARACTERS = 200
 """Maximum length of an exception's type and message in an answer."""
 OUTSIDE_FOLDERS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
 """Folders to which code of the agent can write, besides the workspace and the folder for temporary files."""
+MIN_PREPARED_INTERVIEWS = 3
+"""Minimum number of interviews for which a preparation saves more CPU time than it takes."""
+MAX_SOURCES_BYTES = 1 << 22
+"""Maximum size in bytes of all files that are compiled before the interviews; with larger files, none is compiled."""
+PREPARATION_SECONDS = 10.0
+"""Maximum duration in seconds of the compilation before the interviews; files that it does not reach are compiled when used."""
+_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(.+)$", re.MULTILINE)
+_WORD = re.compile(rb"\w+")
+_PIECE_SIZES = struct.Struct(">II")
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _BUN_LOOP = """
 {
@@ -68,8 +87,8 @@ Questions are sent one by one, so each read returns exactly one question.
 class Process:
     """Process in which the agent's code answers the questions of one interview."""
 
-    def __init__(self, interview: dict[str, Any]) -> None:
-        """Start the process."""
+    def __init__(self, interview: dict[str, Any], codes: dict[str, tuple[bytes, bytes]]) -> None:
+        """Start the process. `codes` holds the source and the compiled code of files in the workspace, by path."""
         self.deadline = time.monotonic() + interview["timeout_seconds"]
         asked, self.questions = os.pipe()
         self.answers, answered = os.pipe()
@@ -82,8 +101,10 @@ class Process:
                 os.close(self.answers)
                 _silence()
                 _set_option(_PR_SET_DUMPABLE, 1)
-                run = _run_python if interview["runtime"] == "python" else _run_bun
-                run(interview["source"], asked, answered)
+                if interview["runtime"] == "python":
+                    _use_codes(codes)
+                    _run_python(interview["source"], asked, answered)
+                _run_bun(interview["source"], asked, answered)
             finally:
                 os._exit(0)
         os.close(asked)
@@ -135,6 +156,130 @@ class Process:
                     os.waitpid(-1, 0)
 
 
+class Preparation:
+    """Work that would otherwise be repeated in every interview: importing modules and compiling files of the workspace."""
+
+    codes: dict[str, tuple[bytes, bytes]]
+    """Source and marshalled code of files in the workspace, by path."""
+
+    def __init__(self, interviews: list[dict[str, Any]], modules: list[str]) -> None:
+        """Compile the files of the workspace, and import those of the given modules that they or the interviews import.
+
+        With few interviews, that would not save time. If the workspace contains a name of the standard library, all given modules
+        are imported in any case, so that no file of the workspace takes the place of a module.
+
+        Args:
+            interviews: Interviews that will be held.
+            modules: Names of modules of the standard library that may be imported.
+        """
+        self.codes = {}
+        sources, names = find_sources(os.getcwd())
+        needed = {module.partition(".")[0] for module in modules}
+        if names.isdisjoint(getattr(sys, "stdlib_module_names", names)):  # versions of Python before 3.10 do not know the names
+            needed = set()
+        asking = [interview["source"].encode() for interview in interviews if interview["runtime"] == "python"]
+        if len(asking) >= MIN_PREPARED_INTERVIEWS:
+            self.codes = compile_apart(sources)
+            needed |= list_imports([*asking, *sources.values()])
+        for module in modules:
+            if module.partition(".")[0] in needed:
+                with contextlib.suppress(ImportError):  # the interview that needs the module answers with the error
+                    importlib.import_module(module)
+
+
+def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
+    """Return the content of each Python file below a folder, by path, and the names that files and folders have as modules.
+
+    Links are not followed. If the files are too large, no content is returned.
+    """
+    sources: dict[str, bytes] = {}
+    names: set[str] = set()
+    folders, size = [root], 0
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                names.add(entry.name.partition(".")[0])
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.endswith(".py") and entry.is_file(follow_symlinks=False):
+                    size += entry.stat(follow_symlinks=False).st_size
+                    if size <= MAX_SOURCES_BYTES:
+                        with open(entry.path, "rb") as file:
+                            sources[entry.path] = file.read(MAX_SOURCES_BYTES)
+    return (sources if size <= MAX_SOURCES_BYTES else {}), names
+
+
+def list_imports(sources: list[bytes]) -> set[str]:
+    """Return every word in the import statements of Python files, among them the names of all imported modules."""
+    return {word.decode() for source in sources for line in _IMPORT.findall(source) for word in _WORD.findall(line)}
+
+
+def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
+    """Compile Python files in another process, because a compiler may crash, or not end, with files made for that purpose.
+
+    Return source and marshalled code of each file by path. Files that cannot be compiled without a warning are left out, so that
+    each interview compiles them itself, with the same errors and warnings as ever.
+    """
+    receiving, sending = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(receiving)
+            _silence()
+            with open(sending, "wb") as output:
+                _write_codes(output, sources)
+        finally:
+            os._exit(0)
+    os.close(sending)
+    received, deadline = bytearray(), time.monotonic() + PREPARATION_SECONDS
+    while len(received) <= MAX_OUTPUT_BYTES and select.select([receiving], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        piece = os.read(receiving, 1 << 20)
+        if not piece:
+            break
+        received += piece
+    os.close(receiving)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return {path: (sources[path], code) for path, code in _split_codes(bytes(received)) if path in sources}
+
+
+def _write_codes(output: BinaryIO, sources: dict[str, bytes]) -> None:
+    for path, source in sources.items():
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            code = marshal.dumps(compile(source, path, "exec", dont_inherit=True))
+            encoded = os.fsencode(path)
+            output.write(_PIECE_SIZES.pack(len(encoded), len(code)) + encoded + code)
+
+
+def _split_codes(received: bytes) -> Iterator[tuple[str, bytes]]:
+    start = 0
+    while start + _PIECE_SIZES.size <= len(received):
+        path_bytes, code_bytes = _PIECE_SIZES.unpack_from(received, start)
+        start += _PIECE_SIZES.size
+        end = start + path_bytes + code_bytes
+        if end > len(received):
+            return
+        yield os.fsdecode(received[start : start + path_bytes]), received[start + path_bytes : end]
+        start = end
+
+
+def _use_codes(codes: dict[str, tuple[bytes, bytes]]) -> None:
+    """Make this process import files with compiled code without compiling them, if their content is still that of the code."""
+    if not codes:
+        return
+    loader = importlib.machinery.SourceFileLoader
+    compile_source = loader.source_to_code
+
+    def load_code(self: Any, data: Any, path: Any, **options: Any) -> Any:
+        source, code = codes.get(path, (None, b""))
+        if source != data or options:
+            return compile_source(self, data, path, **options)
+        return marshal.loads(code)  # noqa: S302  compiled from this source, in this sandbox
+
+    loader.source_to_code = load_code  # type: ignore[method-assign]
+
+
 def _set_option(option: int, value: int) -> None:
     """Set an option of this process that Python has no function for; only Linux has these options."""
     if sys.platform == "linux" and ctypes.CDLL(None).prctl(option, value, 0, 0, 0) != 0:
@@ -157,7 +302,7 @@ def _run_python(source: str, asked: int, answered: int) -> None:
     sys.path.insert(0, os.getcwd())
     sys.dont_write_bytecode = True
     gc.freeze()
-    gc.set_threshold(50_000)  # importing modules creates many objects and hardly any garbage
+    gc.set_threshold(200_000)  # importing modules creates many objects and hardly any garbage
 
     def attempt(function: Callable[[], Any]) -> str:
         try:
@@ -279,29 +424,30 @@ def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
             files.restore(path, content, mode)
 
 
-def take_interviews(path: str) -> list[dict[str, Any]]:
-    """Read the interviews from a file, then delete the folder that contains this program and the file."""
+def take_interviews(path: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read the interviews and names of modules from a file, then delete the folder that contains this program and the file."""
     with open(path, encoding="utf-8") as file:
-        interviews: list[dict[str, Any]] = json.load(file)
+        content = json.load(file)
     os.unlink(path)
     os.unlink(__file__)
     os.rmdir(os.path.dirname(__file__))
-    return interviews
+    return content["interviews"], content["modules"]
 
 
 def main() -> None:
     """Ask the questions of every interview and print the answers."""
     del sys.path[0]  # the folder of this program
-    interviews = take_interviews(sys.argv[1])
+    interviews, modules = take_interviews(sys.argv[1])
     _set_option(_PR_SET_DUMPABLE, 0)
     _set_option(_PR_SET_CHILD_SUBREAPER, 1)
     answers: dict[str, str] = {}
     is_alone = os.getppid() == 1  # otherwise other programs of the machine have files and objects in the same places
     files = Files([".", *filter(None, [os.environ.get("TMPDIR")]), *(OUTSIDE_FOLDERS if is_alone else ())])
+    preparation = Preparation(interviews, modules)
     for interview in interviews:
         found: dict[str, str] = {}
         with append_texts(files, interview["appended"]):
-            process = Process(interview)
+            process = Process(interview, preparation.codes)
             for number, question in enumerate(interview["questions"]):
                 answer = process.ask(question)
                 if answer is not None:

@@ -13,7 +13,6 @@ commands of the same user cannot open its descriptors and forge replies.
 
 from __future__ import annotations
 
-import _socket
 import ctypes
 import errno
 import hashlib
@@ -48,8 +47,6 @@ MAX_DEPTH = 200
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
 """Maximum number of open output streams of background processes; if there are more, the oldest streams are closed."""
-START_SECONDS = 10.0
-"""Seconds that a fork server (an interpreter with loaded modules) may take to start or to fork a program."""
 DRAIN_SECONDS = 0.05
 """Seconds to wait for further output of background processes after a command has ended."""
 FRESH_NS = 20_000_000
@@ -57,7 +54,6 @@ FRESH_NS = 20_000_000
 change."""
 WORKSPACE = "/workspace"
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
 OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
 """Directories that commands can write to, besides the workspace and the directory for temporary files; empty at the start if this
 process is process 1, and otherwise not private."""
@@ -405,7 +401,6 @@ class Server:
         self.initial_outside_state = {path: _read_directory_state(path) for path in (config["scratch"], *OUTSIDE_PATHS)}
         self._apply_limits(config["rlimits"])
         self.initial_rights = _read_process_rights(0)
-        self.fork_server = ForkServer(config["env"], self.children)
         os.chdir(config["workspace"])
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -507,7 +502,7 @@ class Server:
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
         """End every process of the sandbox and delete all files outside the workspace."""
-        self.clear_processes()
+        self.kill_all()
         empty_directory(self.config["scratch"])
         for path in OUTSIDE_PATHS if os.getpid() == 1 else ():
             with suppress(FileNotFoundError):
@@ -526,11 +521,7 @@ class Server:
         return {}, b""
 
     def do_run(self, header: Header, body: bytes) -> Reply | None:
-        """Start a shell command, whose result is sent when it has ended; return a result only if it cannot be started.
-
-        If the header of the request contains `fork`, all other processes are ended first. If possible, the program that the value
-        of `fork` describes is then forked from an interpreter with loaded modules; otherwise the shell command runs.
-        """
+        """Start a shell command, whose result is sent when it has ended; return a result only if it cannot be started."""
         started = time.monotonic()
         oom_kills = count_oom_kills()
         try:
@@ -585,7 +576,7 @@ class Server:
 
     def _has_leftover_processes(self) -> bool:
         """Return whether a process started by a command is still alive."""
-        return self.children.reap() and (not self.fork_server.is_alive() or bool(_list_processes() - {1, self.fork_server.pid}))
+        return self.children.reap()
 
     def _has_outside_changes(self) -> bool:
         """Return whether a command changed files or kernel objects outside the workspace, or the limits of this process."""
@@ -597,14 +588,6 @@ class Server:
         )
 
     def _start_command(self, header: Header) -> Command:
-        if "fork" in header:
-            self.clear_processes()
-        if header.get("fork") and os.getpid() == 1:
-            with suppress(OSError, EOFError):  # the shell command below reports the problem
-                return Command(self, lambda out, err: self.fork_server.spawn(header["fork"], out, err))
-        if self.fork_server.is_alive():  # a fork server never runs beside a shell command
-            self.kill_all()
-
         def spawn_shell(out: int, err: int) -> int:
             return _spawn(["-c", header["command"]], self.config["env"], (0, out, err))
 
@@ -615,11 +598,6 @@ class Server:
                 raise
             self.kill_all()
             return Command(self, spawn_shell)
-
-    def clear_processes(self) -> None:
-        """End every process of the sandbox except this server and the interpreter for forked programs, if it is unchanged."""
-        if not self.fork_server.clear_others(self.initial_rights):
-            self.kill_all()
 
     def kill_all(self) -> None:
         """End every process of the sandbox except the tool server itself."""
@@ -650,68 +628,6 @@ class Server:
             if _read_available(fd) == b"":
                 self.left_open.remove(fd)
                 os.close(fd)
-
-
-class ForkServer:
-    """A Python interpreter with loaded modules, running `forkserver.py`, from which programs are forked.
-
-    The interpreter is started when no other process is alive and ended before the next shell command, so only its own programs
-    run beside it.
-    """
-
-    def __init__(self, environment: Mapping[str, str], children: Children) -> None:
-        self.environment, self.children = environment, children
-        self.pid = 0
-        self.control_socket: _socket.socket | None = None
-        self.interpreter: list[str] = []
-
-    def is_alive(self) -> bool:
-        """Return whether the fork server still runs. As long as it runs, its process id belongs to no other process."""
-        if self.control_socket is not None and _is_ready(self.control_socket.fileno(), HANG_UP_EVENTS, 0):
-            self.control_socket.close()
-            self.control_socket = None
-        return self.control_socket is not None
-
-    def spawn(self, program_request: Header, out: int, err: int) -> int:
-        """Fork the program that a request describes and return its process id."""
-        interpreter = [*program_request["python"], "-c", program_request["source"], *program_request["modules"]]
-        control_socket = self.control_socket
-        if control_socket is None or not self.is_alive() or interpreter != self.interpreter:
-            control_socket = self._start(interpreter)
-        program = json.dumps([program_request["script"], program_request["arguments"]]).encode()
-        control_socket.sendmsg([program], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("ii", out, err))])
-        (pid,) = struct.unpack("I", _receive_answer(control_socket, 4))
-        return int(pid)
-
-    def _start(self, interpreter: list[str]) -> _socket.socket:
-        if self.is_alive():
-            _kill(self.pid, signal.SIGKILL)
-        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        try:
-            self.pid = _spawn(["-c", 'exec "$@"', "sh", *interpreter], self.environment, (theirs.fileno(), 1, 2))
-        finally:
-            theirs.close()
-        self.control_socket, self.interpreter = ours, interpreter
-        _receive_answer(ours, 1)
-        return ours
-
-    def clear_others(self, rights: tuple[object, ...]) -> bool:
-        """End every process except this one and the fork server; return False if the fork server has ended or was changed.
-
-        All processes are stopped first, so that none can start another process or replace one that has ended.
-        """
-        give_up = time.monotonic() + 2.0
-        while self.is_alive() and time.monotonic() < give_up:
-            _kill(-1, signal.SIGSTOP)
-            others = _list_processes() - {os.getpid(), self.pid}
-            for pid in others:
-                _kill(pid, signal.SIGKILL)
-            self.children.reap()
-            if not others:
-                is_intact = self.is_alive() and _read_process_rights(self.pid) == rights
-                _kill(self.pid, signal.SIGCONT)
-                return is_intact
-        return False
 
 
 class Stream:
@@ -1086,19 +1002,6 @@ def _kill_descendants(root: int) -> None:
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in ours - {os.getpid()}:
             _kill(pid, number)
-
-
-def _receive_answer(control_socket: _socket.socket, size: int) -> bytes:
-    answer = control_socket.recv(size) if _is_ready(control_socket.fileno(), select.POLLIN, START_SECONDS) else b""
-    if len(answer) < size:
-        raise EOFError
-    return answer
-
-
-def _is_ready(fd: int, events: int, seconds: float) -> bool:
-    poller = select.poll()
-    poller.register(fd, events)
-    return bool(poller.poll(int(seconds * 1000)))
 
 
 def _decode_exit_code(status: int) -> int:

@@ -1,0 +1,125 @@
+"""The interviewer prepares what all interviews need, and an interview behaves as if nothing had been prepared."""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.sandboxes import open_sandbox
+from harness.sandboxes.toolserver import interviewer, load_source
+
+SOURCE = Path(interviewer.__file__).read_text(encoding="utf-8")
+MODULES = ("csv", "decimal", "json")
+TELL = """
+import sys
+import app
+def loaded(): return sorted(name for name in ("csv", "decimal") if name in LOADED)
+def shared(): return [app.load.__code__.co_filename, app.VALUE, app.WARNED]
+"""
+"""Interview that returns which modules were loaded before it began, and what a module of the workspace contains."""
+
+
+def test_its_syntax_is_that_of_python_3_8():
+    ast.parse(SOURCE, feature_version=(3, 8))
+
+
+def test_it_imports_nothing_but_the_standard_library():
+    nodes = [node for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS):
+    """Hold equal interviews in a sandbox, and return the answers of each; the names of answers are numbered."""
+    interviews = [
+        {"source": source, "questions": questions, "runtime": "python", "timeout_seconds": 30.0, "appended": []}
+        | {"names": [f"{number}.{question}" for question in questions]}
+        for number in range(count)
+    ]
+    content = json.dumps({"interviews": interviews, "modules": MODULES})
+    with open_sandbox("bubblewrap", session_id="test-interviewer") as sandbox:
+        sandbox.lay({path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()})
+        sandbox.lay({".grade/interviewer.py": load_source("interviewer"), ".grade/interviews.json": content.encode()})
+        result = sandbox.run("exec python3 -S -B .grade/interviewer.py .grade/interviews.json")
+    assert (result.exit_code, result.stderr) == (0, b"")
+    answers = {name: json.loads(text) for name, text in json.loads(result.stdout).items()}
+    return [[answers.get(f"{number}.{question}") for question in questions] for number in range(count)]
+
+
+LOADED = "import sys\nLOADED = set(sys.modules)\n"
+
+
+@pytest.mark.bubblewrap
+class TestPreparation:
+    @pytest.mark.parametrize(("count", "loaded"), [(interviewer.MIN_PREPARED_INTERVIEWS, ["csv"]), (1, [])])
+    def test_modules_that_the_workspace_imports_are_loaded_once_for_several_interviews(self, count, loaded):
+        files = {"app.py": "def load():\n    import csv\nVALUE, WARNED = 1, 0\n"}
+        found = hold(files, LOADED + TELL, ["loaded", "shared"], count)
+        assert found == [[loaded, ["/workspace/app.py", 1, 0]]] * count
+
+    @pytest.mark.parametrize("count", [interviewer.MIN_PREPARED_INTERVIEWS, 1])
+    def test_no_file_of_the_workspace_takes_the_place_of_a_module(self, count):
+        files = {"app.py": "def load(): pass\nVALUE, WARNED = 1, 0\n", "decimal.py": "raise SystemExit('shadowed')"}
+        source = LOADED + TELL + "def decimal():\n    import decimal\n    return decimal.__name__\n"
+        assert hold(files, source, ["loaded", "decimal"], count) == [[["csv", "decimal"], "decimal"]] * count
+
+    @pytest.mark.parametrize(
+        ("text", "answer"),
+        [
+            ("def load(): pass\nVALUE = 1\nWARNED = 0\n", ["/workspace/app.py", 1, 0]),
+            ("def load(:\n", "SyntaxError: invalid syntax (app.py, line 1)"),
+            (
+                "# coding: latin-1\ndef load(): pass\nVALUE = '\xe9'\nWARNED = 0\n".encode("latin-1"),
+                ["/workspace/app.py", "\xe9", 0],
+            ),
+            ("def load(): pass\nVALUE = 1\nWARNED = '\\d'\n", ["/workspace/app.py", 1, "\\d"]),
+        ],
+    )
+    def test_a_prepared_interview_answers_like_an_unprepared_one(self, text, answer):
+        source = TELL if isinstance(answer, list) else "def shared():\n    import app\n"
+        prepared = hold({"app.py": text}, source, ["shared"])
+        assert prepared == [[answer]] * len(prepared)
+        assert hold({"app.py": text}, source, ["shared"], 1) == [[answer]]
+
+    def test_a_warning_of_the_compiler_reaches_every_interview(self):
+        source = "import warnings\nwarnings.simplefilter('error')\ndef ask():\n    import app\n"
+        ((answer,), *others) = hold({"app.py": "VALUE = 1 is 1\n"}, source, ["ask"])
+        assert answer.startswith("SyntaxError: ")
+        assert others == [[answer]] * len(others)
+
+    def test_a_file_that_the_compiler_does_not_survive_stops_no_interview(self):
+        nested = "VALUE = " + "-" * 200_000 + "1\n"
+        found = hold({"bad.py": nested, "app.py": "VALUE = 1\n"}, "import app\ndef ask(): return app.VALUE\n", ["ask"])
+        assert found == [[1]] * len(found)
+
+
+def test_changed_files_are_compiled_again_and_others_are_not(tmp_path, monkeypatch):
+    path = tmp_path / "app.py"
+    path.write_text("VALUE = 1\n")
+    codes = interviewer.compile_apart({str(path): b"VALUE = 1\n"})
+    loader = interviewer.importlib.machinery.SourceFileLoader
+    compiled = []
+
+    def compile_source(self, data, path, **options):
+        compiled.append(data)
+        return compile(data, path, "exec")
+
+    monkeypatch.setattr(loader, "source_to_code", compile_source)
+    interviewer._use_codes(codes)
+    for text, value, times in (("VALUE = 1\n", 1, 0), ("VALUE = 2\n", 2, 1)):
+        space = {}
+        exec(loader("app", str(path)).source_to_code(text.encode(), str(path)), space)
+        assert (space["VALUE"], len(compiled)) == (value, times)
+
+
+def test_files_outside_the_folder_and_links_are_not_read(tmp_path):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside.py").write_text("SECRET = 1\n")
+    (tmp_path / "inside" / "app.py").write_text("import csv\n")
+    (tmp_path / "inside" / "link.py").symlink_to(tmp_path / "outside.py")
+    sources, names = interviewer.find_sources(str(tmp_path / "inside"))
+    assert sources == {str(tmp_path / "inside" / "app.py"): b"import csv\n"}
+    assert names == {"app", "link"}
