@@ -14,7 +14,7 @@ from harness.errors import format_count
 from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.forecast import Forecast
 from harness.experiment.limits import RunLimits
-from harness.experiment.preflight import choose_backends, collect_warnings
+from harness.experiment.preflight import choose_backends, collect_warnings, describe_thresholds
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
 from harness.store.sessions.lookup import JOURNAL_FILE
 
@@ -200,7 +200,7 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
 
 
 def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> str:
-    """Return a text that describes a planned run: number of trials, cost, time, values of quantiles in the plan, warnings.
+    """Return a text that describes a planned run: number of trials, cost, time, quantiles, thresholds and warnings.
 
     Args:
         experiment: Planned experiment.
@@ -218,7 +218,8 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
     plan_line = f"{experiment.name}: {counts}{done}"
     replay = experiment.cassette is not None and experiment.cassette.mode == "replay"
     note = ("answers are replayed from a cassette and cost nothing; without it:",) if replay else ()
-    return "\n".join((plan_line, *note, describe_forecast(forecast), *dict.fromkeys(quantile_lines), *warnings))
+    details = (*dict.fromkeys(quantile_lines), *describe_thresholds(trials), *warnings)
+    return "\n".join((plan_line, *note, describe_forecast(forecast), *details))
 
 
 def describe_forecast(forecast: Forecast) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from harness.compaction.description import name_policy
+from harness.compaction.scaling import fit_policy
 from harness.experiment.grid import Cell
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
@@ -93,6 +95,43 @@ def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
         if trial.sub_agent_model is not None:
             warnings.update(dict.fromkeys(find_sub_agent_warnings(spec, _find_window(trial.sub_agent_model, None))))
     return tuple(warnings)
+
+
+MAX_RESERVED_SHARE = 0.25
+"""Largest share of the window that reserves take without a warning, because a threshold is a share of what they leave."""
+
+
+def describe_thresholds(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """Return lines that say what the thresholds of the policies are in tokens and as a share of the whole window.
+
+    A warning follows for each policy whose reserves take more than a quarter of the window. Policies without a threshold and
+    models whose window is unknown are omitted.
+    """
+    distinct_trials = {(one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials}
+    values: dict[tuple[str, int], dict[int, str]] = {}
+    warnings = dict[str, None]()
+    for trial in distinct_trials.values():
+        window = _find_window(trial.model, trial.window_tokens)
+        policy = fit_policy(trial.policy, window, trial.nominal_window_tokens).policy
+        budget = policy.budget(window)
+        if budget.threshold_tokens is None or not budget.window_tokens:
+            continue
+        kind, share = name_policy(trial.policy), getattr(policy, "threshold", None)
+        whole = f"{budget.threshold_tokens:,} tokens, {budget.threshold_tokens / budget.window_tokens:.0%} of the window"
+        is_share = isinstance(share, float) and budget.threshold_tokens == int(share * budget.available_tokens)
+        text = f"{share:g} of what the reserves leave = {whole}" if is_share else whole
+        values.setdefault((kind, budget.window_tokens), {})[budget.threshold_tokens] = text
+        reserved = budget.reserved_tokens / budget.window_tokens
+        if reserved > MAX_RESERVED_SHARE:
+            warnings[
+                f"warning: the reserves of {kind} take {budget.reserved_tokens:,} tokens, {reserved:.0%} of the window of "
+                f"{budget.window_tokens:,}, so its thresholds are lower than they look; lower the reserves or raise window_tokens"
+            ] = None
+    lines = [
+        f"thresholds of {kind}, window {window_tokens:,} tokens: {'; '.join(text for _, text in sorted(texts.items()))}"
+        for (kind, window_tokens), texts in values.items()
+    ]
+    return (*lines, *warnings)
 
 
 def _find_window(name: str, window_tokens: int | None) -> Window:

@@ -7,6 +7,7 @@ import pytest
 from harness.analysis.planning import describe_comparability
 from harness.cli.run import describe_plan
 from harness.experiment.experiment import Experiment
+from harness.experiment.preflight import describe_thresholds
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import run_cached_probe
@@ -77,6 +78,29 @@ def test_a_dry_run_checks_and_writes_nothing(experiment):
     assert "finished" not in done.stdout
     assert "sandbox: local\n" in done.stdout
     assert not (experiment / "output").exists()
+
+
+def test_thresholds_are_shown_in_tokens_and_as_a_share_of_the_whole_window(experiment):
+    lines = describe_plan(Experiment.from_toml(experiment)).splitlines()
+    assert (
+        "thresholds of keep-last, window 16,000 tokens: 0.5 of what the reserves leave = 2,500 tokens, 16% of the window; "
+        "0.8 of what the reserves leave = 4,000 tokens, 25% of the window"
+    ) in lines
+    (warning,) = (line for line in lines if "reserves of keep-last" in line)
+    assert warning.startswith("warning: the reserves of keep-last take 11,000 tokens, 69% of the window of 16,000")
+
+
+def test_reserves_of_a_quarter_of_the_window_are_not_warned_of():
+    trials = [Trial(task=TINY, policy=KEEP, window_tokens=tokens) for tokens in (44_000, 43_999)]
+    assert not any("reserves of" in line for line in describe_thresholds(trials[:1]))
+    assert any("reserves of" in line for line in describe_thresholds(trials[1:]))
+
+
+def test_a_threshold_in_tokens_is_not_called_a_share():
+    policy = policy_from_plain({"kind": "keep-last", "trigger_tokens": 20_000})
+    assert describe_thresholds([Trial(task=TINY, policy=policy, window_tokens=100_000)]) == (
+        "thresholds of keep-last, window 100,000 tokens: 20,000 tokens, 20% of the window",
+    )
 
 
 def test_a_cluster_that_is_not_there_is_an_error(experiment):
