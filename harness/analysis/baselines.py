@@ -72,6 +72,8 @@ def compare_with_baseline(
         metrics: Metrics to compare.
         is_tested: Whether to compute the p-values, which take longer than the intervals.
     """
+    names = ("arm", "trial_id", "task", "seed", "replicate", "success", "score", "trajectory", *(one.column for one in metrics))
+    trials = trials[list(dict.fromkeys(names))]  # the other columns would be copied for each arm
     reference = trials[trials["arm"] == baseline]
     return {
         str(arm): {metric.name: estimate_change(rows, reference, metric, is_tested=is_tested) for metric in metrics}

@@ -225,6 +225,8 @@ def choose_metric(cells: Sequence[pd.DataFrame]) -> Metric:
 def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | None = None) -> Cell:
     """Return the mean of a metric over the tasks of a cell, with the number of trials and the 95 % interval.
 
+    Trials of several arms on the same task and seed are averaged first, because they are no independent observations.
+
     Args:
         trials: Valid trials of the cell, as returned by `add_measures`.
         metric: Metric to estimate.
@@ -236,12 +238,13 @@ def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | Non
     known = trials[trials[metric.column].notna()]
     if known.empty:
         return Cell(0, nan, nan, nan)
-    if metric.kind == "rate":
+    if metric.kind == "rate" and known["arm"].nunique() == 1:
         outcomes = [group.to_numpy(dtype=float) for _, group in known.groupby("task", sort=True)[metric.column]]
         bounds = compute_rate_bounds(outcomes, choose_estimand(len(outcomes), estimand))
     else:
         values = [_list_units(group, metric.column) for _, group in known.groupby("task", sort=True)]
-        bounds = compute_mean_bounds(metric.kind, values, choose_estimand(len(values), estimand))
+        kind: Literal["bounded", "amount"] = "amount" if metric.kind == "amount" else "bounded"
+        bounds = compute_mean_bounds(kind, values, choose_estimand(len(values), estimand))
     return Cell(len(known), float(bounds.value), float(bounds.low), float(bounds.high))
 
 

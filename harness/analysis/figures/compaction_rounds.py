@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("trial_id", "arm", "place", "settings", "task", "seed", "rounds", "success", "level")
-ROW_INCHES = 0.34
+ROW_INCHES = 0.28
 MAX_COLUMNS = 32
 """Largest number of positions along the horizontal axis; a wider range of compactions is divided into equal classes."""
 

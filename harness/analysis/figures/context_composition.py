@@ -1,6 +1,6 @@
 """Chart of what fills the context over the steps: tokens of system, user and assistant messages, tool results and summaries.
 
-Each panel shows the mean over the sessions of one arm that still run at a step. A panel ends where fewer than half of the
+Each panel shows the mean over the sessions of an arm that still run at a step. A panel ends where fewer than half of the
 sessions run, so that one long session does not stretch it.
 """
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, select_valid
 from harness.analysis.figures import style
+from harness.analysis.figures.groups import group_trials
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import format_count
@@ -20,29 +21,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = ("arm", "place", "step", "kind", "tokens", "sessions", "threshold_tokens", "window_tokens", "level")
+COLUMNS = ("group", "place", "step", "kind", "tokens", "sessions", "threshold_tokens", "window_tokens", "level")
 KINDS = ("system", "user", "summaries", "markers", "assistant", "tool results")
 """Kinds of messages, from the bottom of the chart to the top. Messages that a compaction inserted are summaries or markers."""
 _KIND_BY_ROLE = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 MAX_PANELS = 12
+LIMITS = ("threshold_tokens", "window_tokens")
 SHOWN_SHARE = 0.5
 """Smallest share of the sessions of an arm that still run at a step that is shown."""
 
 
 def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the data of the chart of context composition, with one row per arm, step and kind of message.
+    """Return the data of the chart of context composition, with one row per group, step and kind of message.
 
-    Repeated runs (A/A) are excluded.
+    Each group is an arm or, with more than twelve arms, one value of a setting that the plan varies. Repeated runs (A/A) are
+    excluded.
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | arm | str | name of the arm |
-    | place | int | position of the arm in the report, from 0 |
+    | group | str | arm, or value of an axis |
+    | place | int | position of the group in the chart, from 0 |
     | step | int | number of the step, from 1 |
     | kind | str | system, user, summaries, assistant or tool results |
     | tokens | float | mean over the running sessions of the estimated tokens of such messages in view at the step |
     | sessions | int | number of sessions that have the step |
-    | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
+    | threshold_tokens, window_tokens | float | tokens; NaN if there is none or the trials of the group differ |
     | level | str | fidelity level |
 
     Args:
@@ -59,27 +62,37 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
     messages = select(current, trials).message_sizes
     if messages.empty or trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    last_steps = trials.set_index("trial_id")["steps"].astype(int)
-    places = {arm: place for place, arm in enumerate(order_arms(trials))}
-    places_of_trials = trials.set_index("trial_id")["arm"].map(places)
+    few = trials["arm"].nunique() <= MAX_PANELS
+    labels = dict(zip(trials["trial_id"], trials["arm"], strict=True)) if few else group_trials(trials)
+    order = order_arms(trials) if few else list(dict.fromkeys(labels.values()))
+    places = {name: place for place, name in enumerate(order)}
+    shown_trials = trials[trials["trial_id"].isin(labels)].set_index("trial_id")
+    last_steps = shown_trials["steps"].astype(int)
+    places_of_trials = pd.Series({trial_id: places[labels[trial_id]] for trial_id in shown_trials.index})
+    messages = messages[messages["trial_id"].isin(labels)]
     totals = _sum_tokens(messages, last_steps, places_of_trials, len(places))
     rows = []
-    for arm, place in places.items():
-        steps = last_steps[places_of_trials == place].to_numpy()
+    for name, place in places.items():
+        is_inside = (places_of_trials == place).to_numpy()
+        steps = last_steps.to_numpy()[is_inside]
         running = (steps[:, None] >= np.arange(1, totals.shape[1] + 1)).sum(axis=0)
         shown = int((running >= SHOWN_SHARE * len(steps)).sum())
         means = totals[place, :shown] / running[:shown, None]
-        of_arm = trials[trials["arm"] == arm]
-        limits = {name: float(of_arm[name].astype(float).replace(0, np.nan).median()) for name in COLUMNS[6:8]}
         rows.append(
             pd.DataFrame(
                 {"step": np.repeat(np.arange(1, shown + 1), len(KINDS)), "kind": list(KINDS) * shown, "tokens": means.ravel()}
-                | {"sessions": np.repeat(running[:shown], len(KINDS)), "arm": arm, "place": place}
-            ).assign(**limits)
+                | {"sessions": np.repeat(running[:shown], len(KINDS)), "group": name, "place": place}
+            ).assign(**{limit: _find_common(shown_trials[is_inside][limit]) for limit in LIMITS})
         )
     whole = pd.concat(rows, ignore_index=True)
     used = whole.groupby("kind")["tokens"].transform("max") > 0
     return whole[used].assign(level=require_single_level(trials))[list(COLUMNS)].reset_index(drop=True)
+
+
+def _find_common(values: pd.Series) -> float:
+    """Return the number of tokens that all trials have in common; NaN if they differ or the number is unknown."""
+    known = values.astype(float).unique()
+    return float(known[0]) if len(known) == 1 and known[0] > 0 else np.nan
 
 
 def _sum_tokens(messages: pd.DataFrame, last_steps: pd.Series, places: pd.Series, arm_count: int) -> np.ndarray:
@@ -110,7 +123,7 @@ def _classify(messages: pd.DataFrame) -> pd.Series:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw what fills the context over the steps, with one panel per arm and at most twelve panels.
+    """Draw what fills the context over the steps, with one panel per arm or group of arms.
 
     If `ax` is given, the panel of the first arm is drawn on it.
 
@@ -129,8 +142,7 @@ def _draw_first_arm(ax: "Axes", table: pd.DataFrame) -> None:
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     from matplotlib.patches import Patch
 
-    places = sorted(table["place"].unique())
-    shown = places[:MAX_PANELS]
+    shown = sorted(table["place"].unique())
     across = min(len(shown), style.fit_columns(2.5), 4)
     down = -(-len(shown) // across)
     figure = style.make_figure(max(5.6, 2.5 * across + 0.9), 1.75 * down + 1.5)
@@ -146,10 +158,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
             )
     fills = _list_fills(table)
     style.add_legend(figure, [Patch(color=colour, label=kind) for kind, colour in fills.items()], 1.2)
-    omitted = (
-        f"{len(shown)} of {format_count(len(places), 'arm')}" if len(places) > len(shown) else format_count(len(places), "arm")
-    )
-    about = f"{omitted}; mean over the sessions that still run; tokens as estimated for the journal"
+    sessions = int(table.groupby("place")["sessions"].max().sum())
+    about = f"{format_count(sessions, 'session')}; mean over those that still run; tokens as estimated for the journal"
     style.add_header(figure, "What fills the context", about, level)
     return figure
 
@@ -166,7 +176,7 @@ def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
             ax.axhline(first[f"{name}_tokens"], color=colour, linestyle=dashes, linewidth=0.9, **lines)
     ax.yaxis.set_major_formatter(lambda value, _: format_short_number(value))
     sessions = int(rows["sessions"].max())
-    ax.set_title(f"{format_label(first['arm'], 34)} (n = {sessions})", fontsize=7.8)
+    ax.set_title(f"{format_label(first['group'], 34)} (n = {sessions})", fontsize=7.8)
     ax.set_xlim(1, max(2, int(rows["step"].max())))
     ax.set_ylim(bottom=0)
 

@@ -102,7 +102,7 @@ def _select_balanced(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _build_row(task: str, trials: pd.DataFrame, metric: Metric) -> dict[str, Any]:
-    cell = estimate_cell(_average_groups(trials, metric), metric if metric.kind != "rate" else _AS_SHARE)
+    cell = estimate_cell(trials, metric)
     return {
         "task": task,
         "threshold": float(trials["threshold"].iloc[0]),
@@ -115,25 +115,6 @@ def _build_row(task: str, trials: pd.DataFrame, metric: Metric) -> dict[str, Any
         "low": cell.low,
         "high": cell.high,
     }
-
-
-_AS_SHARE = Metric(
-    name="success",
-    column="success",
-    label="",
-    unit="",
-    kind="bounded",
-    is_higher_better=True,
-    description="Share of successful trials per task and seed, averaged over groups of arms.",
-)
-"""Metric of success after averaging over groups of arms, when its values are no longer 0 or 1."""
-
-
-def _average_groups(trials: pd.DataFrame, metric: Metric) -> pd.DataFrame:
-    """Return one row per task and seed with the mean of the metric over the groups, so that arms do not count as seeds."""
-    values = trials.assign(**{metric.column: trials[metric.column].astype(float)})
-    means = values.groupby(["task", "seed"], as_index=False)[metric.column].mean()
-    return means.assign(replicate=0)
 
 
 def _fit(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
