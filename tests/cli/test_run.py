@@ -71,6 +71,20 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     }
 
 
+@pytest.mark.slow
+def test_a_pilot_runs_one_trial_and_says_how_long_the_others_take(experiment):
+    done = harness("run", experiment, *RUN, "--pilot")
+    assert done.returncode == 0, done.stderr
+    before, after = done.stdout.split("all comparisons will be exploratory")
+    assert "time: unknown until a trial of the same task and models, e.g. a pilot, has finished" in before
+    assert "time: expected" in after
+    assert "with 2 workers (from 1 finished trial)" in after
+    assert "3 trials not run yet" in done.stderr
+    dry = within("run", experiment, "--dry-run", "--unsafe-local")
+    assert "small: 4 trials, 2 arms, 1 finished before" in dry.stdout
+    assert "time: expected" in dry.stdout
+
+
 def test_a_dry_run_checks_and_writes_nothing(experiment):
     done = within("run", experiment, "--dry-run", "--unsafe-local")
     assert done.exit_code == 0, done.stderr

@@ -5,6 +5,7 @@ person through notebook 05. `python -m tests.docs.pictures workbench` draws only
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -242,7 +243,7 @@ class Workbench:
         grid.get_by_role("button", name="Resume", exact=True).click()
         grid.locator(".g-state").get_by_text("done").wait_for()
         grid.get_by_label("metric", exact=True).select_option("score")
-        grid.locator("td.g-cell b").first.get_by_text("0.").wait_for()
+        grid.locator("td.g-cell b").first.get_by_text(re.compile(r"^\d\.\d\d$")).wait_for()
 
     def open_worst_trial(self, form: Locator) -> None:
         """Open the worst cell and its worst trial, and go to the compaction after which the agent went wrong."""
@@ -282,6 +283,7 @@ def photograph_workbench(folder: Path) -> None:
     source = NOTEBOOKS / "05_build_a_grid.ipynb"
     with open_lab(folder) as (root, address, page):
         shutil.copy(source, root / source.name)
+        page.set_viewport_size({"width": 1_300, "height": 2_400})  # the toolbar would cover parts of a widget that is scrolled
         notebook = LabNotebook(page, address.format(name=source.name))
         bench = Workbench(page, notebook, [cell.source for cell in nbformat.read(source, as_version=4).cells])
         form = bench.build()

@@ -8,10 +8,13 @@ import pytest
 from harness.experiment.experiment import Experiment
 from harness.experiment.forecast import compute_cost_bounds_usd, describe_cost_bound, format_duration
 from harness.experiment.output import open_output
+from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, to_plain
+from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.policies import policy_from_plain
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
+from tests.experiment.tiny_task import tiny
 
 KEEP = policy_from_plain({"kind": "keep-last"})
 TINY = SMALL.base.task
@@ -156,6 +159,28 @@ def test_a_pilot_runs_one_trial_of_each_task_and_model_and_the_grid_goes_on(tmp_
     assert forecast.expected_seconds == pytest.approx(forecast.covered_trials * piloted.trials["wall_seconds"].mean())
     assert len(grid.run(tmp_path, workers=2, progress="off").trials) == len(grid.grid)
     assert grid.estimate(tmp_path).describe_time() == "none, since all trials have finished"
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_models_cost(tmp_path, monkeypatch):
+    model = "hosted_vllm/scripted/tiny:attentive"
+    entry = {"litellm_provider": "hosted_vllm", "mode": "chat", "input_cost_per_token": 1e-5, "output_cost_per_token": 5e-5}
+    (tmp_path / "models.json").write_text(json.dumps({model: {**entry, "max_input_tokens": 16_000}}))
+    monkeypatch.setenv("HARNESS_MODEL_TABLE", str(tmp_path / "models.json"))
+    base = replace(SMALL.base, model=model, policy=policy_from_plain({"kind": "none"}), window_tokens=16_000)
+    grid = Experiment(name="taped", base=base, axes={"replicate": [0, 1, 2]}, settings=Settings(executor="threads"))
+    tape = tmp_path / "tape.jsonl"
+    with serve_endpoint(make_model_finder([tiny(0)], window_tokens=16_000)) as endpoint:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
+        grid.with_cassette(tape, "record").run(tmp_path / "recorded", progress="off", pilot=True)
+    monkeypatch.delenv("HOSTED_VLLM_API_BASE")
+    replayed = grid.with_cassette(tape, "replay").run(tmp_path / "replayed", progress="off", pilot=True)
+    [cost_usd] = replayed.trials["cost_usd"]
+    assert cost_usd > 0
+    forecast = grid.estimate(tmp_path / "replayed")
+    assert forecast.expected_usd == pytest.approx(2 * cost_usd)
+    assert forecast.describe_cost().startswith(f"expected ${2 * cost_usd:,.2f} (from 1 finished trial), at most $")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (5_399, "90 min"), (5_400, "1.5 h")])
