@@ -91,6 +91,7 @@ class Runner:
                 ):
                     self._submit(workers, running, waiting)
                 if not running and self.progress.reached_limit:
+                    self.display.show(self.progress)
                     break
                 self._collect_finished(workers, running, waiting)
         except BaseException:

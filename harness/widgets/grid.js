@@ -146,7 +146,8 @@ function view({ model, el }) {
     [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
     const succeeded = [...arms.values()].reduce((sum, arm) => sum + arm.succeeded, 0);
     words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished, ${number(succeeded)} succeeded`
-      + (whole.left_seconds ? `, about ${duration(whole.left_seconds)} left` : "");
+      + (whole.left_seconds ? `, about ${duration(whole.left_seconds)} left` : "")
+      + (whole.limit && now === "stopped" ? `; stopped by its limit: ${whole.limit}` : "");
     alarm.hidden = !(failure || error);
     alarm.textContent = failure || error;
     running.textContent = whole.running?.length ? `running: ${whole.running.join("; ")}` : "";

@@ -337,7 +337,12 @@ class GridWidget(SnapshotWidget):
         remaining_trials = progress.total_trials - progress.previously_finished - progress.finished
         elapsed_seconds = time.monotonic() - self._started_seconds
         left_seconds = elapsed_seconds / progress.finished * remaining_trials if progress.finished else None
-        self.channel.update_state(running=list(progress.running_trials), last=progress.last_result, left_seconds=left_seconds)
+        self.channel.update_state(
+            running=list(progress.running_trials),
+            last=progress.last_result,
+            left_seconds=left_seconds,
+            limit=progress.reached_limit,
+        )
 
 
 class _WidgetDisplay(NoDisplay):

@@ -191,7 +191,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def close(self) -> None:
         """Stop the grid, wait until its run has ended, and close the form with its widgets. May be called more than once."""
         if self.grid is not None:
-            self.grid.unobserve_all("state")
+            self.grid.unobserve(self._on_change, "state")
             self.grid.close()
         self._summary.close()
         super().close()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.experiment.limits import RunLimits
 from harness.experiment.output import open_output
 from harness.experiment.progress import RunProgress
 from harness.store.results import load
@@ -355,3 +356,20 @@ def test_the_metric_of_the_cells_can_be_chosen_in_the_page_and_from_code(page, t
     with pytest.raises(UsageError, match="retention"):
         widget.metric = "retention"
     assert widget.metric == "success"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_a_limit_stops_the_run_is_named_and_the_next_run_goes_on(page, tmp_path):
+    grid = replace(SMALL, axes={"seed": [0, 1, 2]}, arms=())
+    widget = GridWidget(grid, tmp_path / "output", workers=1, limits=RunLimits(max_trials=2))
+    linked = Linked(page, widget, SHARED_SENDER)
+    widget.start()
+    assert widget.wait(300) == "stopped", widget.failure
+    until(linked, "() => document.querySelector('.g-words').textContent.includes('stopped by its limit: max_trials 2 reached')")
+    assert widget.progress == pytest.approx(2 / 3)
+    button(linked, "Resume").click()
+    until(linked, "() => document.querySelector('.g-state').textContent === 'done'")
+    assert widget.progress == 1
+    widget.close()
