@@ -1,5 +1,8 @@
 """Functions that make untrusted text safe to display, for example without control characters and with limited length."""
 
+from collections.abc import Sequence
+from html import escape
+
 
 def replace_surrogates(text: str) -> str:
     """Return the text with every lone surrogate replaced by `?`, because UTF-8 cannot encode lone surrogates."""
@@ -19,3 +22,35 @@ def escape_control_characters(text: str, keep: str = "") -> str:
 def shorten_line(text: str, max_characters: int) -> str:
     """Return the beginning of a text on one line of limited length, with each run of white space replaced by one space."""
     return " ".join(text[: 4 * max_characters].split())[:max_characters]
+
+
+_CELL_STYLE = "padding:2px 10px 2px 0;text-align:{align};white-space:nowrap;vertical-align:top"
+
+
+def render_html_table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    """Return a heading, a table and notes as HTML, in which all texts are escaped and no word is broken.
+
+    A table that is wider than the page can be scrolled.
+
+    Args:
+        heading: Heading above the table.
+        columns: Headings of the columns; without columns there is no table.
+        rows: Cells of each row; the first column is aligned to the left.
+        notes: Sentences below the table.
+    """
+
+    def render_cell(tag: str, place: int, text: str) -> str:
+        style = _CELL_STYLE.format(align="right" if place else "left")
+        return f'<{tag} style="{style}">{escape(escape_control_characters(text))}</{tag}>'
+
+    parts = [f"<h4>{escape(escape_control_characters(heading))}</h4>"]
+    if columns:
+        head = "".join(render_cell("th", place, text) for place, text in enumerate(columns))
+        body = "".join(f"<tr>{''.join(render_cell('td', place, text) for place, text in enumerate(row))}</tr>" for row in rows)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        parts.append(f'<div style="overflow-x:auto">{table}</div>')
+    parts += [
+        f'<p style="margin:2px 0;max-width:110ch;overflow-wrap:normal">{escape(escape_control_characters(note))}</p>'
+        for note in notes
+    ]
+    return "".join(parts)

@@ -9,7 +9,14 @@ import pandas as pd
 from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_excluded, select_valid
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
-from harness.analysis.formatting import describe_level, format_interval, format_points, format_relation, format_short_number
+from harness.analysis.formatting import (
+    describe_level,
+    format_interval,
+    format_p,
+    format_points,
+    format_relation,
+    format_short_number,
+)
 from harness.analysis.intervals import Interval
 from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
 from harness.analysis.statistics import PairedCounts, Rate
@@ -17,6 +24,7 @@ from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
 from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
 from harness.errors import UnknownName, format_count
+from harness.text import render_html_table
 
 RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """Columns of the trials table whose ratio is compared; `total_cost_usd` includes summarizer and sub-agents."""
@@ -106,6 +114,23 @@ class Comparison:
             index=pd.Index(["success", "failure"], name=self.a),
             columns=pd.Index(["success", "failure"], name=self.b),
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                METRIC_LABELS.get(one.metric, one.metric),
+                f"a {'÷' if one.scale == 'ratio' else '−'} b",
+                format_effect(one) if one.pair_count else "no pair has both values",
+                format_p(one.p_value),
+                one.estimand,
+                one.refusal or one.method,
+            )
+            for one in self.effects
+        ]
+        columns = ("metric", "", "effect, 95 %", "p", "estimand", "method")
+        lines = str(self).splitlines()
+        told = set(map(describe_effect, self.effects))
+        return render_html_table(f"{self.a} − {self.b}", columns, rows, [line for line in lines if line not in told])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

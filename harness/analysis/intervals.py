@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.stats import binomtest, permutation_test, t
+from scipy.stats import binomtest, t
 from statsmodels.stats.proportion import proportion_confint
 
 from harness.experiment.contrasts import SIGNIFICANCE_LEVEL
@@ -22,6 +22,8 @@ MAX_EXACT_FLIPS = 24
 """Maximum number of differences for which the sign-flip test tries all combinations of signs; with more, it draws some."""
 DRAWN_FLIPS = 99_999
 """Number of combinations of signs that the sign-flip test draws, with a fixed seed, if there are too many to try them all."""
+FLIPS_AT_ONCE = 10_000
+"""Number of combinations of signs that are drawn at a time, which bounds the memory."""
 WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
 
@@ -199,16 +201,18 @@ def compute_flip_p(values: Array, null: float = 0.0) -> float:
         return float(binomtest(int((differences > 0).sum()), len(differences)).pvalue)
     if len(differences) <= MAX_EXACT_FLIPS:
         return _count_flips(sizes, abs(float(differences.sum())))
-    draws = permutation_test(
-        (differences,),
-        lambda one, axis: one.mean(axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=DRAWN_FLIPS,
-        batch=1000,
-        rng=np.random.default_rng(0),
-    )
-    return float(draws.pvalue)
+    return _draw_flips(differences)
+
+
+def _draw_flips(differences: Array) -> float:
+    """Return the p-value of the sign-flip test from random signs, drawn with a fixed seed; the observed signs count as a draw."""
+    rng, extreme, left = np.random.default_rng(0), 1, DRAWN_FLIPS
+    observed = abs(float(differences.sum())) * (1 - NO_SPREAD)
+    while left:
+        signs = rng.integers(0, 2, (min(left, FLIPS_AT_ONCE), len(differences)), dtype=np.int8)
+        sums = 2 * (signs.astype(np.float64) @ differences) - differences.sum()
+        extreme, left = extreme + int((np.abs(sums) >= observed).sum()), left - len(signs)
+    return extreme / (DRAWN_FLIPS + 1)
 
 
 def _count_flips(sizes: Array, observed: float) -> float:

@@ -28,11 +28,11 @@ class PairedRatio:
 
     metric: str
     pairs: int = 0
-    """Number of pairs in which the values of both arms are known and above 0. Without such pairs, all estimates are NaN."""
+    """Number of pairs in which the values of both arms are known; 0 if all values are 0. Without pairs, all estimates are NaN."""
     excluded_pairs: int
-    """Number of pairs left out because the value of an arm is unknown or not above 0."""
+    """Number of pairs left out because the value of an arm is unknown."""
     ratio_of_totals: float = nan
-    """Sum of the metric over the trials of arm a divided by the sum over the trials of arm b."""
+    """Sum of the metric over the trials of arm a divided by the sum over the trials of arm b; NaN if the latter is 0."""
     ratio_of_totals_interval: Interval = _UNKNOWN_INTERVAL
     """95 % bootstrap interval over tasks; NaN with fewer than 60 tasks."""
     median_a: float = nan
@@ -52,9 +52,9 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
         resamples: Number of samples that the bootstrap draws.
     """
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
-    known = (a > 0) & (b > 0)
+    known = ~np.isnan(a) & ~np.isnan(b)
     a, b, tasks = a[known], b[known], pairs["task"].to_numpy()[known]
-    if not len(a):
+    if not len(a) or not (a.any() or b.any()):  # a column of zeros was not measured
         return PairedRatio(metric=metric, excluded_pairs=len(pairs))
     places = np.unique(tasks, return_inverse=True)[1]
     sums = [np.bincount(places, weights=values).astype(np.float64) for values in (a, b)]
@@ -62,8 +62,8 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
         metric=metric,
         pairs=len(a),
         excluded_pairs=len(pairs) - len(a),
-        ratio_of_totals=float(a.sum() / b.sum()),
-        ratio_of_totals_interval=_bootstrap_interval(sums[0], sums[1], resamples),
+        ratio_of_totals=float(a.sum() / b.sum()) if b.sum() else nan,
+        ratio_of_totals_interval=_bootstrap_interval(sums[0], sums[1], resamples) if b.sum() else _UNKNOWN_INTERVAL,
         median_a=float(np.median(a)),
         median_b=float(np.median(b)),
         lower_share=float((a < b).mean()),

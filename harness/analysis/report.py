@@ -5,10 +5,12 @@ estimate has an interval or a range and a number of trials. Names and error mess
 interpreted as markup.
 """
 
+import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,28 @@ from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
 from harness.analysis.report_sections import build_sections
 from harness.analysis.tables import Tables, split_by_level
-from harness.errors import StoreError, UsageError, format_count
-from harness.text import escape_control_characters
+from harness.errors import StoreError, UnknownName, UsageError, format_count
+from harness.text import escape_control_characters, render_html_table
 
 TEXT_WIDTH = 132
+ARM_TABLE_HEADING = "How the trials ended"
+"""Beginning of the heading of the table of the arms."""
+_LATEX_SIGNS = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "−": "$-$",
+        "–": "--",
+        "×": r"$\times$",
+        "÷": r"$\div$",
+        "·": r"$\cdot$",
+        "±": r"$\pm$",
+        "≤": r"$\le$",
+        "…": r"\ldots{}",
+    }
+)
 MAX_SHORT_ROWS = 40
 """Maximum number of rows of a table in the short form of a report."""
 
@@ -128,6 +148,62 @@ class Report:
         with _wrap_write_errors(folder):
             return [_write_atomically(folder / name, text) for name, text in texts.items()]
 
+    def to_csv(self, heading: str = "") -> str:
+        """Return the table of one section as CSV; without a heading, the table of the arms.
+
+        Args:
+            heading: Heading of the section, or its beginning. Default: `''`.
+
+        Raises:
+            UnknownName: No section with a table has such a heading; the message suggests similar ones.
+        """
+        section = self._find_table(heading or ARM_TABLE_HEADING)
+        file = StringIO()
+        csv.writer(file, lineterminator="\n").writerows(
+            [section.columns, *(map(escape_control_characters, row) for row in section.rows)]
+        )
+        return file.getvalue()
+
+    def to_latex(self, heading: str = "") -> str:
+        """Return the table of one section as a LaTeX table for the package booktabs; without a heading, the table of the arms.
+
+        Args:
+            heading: Heading of the section, or its beginning. Default: `''`.
+
+        Raises:
+            UnknownName: No section with a table has such a heading; the message suggests similar ones.
+        """
+        section = self._find_table(heading or ARM_TABLE_HEADING)
+        lines = [" & ".join(map(_escape_latex, row)) + r" \\" for row in (section.columns, *section.rows)]
+        return "\n".join(
+            [
+                r"\begin{table}",
+                rf"\caption{{{_escape_latex(section.heading)}}}",
+                rf"\begin{{tabular}}{{l{'r' * (len(section.columns) - 1)}}}",
+                r"\toprule",
+                lines[0],
+                r"\midrule",
+                *lines[1:],
+                r"\bottomrule",
+                r"\end{tabular}",
+                *(f"% {_escape_latex(note)}" for note in section.notes),
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def _find_table(self, heading: str) -> Section:
+        tables = [section for section in self.sections if section.columns]
+        for section in tables:
+            if section.heading.startswith(heading):
+                return section
+        raise UnknownName("heading of a table:", heading, [section.heading for section in tables])
+
+    def _repr_html_(self) -> str:
+        shown = (section for section in self.sections if not section.is_detail)
+        tables = (render_html_table(one.heading, one.columns, one.rows[:MAX_SHORT_ROWS], one.notes) for one in shown)
+        return f"<h3>{escape(escape_control_characters(self.title))}</h3>{''.join(tables)}"
+
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.render_text())
 
@@ -199,6 +275,10 @@ def _build_table(section: Section) -> Table:
     for row in section.rows:
         table.add_row(*(Text(escape_control_characters(cell)) for cell in row))
     return table
+
+
+def _escape_latex(text: str) -> str:
+    return escape_control_characters(text).translate(_LATEX_SIGNS)
 
 
 def _escape_markdown(text: str) -> str:

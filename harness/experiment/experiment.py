@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from harness.codec import OptionalPathField, to_path
-from harness.errors import UsageError
+from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
 from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
 from harness.experiment.grid import Arm, Cell, Grid
@@ -37,6 +37,7 @@ from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
 from harness.tasks import refuse_unknown_task
+from harness.text import render_html_table
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -97,6 +98,15 @@ class Experiment:
         for task in dict.fromkeys(cell.trial.task for cell in grid):
             refuse_unknown_task(task)
         refuse_invalid_contrasts(self.contrasts, {cell.arm for cell in grid}, *self.count_tasks_and_seeds())
+
+    def _repr_html_(self) -> str:
+        arms = dict[str, int]()
+        for cell in self.grid:
+            arms[cell.arm] = arms.get(cell.arm, 0) + 1
+        axes = [f"{path}: {', '.join(f'{value}' for value in values)}" for path, values in self.axes.items()]
+        rows = [(arm, str(count)) for arm, count in arms.items()]
+        heading = f"{self.settings.title or self.name}: {format_count(len(self.grid), 'trial')}"
+        return render_html_table(heading, ("arm", "trials"), rows, [text for text in (self.settings.description, *axes) if text])
 
     def count_tasks_and_seeds(self) -> tuple[int, int]:
         """Return the number of tasks, and the number of seeds of the task with the fewest seeds."""

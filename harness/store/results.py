@@ -34,6 +34,7 @@ from harness.store.tables import (
     read_batches,
     read_states,
 )
+from harness.text import render_html_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -71,6 +72,18 @@ class Results:
             f"Results({str(self.output)!r}: {format_count(len(trials), 'trial')} ({status_counts}) in {arms}; "
             f"tables {', '.join(TABLES)} and axes)"
         )
+
+    def _repr_html_(self) -> str:
+        statuses = sorted(self.trials["status"].unique())
+        rows = [
+            (
+                str(arm),
+                *(str(int((part["status"] == status).sum())) for status in statuses),
+            )
+            for arm, part in self.trials.groupby("arm", sort=False)
+        ]
+        notes = (f"Tables: {', '.join(TABLES)} and axes. Outcomes: harness.report and harness.compare.",)
+        return render_html_table(f"Results: {format_count(len(self.trials), 'trial')}", ("arm", *statuses), rows, notes)
 
     @cached_property
     def trials(self) -> pd.DataFrame:

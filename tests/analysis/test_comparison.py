@@ -151,3 +151,12 @@ def test_arms_are_compared_by_their_values():
     ]
     found = compare(results(rows), {"threshold": 0.5}, {"threshold": 0.8})
     assert (found.a, found.b, found.counts.only_a) == ("threshold=0.5", "threshold=0.8", 3)
+
+
+def test_a_notebook_shows_a_comparison_as_an_escaped_table_with_its_caveats():
+    rows = [{"arm": arm, "seed": seed, "success": seed > 1} for arm in ("<b>a</b>", "b") for seed in range(4)]
+    html = compare(results(rows), "<b>a</b>", "b")._repr_html_()
+    assert "<h4>&lt;b&gt;a&lt;/b&gt; − b</h4>" in html
+    assert "<b>" not in html
+    assert html.count("<tr>") == 6
+    assert "Exploratory: the p-values" in html

@@ -34,10 +34,13 @@ def test_the_task_is_resampled_and_not_its_trials():
     assert tuple(found[0]) == pytest.approx(tuple(found[1]))
 
 
-def test_unknown_and_zero_values_are_left_out_and_counted():
+def test_unknown_values_are_left_out_and_zero_values_are_part_of_the_totals():
     found = compute_paired_ratio(ratio_pairs([1.0, None, 0.0, 4.0], [2.0, 1.0, 1.0, 4.0]), "x")
-    assert (found.pairs, found.excluded_pairs) == (2, 2)
-    assert found.ratio_of_totals == pytest.approx(5 / 6)
+    assert (found.pairs, found.excluded_pairs) == (3, 1)
+    assert found.ratio_of_totals == pytest.approx(5 / 7)
+    assert (found.median_a, found.median_b) == (1.0, 2.0)
+    assert np.isnan(compute_paired_ratio(ratio_pairs([1.0, 2.0], [0.0, 0.0]), "x").ratio_of_totals)
+    assert compute_paired_ratio(ratio_pairs([0.0, 0.0], [0.0, 0.0]), "x").pairs == 0
 
 
 def test_no_known_value_gives_no_number():

@@ -2,12 +2,13 @@
 
 from io import StringIO
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from harness.analysis.figures import heat_map
 from harness.analysis.report import report
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UnknownName, UsageError
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.results import load
@@ -118,3 +119,35 @@ def test_results_of_the_store_can_be_reported(tmp_path):
         for seed in (0, 1):
             journal.record_trial(TrialRecord(**trial(seed=seed, arm="a")), ())
     assert "2/2, 100 %" in report(load(tmp_path)).render_text()
+
+
+HOSTILE = "<script>alert(1)</script>&_%"
+
+
+def hostile_report():
+    rows = [{"arm": arm, "seed": seed, "success": seed > 1, "score": seed / 4} for arm in (HOSTILE, "b") for seed in range(4)]
+    return report(results(rows))
+
+
+def test_a_notebook_shows_the_short_report_escaped_and_without_broken_words():
+    html = hostile_report()._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;_%" in html
+    assert "In short" in html
+    assert "Effort: median" not in html
+    assert "white-space:nowrap" in html
+
+
+def test_the_table_of_arms_is_exported_as_csv_and_latex():
+    document = hostile_report()
+    read = pd.read_csv(StringIO(document.to_csv()))
+    (table,) = (section for section in document.sections if section.heading.startswith("How the trials ended"))
+    assert [list(read.columns), *read.astype(str).to_numpy().tolist()] == [list(table.columns), *map(list, table.rows)]
+    latex = document.to_latex()
+    assert latex.count(r"\\") == 1 + len(table.rows)
+    assert r"<script>alert(1)</script>\&\_\%" in latex
+    assert r"\begin{tabular}{l" + "r" * (len(table.columns) - 1) + "}" in latex
+    assert latex.count("{") == latex.count("}")
+    assert document.to_csv("Effort").startswith("arm,n,rounds,steps,")
+    with pytest.raises(UnknownName, match="unknown heading of a table: 'Efort'"):
+        document.to_latex("Efort")

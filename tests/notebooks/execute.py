@@ -12,6 +12,20 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 """Media type of a live widget view. In a file the view is dead; the static form is a separate output."""
 
 
+OUTCOMES_FOLDER = Path(os.environ.get("HARNESS_COMPLEXITY_TRAP", CHECKOUT.parent / "shared" / "data" / "complexity-trap"))
+"""Folder of the outcomes of another study, which are not part of the project."""
+NEEDED_FILES = {"04_published_outcomes": OUTCOMES_FOLDER / "experiment_instance_costs_combined.csv"}
+"""Files that a notebook reads and that are not part of the project, by the name of the notebook."""
+
+
+def find_missing_file(notebook: Path) -> str:
+    """Return why a notebook cannot be executed here; empty if it can."""
+    needed = NEEDED_FILES.get(notebook.stem)
+    if needed is None or needed.is_file():
+        return ""
+    return f"{notebook.name} needs {needed.name}, which is not part of the project; HARNESS_COMPLEXITY_TRAP names its folder"
+
+
 def committed() -> list[Path]:
     """Return the project's notebooks in the order of their numbers."""
     return sorted((CHECKOUT / "notebooks").glob("*.ipynb"))

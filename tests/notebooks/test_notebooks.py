@@ -1,12 +1,13 @@
 """Committed notebooks: all run to their end, and their charts are stored in the file."""
 
+import json
 import re
 
 import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from tests.notebooks.execute import CHECKOUT, committed, execute
+from tests.notebooks.execute import CHECKOUT, OUTCOMES_FOLDER, committed, execute, find_missing_file
 
 CELLS_AT_MOST = 40
 BYTES_AT_MOST = 500_000
@@ -60,8 +61,99 @@ def test_the_first_notebook_charts_token_curves_compaction_rounds_and_success_ra
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", committed(), ids=lambda path: path.stem)
 def test_notebook_runs_to_its_end(notebook):
+    if reason := find_missing_file(notebook):
+        pytest.skip(reason)
     before = nbformat.read(notebook, as_version=4)
     assert len(charts(execute(notebook))) == len(charts(before))
+
+
+PUBLISHED = {
+    "Gemini 2.5 Flash": (
+        (2.8, 50, 36, 0.161, 0.173, 1, 0.78, (0.68, 0.90)),
+        (3.2, 52, 36, 0.109, 0.178, 1, 1.06, (0.95, 1.19)),
+        (0.4, 47, 45, 0.917, 0.186, 1, 1.36, (1.19, 1.57)),
+    ),
+    "Gemini 2.5 Flash thinking": (
+        (-3.8, 37, 56, 0.061, 0.186, 0.80, 0.98, None),
+        (-9.1, 29, 74, 0.0, 0.207, 0.0, 0.85, (0.76, 0.94)),
+        (-5.0, 31, 56, 0.010, 0.175, 0.135, 0.87, (0.78, 0.96)),
+    ),
+    "Qwen3-Coder-480B": (
+        (1.4, 32, 25, 0.427, 0.114, 1, 1.04, None),
+        (0.4, 37, 35, 0.906, 0.145, 1, 1.14, (1.08, 1.19)),
+        (-1.0, 37, 42, 0.653, 0.159, 1, 1.10, (1.05, 1.15)),
+    ),
+    "Qwen3-32B": (
+        (-2.0, 24, 34, 0.237, 0.116, 1, 1.08, None),
+        (-1.0, 37, 42, 0.653, 0.158, 1, 0.98, None),
+        (1.0, 34, 29, 0.615, 0.126, 1, 0.90, None),
+    ),
+}
+"""Points, wins, losses, p, discordance, Holm and turn ratio with its interval, as computed independently of this project."""
+TOTALS = {
+    "Gemini 2.5 Flash": (0.435, 0.35, 0.54, 1.08),
+    "Gemini 2.5 Flash thinking": (0.435, 0.36, 0.53, 0.76),
+    "Qwen3-Coder-480B": (0.474, 0.40, 0.57, 0.81),
+    "Qwen3-32B": (0.496, 0.41, 0.60, 0.76),
+    "Qwen3-32B thinking": (0.90, 0.78, 1.04, 1.00),
+}
+"""Ratio of total costs with its interval and ratio of medians, masking against the raw agent."""
+WITHOUT_SUMMARY = {
+    "Gemini 2.5 Flash": 65.7,
+    "Gemini 2.5 Flash thinking": 70,
+    "Qwen3-Coder-480B": 14.9,
+    "Qwen3-32B": 59,
+    "Qwen3-32B thinking": 90.8,
+}
+PRINT_TABLES = """\
+import json
+
+frames = {"table": table, "placebo": placebo}
+plain = {name: {model: frame.loc[model].to_dict("index") for model in NAMES} for name, frame in frames.items()}
+print(json.dumps(plain | {"exposure": exposure.to_dict("index")}))
+"""
+
+
+@pytest.mark.slow
+def test_the_published_outcomes_give_the_published_figures(tmp_path, monkeypatch):
+    notebook = CHECKOUT / "notebooks" / "04_published_outcomes.ipynb"
+    if reason := find_missing_file(notebook):
+        pytest.skip(reason)
+    monkeypatch.setenv("HARNESS_COMPLEXITY_TRAP", str(OUTCOMES_FOLDER))
+    node = nbformat.read(notebook, as_version=4)
+    node.cells.append(nbformat.v4.new_code_cell(PRINT_TABLES))
+    nbformat.write(node, tmp_path / notebook.name)
+    found = json.loads(execute(tmp_path / notebook.name).cells[-1].outputs[0].text)
+    for model, contrasts in PUBLISHED.items():
+        for row, (points, wins, losses, p, discordance, holm, turns, interval) in zip(
+            found["table"][model].values(), contrasts, strict=True
+        ):
+            assert (round(row["points"], 1), row["wins"], row["losses"]) == (points, wins, losses)
+            assert [row["p"], row["discordance"], row["Holm"]] == pytest.approx([p, discordance, holm], abs=0.01)
+            assert row["turns"] == pytest.approx(turns, abs=0.01)
+            if interval is not None:
+                # the published intervals are bootstrap intervals, those of `compare` are Student's t on log-ratios
+                assert (row["turns low"], row["turns high"]) == pytest.approx(interval, abs=0.015)
+    thinking = found["table"]["Qwen3-32B thinking"].values()
+    assert all(0.2 <= round(row["points"], 1) <= 1.8 and row["p"] >= 0.37 and row["Holm"] == 1 for row in thinking)
+    assert all(0.97 - 0.01 <= row["turns"] <= 1.05 + 0.01 for row in thinking)
+    for model, figures in TOTALS.items():
+        row = found["table"][model]["mask − raw"]
+        computed = [row[name] for name in ("cost, totals", "totals low", "totals high", "cost, medians")]
+        assert computed == pytest.approx(figures, abs=0.01)
+    assert {model: row["without a summary, %"] for model, row in found["exposure"].items()} == pytest.approx(
+        WITHOUT_SUMMARY, abs=0.1
+    )
+    placebo = {f"{model}, {label}": row for model, rows in found["placebo"].items() for label, row in rows.items()}
+    assert [name for name, row in placebo.items() if row["p"] < 0.05] == [
+        "Gemini 2.5 Flash, mask: stopped by turn 10",
+        "Gemini 2.5 Flash thinking, sum: solved within 30 turns",
+        "Gemini 2.5 Flash thinking, sum: stopped by turn 20",
+    ]
+    significant = [tuple(row.values()) for row in placebo.values() if row["p"] < 0.05]
+    assert significant == [
+        pytest.approx(one, abs=0.06) for one in ((29.2, 21.5, 0.003), (24.5, 31.0, 0.001), (55.5, 46.1, 0.0009))
+    ]
 
 
 def made_of(*sources):
