@@ -70,7 +70,7 @@ class Folder:
     def __init__(self, output, rows):
         tables = results(rows)
         self.output, self.trials, self.steps = output, tables.trials, tables.steps
-        self.compactions, self.probes = tables.compactions, tables.probes
+        self.compactions, self.probes, self.message_sizes = tables.compactions, tables.probes, tables.message_sizes
 
 
 def headings(*arguments):
