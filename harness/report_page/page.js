@@ -421,7 +421,7 @@ class ReportPage {
     if (index === this.state.baseline) return [make("span", { class: "h-faint", text: "baseline" })];
     const effect = this.effect(index);
     if (!effect) return [make("span", { class: "h-faint", text: "no pairs" })];
-    const verdicts = { better: "better", worse: "worse", "not shown": "no difference shown" };
+    const verdicts = { better: "better (exploratory)", worse: "worse (exploratory)", "not shown": "no difference shown" };
     const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
     return [
       make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] }), this.drawForest(effect),
@@ -480,7 +480,7 @@ class ReportPage {
     const baseline = this.part.arms[this.state.baseline]?.name;
     const note = baseline === undefined
       ? "Choose a baseline to see paired differences."
-      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. “Worse” and “better”: interval and test exclude no difference at 5 %, without a correction for several arms; exploratory.`;
+      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. “Worse” and “better” are exploratory: interval and test exclude no difference at 5 %, without a correction for several arms.`;
     this.arms.replaceChildren(
       make("h2", { text: "Arms" }),
       make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
