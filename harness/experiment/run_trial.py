@@ -16,6 +16,7 @@ from harness.agent.tool_execution import ToolTimeLimit
 from harness.errors import IllegalPlan, SandboxError, StoreError, VerdictMismatch
 from harness.events import SANDBOX_LOST_REASONS, Entry, SessionEnded, Signal
 from harness.experiment.job import Ending, FinishedTrial, Job, TrialRun, build_session_spec, is_disk_error
+from harness.experiment.token_counts import publish_token_counts, receive_token_counts
 from harness.metrics.measurement import MeasurementBuilder
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Clock, Log, OutputStore, Sandbox
@@ -101,6 +102,8 @@ class _TrialSession:
             if run.ending.reason not in {*SANDBOX_LOST_REASONS, "cancelled"}:
                 tests_cache = self.job.trial.is_reference or is_drawn_for_test(run.session_id)
                 run.graded_checks, run.has_cached_verdict = grade_with_cache(task, sandbox, run.session_id, reuse=not tests_cache)
+            if isinstance(sandbox, CachedSandbox):
+                publish_token_counts(sandbox.cache, sandbox.task)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
         """Create the sandbox of the trial, with an action cache if the job configures one."""
@@ -113,6 +116,8 @@ class _TrialSession:
         if cache_settings is None or not task.cacheable:
             return uncached_sandbox
         cache = open_cache(cache_settings.folder, cache_settings.max_bytes)
+        if is_scripted(job.trial.model):
+            receive_token_counts(cache)
         kind = (job.backend, choice.image or task.runtime, choice.limits)
         sandbox = CachedSandbox(uncached_sandbox, cache, kind=kind, task=job.trial.problem)
         self.trial_run.totals.cache_counts = sandbox.counts

@@ -2,13 +2,20 @@
 
 The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The usage that a scripted model reports
 therefore differs from the estimate of characters divided by four, as the usage of real models does.
+
+The trials of a grid contain mostly the same texts. `COUNTS` holds the counts of all texts that this process has counted, by
+digest of the text. The workers of a run exchange these counts through the action cache.
 """
 
 import os
 import re
-from collections.abc import Sequence
+import struct
+import threading
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +32,11 @@ MESSAGE_OVERHEAD_TOKENS = 4
 """Number of tokens that the chat format adds to each message for its role and separators."""
 SPLIT_ABOVE_CHARACTERS = 8_000
 """Length in characters above which a text is split into pieces whose tokens are counted and cached separately."""
+MIN_DIGESTED_CHARACTERS = 16
+"""Length in characters below which a text is always counted, which takes about as long as computing its digest."""
+MAX_COUNTS = 100_000
+"""Maximum number of texts whose counts are held in memory and exchanged."""
+_RECORD = struct.Struct("<16sI")
 _LINE_END = re.compile(r"\n(?=\S)")
 
 
@@ -41,6 +53,55 @@ def _load_encoding() -> "Encoding":
     return tiktoken.get_encoding(ENCODING)
 
 
+class TokenCounts:
+    """Token counts of texts by digest of the text, which can be packed for other processes. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Create an empty table of token counts."""
+        self._counts: dict[bytes, int] = {}
+        self._lock = threading.Lock()
+        self.unsaved = 0
+        """Number of texts counted since `pack` was last called."""
+
+    def find_or_count(self, text: str, count: Callable[[str], int]) -> int:
+        """Return the number of tokens in a text; a number that is not known yet is determined by `count` and remembered."""
+        if len(text) < MIN_DIGESTED_CHARACTERS:
+            return count(text)
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        known = self._counts.get(digest)
+        if known is None:
+            known = count(text)
+            with self._lock:
+                self._counts[digest] = known
+                self.unsaved += 1
+                self._drop_oldest()
+        return known
+
+    def pack(self) -> bytes:
+        """Return all counts as bytes for `merge`."""
+        with self._lock:
+            self.unsaved = 0
+            return b"".join([_RECORD.pack(digest, count) for digest, count in self._counts.items()])
+
+    def merge(self, packed: bytes) -> None:
+        """Add counts that another process has packed; a part of a record at the end is ignored."""
+        with self._lock:
+            self._counts = {**dict(_RECORD.iter_unpack(packed[: len(packed) // _RECORD.size * _RECORD.size])), **self._counts}
+            self._drop_oldest()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def _drop_oldest(self) -> None:
+        if len(self._counts) > MAX_COUNTS:
+            for digest in list(islice(self._counts, len(self._counts) - MAX_COUNTS // 2)):
+                del self._counts[digest]
+
+
+COUNTS = TokenCounts()
+"""Token counts of all texts that this process has counted or received."""
+
+
 @lru_cache(maxsize=20_000)
 def count_text_tokens(text: str) -> Measured:
     """Return the number of tokens in a text; control tokens in the text are counted as plain text.
@@ -48,15 +109,21 @@ def count_text_tokens(text: str) -> Measured:
     A long text, such as a summary prompt, is split at line breaks that no token of this encoding can span: those followed by a
     character other than white space. The counts of the pieces are added, and most pieces are already in the cache.
     """
-    if len(text) < SPLIT_ABOVE_CHARACTERS:
-        return Measured(len(_load_encoding().encode_ordinary(text)))
+    return Measured(COUNTS.find_or_count(text, _encode if len(text) < SPLIT_ABOVE_CHARACTERS else _count_pieces))
+
+
+def _encode(text: str) -> int:
+    return len(_load_encoding().encode_ordinary(text))
+
+
+def _count_pieces(text: str) -> int:
     *ended, last = _LINE_END.split(text)
-    return Measured(sum([_count_piece_tokens(piece + "\n") for piece in ended]) + _count_piece_tokens(last))
+    return sum([_count_piece_tokens(piece + "\n") for piece in ended]) + _count_piece_tokens(last)
 
 
 @lru_cache(maxsize=50_000)
 def _count_piece_tokens(piece: str) -> int:
-    return len(_load_encoding().encode_ordinary(piece))
+    return _encode(piece)
 
 
 @lru_cache(maxsize=20_000)

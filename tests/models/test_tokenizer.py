@@ -4,7 +4,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.tokenizer import ENCODING, SPLIT_ABOVE_CHARACTERS, count_text_tokens
+from harness.models.tokenizer import ENCODING, MIN_DIGESTED_CHARACTERS, SPLIT_ABOVE_CHARACTERS, TokenCounts, count_text_tokens
 
 FRAGMENTS = [
     *("\n", "\n\n", "\r\n", "\r", " ", "  ", "\t", "\x0b", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"),
@@ -22,3 +22,27 @@ def test_a_long_text_is_the_sum_of_its_pieces(text: str) -> None:
 
 def test_a_long_line_is_counted_whole() -> None:
     assert count_text_tokens("word " * SPLIT_ABOVE_CHARACTERS) == SPLIT_ABOVE_CHARACTERS + 1
+
+
+def refuse(text: str) -> int:
+    raise AssertionError(f"counted again: {text!r:.40}")
+
+
+@given(found=st.lists(texts, max_size=9))
+def test_packed_counts_give_the_same_numbers_in_another_process(found: list[str]) -> None:
+    first, second = TokenCounts(), TokenCounts()
+    counted = [first.find_or_count(text, len) for text in found]
+    second.merge(first.pack() + b"part")
+    for text, count in zip(found, counted, strict=True):
+        assert second.find_or_count(text, len if len(text) < MIN_DIGESTED_CHARACTERS else refuse) == count
+    assert (first.unsaved, second.unsaved) == (0, 0)
+
+
+def test_the_oldest_counts_are_dropped_when_there_are_too_many(monkeypatch) -> None:
+    monkeypatch.setattr("harness.models.tokenizer.MAX_COUNTS", 10)
+    counts = TokenCounts()
+    for number in range(14):
+        counts.find_or_count(f"text with the number {number}", len)
+    assert len(counts) == 8
+    assert counts.find_or_count("text with the number 13", refuse) == 23
+    assert counts.find_or_count("text with the number 3", lambda _: 0) == 0

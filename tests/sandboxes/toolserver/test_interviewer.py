@@ -3,6 +3,7 @@
 import ast
 import json
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_changed_files_are_compiled_again_and_others_are_not(tmp_path, monkeypat
     path = tmp_path / "app.py"
     path.write_text("VALUE = 1\n")
     codes = interviewer.compile_apart({str(path): b"VALUE = 1\n"})
-    loader = interviewer.importlib.machinery.SourceFileLoader
+    loader = SourceFileLoader
     compiled = []
 
     def compile_source(self, data, path, **options):
@@ -110,7 +111,7 @@ def test_changed_files_are_compiled_again_and_others_are_not(tmp_path, monkeypat
     monkeypatch.setattr(loader, "source_to_code", compile_source)
     interviewer._use_codes(codes)
     for text, value, times in (("VALUE = 1\n", 1, 0), ("VALUE = 2\n", 2, 1)):
-        space = {}
+        space: dict[str, int] = {}
         exec(loader("app", str(path)).source_to_code(text.encode(), str(path)), space)
         assert (space["VALUE"], len(compiled)) == (value, times)
 

@@ -1,0 +1,53 @@
+"""Exchange of token counts between the workers of a run, through the action cache.
+
+Trials of one grid contain mostly the same texts. Without an exchange, each worker would count the tokens of each text anew. The
+counts depend on the text alone. They are stored as one entry of the cache, which each process reads at its first trial and
+replaces after a trial that has counted many new texts. If two processes replace the entry at the same time, some counts are lost
+and determined again later.
+"""
+
+import functools
+import hashlib
+from importlib.metadata import version
+
+from harness.models.tokenizer import COUNTS, ENCODING
+from harness.sandboxes.action_cache import ActionCache
+from harness.sandboxes.action_cache.entry import pack_bytes, unpack_bytes
+
+COMMAND = "(token counts of texts)"
+"""Text that `harness cache` shows for the stored token counts in place of a command."""
+MIN_UNSAVED = 200
+"""Minimum number of newly counted texts after which the stored counts are replaced."""
+MIN_UNSAVED_SHARE = 0.05
+"""Minimum share of newly counted texts among all counted texts after which the stored counts are replaced."""
+
+
+@functools.lru_cache(maxsize=1)
+def compute_counts_key() -> bytes:
+    """Return the key of the token counts in the action cache, which depends on the tokenizer and its version."""
+    return hashlib.sha256(f"token counts\n{ENCODING}\n{version('tiktoken')}".encode()).digest()
+
+
+@functools.lru_cache(maxsize=8)
+def receive_token_counts(cache: ActionCache) -> None:
+    """Add the stored token counts to those of this process; later calls with the same cache do nothing."""
+    _merge_stored(cache)
+
+
+def publish_token_counts(cache: ActionCache, task: str) -> None:
+    """Store the token counts of this process together with those stored before, if this process has counted many new texts.
+
+    Args:
+        cache: Action cache of the run.
+        task: Name of the task with which the entry is shown.
+    """
+    if COUNTS.unsaved < max(MIN_UNSAVED, MIN_UNSAVED_SHARE * len(COUNTS)):
+        return
+    _merge_stored(cache)
+    key = compute_counts_key()
+    cache.store(key, pack_bytes(key, COUNTS.pack()), task=task, command=COMMAND)
+
+
+def _merge_stored(cache: ActionCache) -> None:
+    if packed := cache.find(compute_counts_key(), unpack_bytes):
+        COUNTS.merge(packed)
