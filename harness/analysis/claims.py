@@ -103,7 +103,8 @@ def look_at(results: Tables) -> ClaimReport | None:
     current = drop_earlier_plans(results)
     judged = judge_contrasts(current)
     folder = getattr(results, "output", None)
-    if judged is None or judged.is_in_progress or not isinstance(folder, Path):
+    is_joined = current.trials["experiment"].nunique() > 1
+    if judged is None or judged.is_in_progress or is_joined or not isinstance(folder, Path):
         return judged
     return judge_contrasts(current, record_look(folder, current.trials["trial_id"]))
 

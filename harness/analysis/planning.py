@@ -1,7 +1,7 @@
 """Statistical power of a plan: how many comparisons can become significant, and how small an effect can be detected."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import isnan, log, nan, sqrt
 
@@ -126,7 +126,7 @@ def compute_least_detectable_difference(
     return effect if effect <= assumptions.discordance else None
 
 
-def measure_assumptions(trials: pd.DataFrame, pilot: str, *, contrasts: int = 1, looks: int = 1) -> PowerAssumptions:
+def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
     """Return the assumptions for a plan as measured in a finished experiment, over all its pairs of arms.
 
     The variation over tasks keeps its typical value if the experiment has fewer than two tasks.
@@ -134,8 +134,6 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str, *, contrasts: int = 1,
     Args:
         trials: Trials of the finished experiment.
         pilot: Name of the finished experiment.
-        contrasts: Number of contrasts of the plan.
-        looks: Number of looks that the plan declares.
 
     Raises:
         UsageError: No two arms ran on the same task and seed.
@@ -158,8 +156,6 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str, *, contrasts: int = 1,
         score_sd=TYPICAL_SCORE_SD if isnan(score_variance) else sqrt(score_variance),
         log_sd=TYPICAL_LOG_SD if isnan(log_variance) else sqrt(log_variance),
         pilot=pilot,
-        contrasts=contrasts,
-        looks=looks,
     )
 
 
@@ -274,13 +270,13 @@ def describe_comparability(experiment: Experiment) -> str:
         experiment: Planned experiment, with its numbers of tasks, seeds, declared contrasts and looks.
     """
     settings, declared = experiment.settings, len(experiment.contrasts)
-    contrasts, looks = max(1, declared), settings.looks
     if settings.pilot:
-        assumptions = measure_assumptions(load(settings.pilot).trials, settings.pilot, contrasts=contrasts, looks=looks)
+        assumptions = measure_assumptions(load(settings.pilot).trials, settings.pilot)
     else:
-        assumptions = PowerAssumptions(discordance=settings.discordance, contrasts=contrasts, looks=looks)
+        assumptions = PowerAssumptions(discordance=settings.discordance)
+    assumptions = replace(assumptions, contrasts=max(1, declared), looks=settings.looks)
     size = experiment.count_tasks_and_seeds()
     family = f"declared contrasts: {declared}" + ("" if declared else "; all comparisons will be exploratory")
-    planned_looks = f"; {looks} looks at the results" if looks > 1 else ""
+    looks = f"; {settings.looks} looks at the results" if settings.looks > 1 else ""
     warnings = (f"warning: {text}" for text in describe_margins(experiment.contrasts, *size, assumptions))
-    return "\n".join([f"comparison of two arms: {describe_power(*size, assumptions)}", f"{family}{planned_looks}", *warnings])
+    return "\n".join([f"comparison of two arms: {describe_power(*size, assumptions)}", f"{family}{looks}", *warnings])

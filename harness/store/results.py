@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -263,6 +264,55 @@ class Results:
         return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
 
 
+class JoinedResults(Results):
+    """Results of several experiments in one set of tables, returned by `load` for a list of folders.
+
+    An arm whose name occurs in several experiments gets the name of its experiment in front, e.g. `first: control`. Steps and
+    other rows of a trial that several experiments share occur once.
+    """
+
+    def __init__(self, parts: Sequence[Results]) -> None:
+        """Join the results of several experiments.
+
+        Args:
+            parts: Results of each experiment, in the order of their rows.
+        """
+        super().__init__(Path(os.path.commonpath([str(one.output.absolute()) for one in parts])))
+        self._parts = tuple(parts)
+
+    @property
+    def digest(self) -> str | None:
+        """Digest (hash) of all results; None while trials run or if an experiment has no journal."""
+        digests = [one.digest for one in self._parts]
+        return None if None in digests else hashlib.sha256(repr(digests).encode()).hexdigest()
+
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
+        if name == "trials":
+            return pd.concat(_label_arms([one.trials for one in self._parts]), ignore_index=True)
+        frames, seen = [], set[str]()
+        for part in self._parts:
+            rows = part._load_frame(name, column_names)
+            by = "trial_id" if "trial_id" in rows else f"{SOURCES[name].owner}_id"
+            frames.append(rows[~rows[by].isin(seen)])
+            seen |= set(rows[by])
+        return pd.concat(frames, ignore_index=True)
+
+    def _register(self, name: str) -> None:
+        self._connection.register(name, self.trials if name == "trials" else self._load_frame(name))
+        self._registered.add(name)
+
+
+def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return tables of trials in which arms of several tables with equal names are told apart by the name of the experiment."""
+    counts = Counter(arm for trials in parts for arm in trials["arm"].unique())
+    names = [str(trials["experiment"].iloc[0]) if len(trials) else "" for trials in parts]
+    labels = [name if names.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(names, start=1)]
+    return [
+        trials.assign(arm=[f"{label}: {arm}" if counts[arm] > 1 else arm for arm in trials["arm"]])
+        for label, trials in zip(labels, parts, strict=True)
+    ]
+
+
 def _read_parquet(paths: Sequence[Path]) -> pa.Table:
     return pa.concat_tables([pq.read_table(path, memory_map=True, partitioning=None).replace_schema_metadata() for path in paths])
 
@@ -277,21 +327,33 @@ def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]"
     return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
 
 
-def load(folder: str | os.PathLike[str]) -> Results:
-    """Load the results of an experiment, which may be finished, running or interrupted.
+def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Results:
+    """Load the results of an experiment, which may be finished, running or interrupted, or of several experiments.
 
     Args:
-        folder: Folder of the experiment (`experiments/<name>`) or its output folder.
+        folder: Folder of the experiment (`experiments/<name>`) or its output folder; or a list of such folders, whose results are
+            joined. An arm whose name occurs in several experiments gets the name of its experiment in front.
 
     Raises:
-        StoreError: The folder does not exist, or no trial has been run in it.
+        StoreError: A folder does not exist, or no trial has been run in it.
+        UsageError: The list of folders is empty.
 
     Example::
 
         results = harness.load("experiments/threshold")
         results.trials.head()
+        both = harness.load(["experiments/first", "experiments/second"])
+        harness.compare(both, "first: control", "second: control")
     """
-    folder_path = Path(folder)
+    if not isinstance(folder, str | os.PathLike):
+        parts = [_load_one(Path(one)) for one in folder]
+        if not parts:
+            raise UsageError("load: the list of folders is empty; name at least one experiment")
+        return parts[0] if len(parts) == 1 else JoinedResults(parts)
+    return _load_one(Path(folder))
+
+
+def _load_one(folder_path: Path) -> Results:
     output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):

@@ -160,3 +160,11 @@ def test_a_notebook_shows_a_comparison_as_an_escaped_table_with_its_caveats():
     assert "<b>" not in html
     assert html.count("<tr>") == 6
     assert "Exploratory: the p-values" in html
+
+
+def test_a_comparison_is_always_the_first_arm_minus_the_second():
+    tables = arms((True, True, False), (False, True, False))
+    forward, backward = compare(tables, "a", "b"), compare(tables, "b", "a")
+    assert (forward.a, forward.b, backward.a, backward.b) == ("a", "b", "b", "a")
+    assert forward.difference == -backward.difference == pytest.approx(1 / 3)
+    assert tuple(forward.interval) == pytest.approx((-backward.interval.high, -backward.interval.low))

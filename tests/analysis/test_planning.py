@@ -107,7 +107,7 @@ def test_assumptions_are_measured_in_a_pilot_experiment():
         for task in range(10)
         for seed in range(40)
     ]
-    found = measure_assumptions(results(rows).trials, "pilots/one", contrasts=2)
+    found = measure_assumptions(results(rows).trials, "pilots/one")
     assert found.discordance == pytest.approx(0.5, abs=0.06)
     assert found.score_sd == pytest.approx(0.1 * 2**0.5, rel=0.1)
     assert found.log_sd == pytest.approx(0.3 * 2**0.5, rel=0.1)

@@ -424,3 +424,33 @@ def test_a_query_waits_only_for_the_tables_that_it_reads(query: str, tmp_path: P
     results = load(experiment(tmp_path))
     assert len(results.sql(query)) == 2
     assert results._tables.keys() == {"trials"}
+
+
+def test_results_of_several_experiments_are_joined_and_their_arms_told_apart(tmp_path: Path) -> None:
+    folders = []
+    for name, trials in (("first", ("t0", "t1")), ("second", ("t1", "t2", "t3"))):
+        with Journal.open(tmp_path / name / "output" / "journal.sqlite") as journal:
+            for number, trial_id in enumerate(trials):
+                run(journal, trial_id, f"{name}{number}")
+                arm = "alone" if trial_id == "t3" else "control"
+                journal.record_trial(replace(trial(trial_id, f"{name}{number}"), experiment=name, arm=arm), checks(trial_id))
+        folders.append(tmp_path / name)
+    first, second, both = load(folders[0]), load(folders[1]), load(folders)
+    assert list(both.trials["arm"]) == ["first: control"] * 2 + ["second: control"] * 2 + ["alone"]
+    assert len(both.steps) == len(first.steps) + len(second.steps) * 2 // 3  # t1 is counted once
+    for name, columns in TABLES.items():
+        assert list(getattr(both, name).columns) == [column.name for column in columns]
+    counted = both.sql("SELECT arm, count(*) AS n FROM trials GROUP BY arm ORDER BY arm")
+    assert counted.to_numpy().tolist() == [["alone", 1], ["first: control", 2], ["second: control", 2]]
+    assert both.sql("SELECT count(*) AS n FROM steps")["n"].iloc[0] == len(both.steps)
+    assert both.digest not in {first.digest, second.digest, None}
+    assert load(folders[:1]).trials.equals(first.trials)
+    with pytest.raises(UsageError, match="the list of folders is empty"):
+        load([])
+
+
+def test_a_notebook_shows_the_number_of_trials_by_arm_and_no_outcomes(folder: Path) -> None:
+    html = load(folder)._repr_html_()
+    assert "Results: 2 trials" in html
+    assert "completed" in html
+    assert "success" not in html
