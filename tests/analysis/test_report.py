@@ -121,11 +121,11 @@ def test_results_of_the_store_can_be_reported(tmp_path):
     assert "2/2, 100 %" in report(load(tmp_path)).render_text()
 
 
-HOSTILE = "<script>alert(1)</script>&_%"
+MARKUP = "<script>alert(1)</script>&_%"
 
 
 def hostile_report():
-    rows = [{"arm": arm, "seed": seed, "success": seed > 1, "score": seed / 4} for arm in (HOSTILE, "b") for seed in range(4)]
+    rows = [{"arm": arm, "seed": seed, "success": seed > 1, "score": seed / 4} for arm in (MARKUP, "b") for seed in range(4)]
     return report(results(rows))
 
 
