@@ -8,6 +8,7 @@ import argparse
 import json
 import lzma
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -142,10 +143,15 @@ def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
 
 
 def generate_summaries(model_name: str, prompts: list[Row], path: Path) -> None:
-    """Let one model answer all prompts that it has not answered yet."""
+    """Let one model answer all prompts that it has not answered yet, of each session one before the next."""
     keys = ("task", "seed", "compaction")
     done = {(row["model"], *(row[key] for key in keys)) for row in read_rows(path)}
-    waiting = [row for row in prompts if (model_name, *(row[key] for key in keys)) not in done]
+    ranks, ranked = Counter[tuple[str, int]](), list[tuple[int, int, Row]]()
+    for at, row in enumerate(prompts):
+        ranks[row["task"], row["seed"]] += 1
+        ranked.append((ranks[row["task"], row["seed"]], at, row))
+    ordered = [row for _, _, row in sorted(ranked, key=lambda one: one[:2])]
+    waiting = [row for row in ordered if (model_name, *(row[key] for key in keys)) not in done]
     if not waiting:
         return
     with serve_model(CATALOGUE[model_name]) as endpoint:
