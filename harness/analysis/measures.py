@@ -201,7 +201,9 @@ def find_metric(name: str) -> Metric:
 def add_measures(results: Tables) -> pd.DataFrame:
     """Return the table of trials with the column of every metric: `total_cost_usd`, `total_tokens` and `retention` are added."""
     trials = add_total_cost(results.trials)
-    tokens = trials[list(TOKEN_COLUMNS)].astype(float).sum(axis=1, skipna=False)
+    tokens = trials[list(TOKEN_COLUMNS)].astype(float)
+    sub_agents = [name for name in TOKEN_COLUMNS if name.startswith("sub_agent_")]
+    tokens = tokens.fillna(dict.fromkeys(sub_agents, 0.0)).sum(axis=1, skipna=False)  # other studies have no sub-agents
     return trials.assign(total_tokens=tokens, retention=trials["trial_id"].map(_measure_retention(results.probes)).astype(float))
 
 

@@ -61,5 +61,5 @@ def use_ratio_axis(ax: "Axes", ratios: pd.Series) -> None:
         ax.set_xscale("log", base=2)
         ax.xaxis.set_minor_locator(NullLocator())
     else:
-        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.xaxis.set_major_locator(MaxNLocator(3))
     ax.xaxis.set_major_formatter(lambda value, _: f"×{value:g}")

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 KEY_COLUMNS = ("summarizer", "threshold", "keep_last")
 COLUMNS = (*KEY_COLUMNS, "metric", "baseline", "n", "value", "low", "high", "threshold_tokens", "level")
-CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.94, 0.74
+CELL_WIDTH_INCHES, SMALL_CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.94, 0.78, 0.74
+PAPER_INCHES = style.WIDTHS_INCHES["paper"]
 MIN_SPAN = 0.02
 """Smallest difference that the colours span, as a share of the larger value, so that noise is not shown as colour."""
 
@@ -125,7 +126,8 @@ def _draw_single_panel(ax: "Axes", table: pd.DataFrame) -> None:
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     scale, panels = _list_axis_values(table), sorted(table["summarizer"].unique())
     metric, colour_map, norm = _read_metric(table), *_scale_colours(table)
-    panel_inches = len(scale["keep_last"]) * CELL_WIDTH_INCHES + 0.35
+    cell_inches = CELL_WIDTH_INCHES if style.read_max_width_inches() > PAPER_INCHES else SMALL_CELL_WIDTH_INCHES
+    panel_inches = len(scale["keep_last"]) * cell_inches + 0.3
     across = min(len(panels), style.fit_columns(panel_inches, 1.5))
     down = -(-len(panels) // across)
     height = down * (len(scale["threshold"]) * CELL_HEIGHT_INCHES + 0.45) + 1.4
@@ -140,7 +142,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         ax.set_ylabel(ax.get_ylabel() if place % across == 0 else "")
         ax.set_xlabel(ax.get_xlabel() if place + across >= len(panels) else "")
     baseline = str(table["baseline"].iloc[0])
-    bar = figure.colorbar(images[0], ax=list(axes.flat), shrink=0.95, aspect=18, pad=0.015)
+    bar = figure.colorbar(images[0], ax=list(axes.flat), shrink=0.95, aspect=18 * down, pad=0.015)
     bar.ax.yaxis.set_major_formatter(lambda value, _: _format_colour(metric, value, has_baseline=bool(baseline)))
     bar.ax.minorticks_off()
     bar.set_label(metric.difference_label if baseline else metric.label)

@@ -1,0 +1,34 @@
+"""Effects of the axes: each value against the first, for the metrics that a person chose."""
+
+from typing import Any
+
+import pytest
+
+from harness.analysis.axes import contrast_axes
+from harness.analysis.figures import axis_effects
+from harness.errors import UsageError
+from tests.analysis.made import grid, results
+
+
+def test_effects_are_those_of_the_report():
+    found = grid(seeds=(0, 1, 2))
+    table = axis_effects.table(found, metrics=["score", "cost", "retention", "steps"])
+    contrasts = contrast_axes(found.trials)
+    assert table["place"].nunique() == len(contrasts) == 6
+    for place, contrast in enumerate(contrasts):
+        effects = {effect.metric: effect for effect in contrast.effects}
+        rows = table[table["place"] == place].set_index("metric")
+        assert rows.loc["score", "value"] == effects["score"].value
+        assert rows.loc["cost", "value"] == effects["total_cost_usd"].value
+        assert rows.loc["cost", "arm_pairs"] == 9
+
+
+def test_rows_name_axis_value_and_what_it_is_compared_with():
+    figure: Any = axis_effects.draw(axis_effects.table(grid()), theme="dark")
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert {"axis", "value", "against", "threshold", "0.95", "0.5", "arms", "n"} <= set(texts)
+
+
+def test_without_a_grid_there_is_no_axis():
+    with pytest.raises(UsageError, match="no two arms differ in exactly one axis"):
+        axis_effects.draw(axis_effects.table(results([{"arm": "a"}, {"arm": "b"}])))

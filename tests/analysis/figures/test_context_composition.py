@@ -1,0 +1,75 @@
+"""Composition of the context: the tokens of all kinds add up to the view of a step."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.analysis.figures import context_composition
+from harness.analysis.figures.context_composition import KINDS
+from harness.analysis.tables import Selection
+from harness.errors import UsageError
+from tests.analysis.made import results
+
+
+def message(step, role, tokens, left=None, origin="added", trial_id="t"):
+    return {"trial_id": trial_id, "step": step, "role": role, "origin": origin, "tokens": tokens, "compacted_before_step": left}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Tables of results that have messages."""
+
+    tables: Selection
+    message_sizes: pd.DataFrame
+
+    def __getattr__(self, name):
+        return getattr(self.tables, name)
+
+
+def made(messages, trials):
+    frame = pd.DataFrame(messages).astype({"compacted_before_step": "Int64"})
+    tables = results(trials)
+    return replace(tables, source=Source(tables, frame))  # type: ignore[arg-type]
+
+
+def test_a_message_is_in_view_from_the_next_step_up_to_the_compaction_that_removes_it():
+    messages = [
+        message(0, "system", 100),
+        message(0, "user", 50),
+        message(1, "assistant", 7, left=3),
+        message(1, "tool", 200, left=3),
+        message(2, "user", 30, origin="inserted"),
+    ]
+    table = context_composition.table(made(messages, [{"trial_id": "t", "steps": 4}]))
+    by_step = table.pivot_table(index="step", columns="kind", values="tokens")
+    assert by_step["system"].tolist() == [100] * 4
+    assert by_step["tool results"].tolist() == [0, 200, 0, 0]
+    assert by_step["assistant"].tolist() == [0, 7, 0, 0]
+    assert by_step["summaries"].tolist() == [0, 0, 30, 30]
+    assert set(by_step) <= set(KINDS)
+
+
+def test_one_long_session_does_not_stretch_the_chart():
+    trials = [
+        {"trial_id": name, "seed": seed, "steps": steps} for seed, (name, steps) in enumerate({"a": 2, "b": 2, "c": 90}.items())
+    ]
+    messages = [message(0, "user", 10, trial_id=name) for name in "abc"]
+    table = context_composition.table(made(messages, trials))
+    assert table["step"].max() == 2
+    assert set(table["tokens"]) == {10}
+
+
+def test_a_panel_shows_threshold_and_window():
+    figure: Any = context_composition.draw(
+        context_composition.table(made([message(0, "user", 10)], [{"trial_id": "t", "steps": 3}]))
+    )
+    (ax,) = (one for one in figure.axes if one.get_visible())
+    assert {line.get_ydata()[0] for line in ax.lines} == {17414, 32768}
+    assert ax.get_xlabel() == "step (number)"
+
+
+def test_results_without_messages_have_no_composition():
+    with pytest.raises(UsageError, match="no message of a valid trial"):
+        context_composition.draw(context_composition.table(results([{}])))

@@ -1,0 +1,84 @@
+"""Cost against score: means and paired intervals of each arm, and the Pareto front of the arms that can be chosen."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.analysis.effects import estimate_effect
+from harness.analysis.figures import cost_score
+from harness.analysis.figures.style import render
+from harness.analysis.validity import pair_trials
+from harness.errors import UnknownName, UsageError
+from tests.analysis.made import grid, results
+
+
+def made(**points):
+    """Return results in which each arm has the given cost and score, with equal spread over four seeds."""
+    rows = [
+        {"arm": arm, "seed": seed, "cost_usd": cost + 0.01 * seed, "score": score + 0.01 * seed, "success": False}
+        | {"summarizer_cost_usd": 0.0, "policy": "none" if arm == "control" else "keep-last"}
+        for arm, (cost, score) in points.items()
+        for seed in range(4)
+    ]
+    return results(rows)
+
+
+def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
+    found = made(control=(1.0, 0.5), better=(2.0, 0.8))
+    found = replace(found, trials=found.trials.assign(score=[0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9, 0.9]))
+    table = cost_score.table(found)
+    assert set(table["metric"]) == {"score"}
+    assert set(table["baseline"]) == {"control"}
+    means = found.trials.groupby("arm")["score"].mean()
+    for row in table.itertuples():
+        assert row.value == pytest.approx(means[row.arm])
+    sides = (found.trials[found.trials["arm"] == arm] for arm in ("better", "control"))
+    effect = estimate_effect(pair_trials(*sides, ["score"]), "score")
+    better = table.set_index("arm").loc["better"]
+    assert (better["low"], better["high"]) == pytest.approx([means["control"] + one for one in effect.interval])
+    assert np.isnan(table.set_index("arm").loc["control", "low"])
+
+
+def test_the_front_has_the_arms_that_no_other_beats_in_both():
+    table = cost_score.table(made(control=(1, 0.1), cheap=(0.5, 0.1), good=(2, 0.9), dear=(3, 0.9), middle=(1.5, 0.5)))
+    assert set(table.loc[table["is_on_front"], "arm"]) == {"cheap", "good", "middle"}
+
+
+def test_an_arm_that_knows_the_future_is_shown_but_never_on_the_front():
+    found = grid(seeds=(0, 1, 2))
+    table = cost_score.table(found)
+    assert table["is_bound"].sum() == 9
+    assert not (table["is_bound"] & table["is_on_front"]).any()
+
+
+def test_few_arms_are_named_and_many_are_told_apart_by_their_axes():
+    few: Any = cost_score.draw(cost_score.table(made(control=(1, 0.1), other=(2, 0.9))))
+    assert [text.get_text() for text in few.legends[0].get_texts()] == ["control (baseline)", "other"]
+    many: Any = cost_score.draw(cost_score.table(grid()))
+    labels = [text.get_text() for text in many.legends[0].get_texts()]
+    assert {"summarizer scripted/empty", "keep_last 4", "keep_last 20"} <= set(labels)
+    assert "Front (keep_last, summarizer, threshold): 1:" in many.legends[0].get_title().get_text().replace("\n", " ")
+    assert len(labels) < 12
+
+
+@pytest.mark.parametrize("metric", ["success", "tokens", "steps"])
+def test_every_metric_can_be_drawn_against_cost(metric):
+    figure = cost_score.draw(cost_score.table(grid(), metric=metric), theme="dark", width="paper")
+    assert figure.axes[0].get_ylabel().startswith(f"{metric} (")
+    assert render(figure) == render(figure)
+
+
+def test_a_chart_needs_two_arms_with_known_costs():
+    table = cost_score.table(made(control=(1, 0.5)))
+    with pytest.raises(UsageError, match="no two arms with known costs"):
+        cost_score.draw(table)
+    assert cost_score.table(made(control=(float("nan"), 0.5), other=(1, 0.5))).empty
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(UnknownName, match="other"):
+        cost_score.table(made(control=(1, 0.5), other=(1, 0.5)), baseline="othr")
+    with pytest.raises(UnknownName, match="score"):
+        cost_score.table(made(control=(1, 0.5), other=(1, 0.5)), metric="scores")

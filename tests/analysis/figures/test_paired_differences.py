@@ -1,0 +1,42 @@
+"""Forest plot of paired differences: the same estimates as the comparison of two arms."""
+
+from typing import Any
+
+import pytest
+
+from harness.analysis.comparison import compare
+from harness.analysis.figures import paired_differences
+from harness.errors import UsageError
+from tests.analysis.made import arms, grid, results
+
+
+def test_effects_are_those_of_a_comparison():
+    found = arms([True, True, False, True], [False, True, False, False])
+    (row,) = paired_differences.table(found, metrics=["success"], baseline="b").itertuples()
+    effect = compare(found, "a", "b").find_effect("success")
+    assert (row.arm, row.n, row.value, row.p_value) == ("a", 4, effect.value, effect.p_value)
+    assert (row.low, row.high) == effect.interval
+
+
+def test_a_repeated_arm_is_paired_with_the_runs_that_it_repeats():
+    table = paired_differences.table(grid(), baseline="keep_last=10 summarizer=scripted/empty threshold=0.8")
+    assert len(table[table["arm"] == "A/A"]) == 2
+    assert (table["n"] == 2).all()
+
+
+def test_fifty_arms_are_laid_out_by_their_axes_with_numbers_and_n():
+    figure: Any = paired_differences.draw(paired_differences.table(grid(seeds=(0, 1, 2))))
+    first, second = figure.axes
+    texts = [text.get_text() for text in first.texts]
+    assert {"keep_last", "summarizer", "threshold", "n"} <= set(texts)
+    assert texts.count("scripted/empty") == 3  # once for each value of the first axis
+    assert not any("keep_last=" in text for text in texts)
+    assert sum(text.get_text().startswith("×") for text in second.texts) == 28
+    assert first.get_xlabel() == "score minus baseline (share of 1)"
+    assert second.get_xlabel() == "cost (ratio to baseline)"
+
+
+def test_without_pairs_there_is_nothing_to_draw():
+    table = paired_differences.table(results([{"arm": "a", "seed": 0}, {"arm": "b", "seed": 1}]))
+    with pytest.raises(UsageError, match="no arm shares tasks and seeds"):
+        paired_differences.draw(table)
