@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.bench import (
     attacks,
+    charts,
     cluster,
     demo,
     lab,
@@ -45,6 +46,7 @@ def main() -> int:
         warm.warm(),
         marching.marching(),
         planning.planning(),
+        charts.charts(),
         large.large(),
         cluster.cluster(),
         attacks.attacks(image),

@@ -21,13 +21,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from playwright.sync_api import Locator, Page
 
-from harness import Experiment, KeepLast, Trial, figures, write_page
+from harness import Experiment, KeepLast, Results, Trial, figures, write_page
+from harness.analysis.figures.files import build_table
+from harness.analysis.figures.style import save
 from harness.tokens import Window
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+GRID_CHARTS = ("axis_effects", "heat_map")
+"""Charts of settings, which the quickstart does not cross."""
 DOTS_PER_INCH = 130
 AVAILABLE_COLOR = "#d5ebe2"
 """Colour of the part of the window that is available for messages. Grey is the area beyond the window in charts of tokens."""
@@ -108,6 +112,27 @@ def draw_first_grid(folder: Path) -> None:
     results = Experiment(name="two-thresholds", base=base, axes=axes, folder=folder).run(progress="off")
     figure = figures.token_curves.draw(figures.token_curves.table(results))
     figure.savefig(PICTURES / "first_grid.png", dpi=DOTS_PER_INCH)
+
+
+def draw_report_charts(folder: Path) -> None:
+    """Run the quickstart and a small grid, and draw each chart of the guide from one of both."""
+    whole = Experiment.from_toml(QUICKSTART).run(folder / "quickstart", progress="off")
+    base = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=32_768, max_steps=300)
+    axes: dict[str, Sequence[object]] = {
+        "policy.threshold": [0.5, 0.65, 0.8, 0.95],
+        "policy.keep_last": [4, 10, 20],
+        "policy.summarizer": ["scripted/extractive", "scripted/lossy-0.5"],
+        "seed": [0, 1, 2, 3, 4],
+    }
+    grid = Experiment(name="settings", base=base, axes=axes, folder=folder / "grid").run(progress="off")
+    save_charts(whole, grid)
+
+
+def save_charts(whole: Results, grid: Results) -> None:
+    """Draw each chart of the guide; those of settings from the grid, the others from the quickstart."""
+    for name, module in figures.FIGURES.items():
+        table = build_table(name, grid if name in GRID_CHARTS else whole)
+        save(module.draw(table), PICTURES / f"{name}.png")
 
 
 def draw_threshold_and_reserves() -> None:
@@ -296,7 +321,8 @@ def photograph_workbench(folder: Path) -> None:
 def draw_charts(folder: Path) -> None:
     """Draw the charts of README and documentation."""
     draw_threshold_and_reserves()
-    draw_first_grid(folder / "grid")
+    draw_first_grid(folder / "first")
+    draw_report_charts(folder)
 
 
 PARTS = {"charts": draw_charts, "widgets": photograph_widgets, "page": photograph_page, "workbench": photograph_workbench}

@@ -250,11 +250,17 @@ _METADATA: Mapping[Format, Mapping[str, None]] = {
 
 
 def render(figure: "Figure", file_format: Format = "png") -> bytes:
-    """Return the figure as the bytes of a PNG, SVG or PDF file; equal figures give identical bytes."""
+    """Return the figure as the bytes of a PNG, SVG or PDF file; figures drawn from equal tables give identical bytes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     if file_format not in _METADATA:
         raise UnknownName("format", file_format, list(_METADATA))
     file = BytesIO()
     with apply_style():
+        if file_format == "png" and isinstance(figure.canvas, FigureCanvasAgg):
+            canvas: Any = figure.canvas
+            canvas.print_png(file, metadata=dict(_METADATA["png"]))  # draws once; `savefig` draws twice
+            return file.getvalue()
         figure.savefig(file, format=file_format, dpi=DOTS_PER_INCH, metadata=dict(_METADATA[file_format]))
     return file.getvalue()
 

@@ -1,0 +1,34 @@
+"""CPU time to compute and draw each chart of a report from results like those of the quickstart."""
+
+import time
+from collections.abc import Iterator
+
+from harness.analysis.figures import FIGURES
+from harness.analysis.figures.files import build_table
+from harness.analysis.figures.style import render
+from tests.analysis.made import grid
+from tests.bench.figure import Figure
+
+TRIALS = 168
+"""Number of trials of the quickstart."""
+
+
+def charts() -> Iterator[Figure]:
+    results = grid(seeds=tuple(range(6)))
+    assert len(results.trials) >= TRIALS
+    for name, module in FIGURES.items():
+        table = build_table(name, results)
+        if table.empty:
+            yield Figure(name=f"chart {name}", value=None, unit="s", bar=None, note="no data in made results")
+            continue
+        render(module.draw(table))  # loads matplotlib
+        began = time.process_time()
+        render(module.draw(build_table(name, results)))
+        yield Figure(
+            name=f"chart {name} of {len(results.trials)} trials, CPU", value=time.process_time() - began, unit="s", bar=1.0
+        )
+
+
+if __name__ == "__main__":
+    for figure in charts():
+        print(figure.line(), flush=True)
