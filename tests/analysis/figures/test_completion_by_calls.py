@@ -11,8 +11,8 @@ from tests.analysis.made import grid, results
 
 def test_a_curve_rises_with_each_trial_that_finishes_and_unfinished_ones_count():
     rows = [{"seed": seed, "steps": steps, "success": steps == 10} for seed, steps in enumerate((10, 20, 30))]
-    rows.append({"seed": 3, "steps": 40, "success": False, "status": "failed", "reason": "max_steps"})
-    table = completion_by_calls.table(results(rows))
+    stopped = {"seed": 3, "steps": 40, "success": False, "status": "failed", "reason": "max_steps"}
+    table = completion_by_calls.table(results([*rows, stopped]))
     finished = table[table["outcome"] == "finished"]
     assert finished[["calls", "share"]].to_numpy().tolist() == [[0, 0], [10, 0.25], [20, 0.5], [30, 0.75], [40, 0.75]]
     assert table.loc[table["outcome"] == "success", "share"].max() == 0.25

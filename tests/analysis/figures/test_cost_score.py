@@ -34,8 +34,8 @@ def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
     means = found.trials.groupby("arm")["score"].mean()
     for row in table.itertuples():
         assert row.value == pytest.approx(means[row.arm])
-    sides = (found.trials[found.trials["arm"] == arm] for arm in ("better", "control"))
-    effect = estimate_effect(pair_trials(*sides, ["score"]), "score")
+    arm, baseline = (found.trials[found.trials["arm"] == name] for name in ("better", "control"))
+    effect = estimate_effect(pair_trials(arm, baseline, ["score"]), "score")
     better = table.set_index("arm").loc["better"]
     assert (better["low"], better["high"]) == pytest.approx([means["control"] + one for one in effect.interval])
     assert np.isnan(table.set_index("arm").loc["control", "low"])
