@@ -381,7 +381,8 @@ class ReportPage {
   // --- table of arms --------------------------------------------------------------------------------------------------
 
   columns() {
-    const numeric = (name) => ({ key: name, label: name, value: (index) => this.part.arms[index].cells[name][1], cell: (index) => this.estimate(this.part.arms[index].cells[name]) });
+    const headings = { cost: "cost, USD", retention: "facts kept" };
+    const numeric = (name) => ({ key: name, label: headings[name] ?? name, value: (index) => this.part.arms[index].cells[name][1], cell: (index) => this.estimate(this.part.arms[index].cells[name]) });
     const { metric } = this;
     const columns = [
       { key: "name", label: "arm", value: (index) => this.part.arms[index].name.toLowerCase(), cell: (index) => this.nameCell(index) },
@@ -392,7 +393,7 @@ class ReportPage {
       columns.push({ key: "effect", label: `${metric.ratio ? "ratio to" : "minus"} baseline`, value: (index) => this.effect(index)?.[1] ?? null, cell: (index) => this.effectCell(index) });
       if (metric.name !== "cost") columns.push({ key: "cost ratio", label: "cost ratio", value: (index) => this.effect(index, "cost")?.[1] ?? null, cell: (index) => this.ratioCell(index) });
     }
-    const others = ["cost", "retention", "score", "success", "tokens", "steps"].filter((name) => name !== metric.name);
+    const others = ["retention", "cost", "score", "success", "tokens", "steps"].filter((name) => name !== metric.name);
     return [...columns, ...others.map(numeric)];
   }
 
@@ -424,8 +425,8 @@ class ReportPage {
     const verdicts = { better: "better (exploratory)", worse: "worse (exploratory)", "not shown": "no difference shown" };
     const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
     return [
-      make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] }), this.drawForest(effect),
-      make("span", { class: classes[effect[6]], text: verdicts[effect[6]] }),
+      make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] }),
+      make("span", { class: `p-verdict ${classes[effect[6]]}`, text: verdicts[effect[6]] }), this.drawForest(effect),
     ];
   }
 

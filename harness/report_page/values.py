@@ -35,7 +35,7 @@ Json: TypeAlias = dict[str, Any]
 
 MAX_ERROR_CHARACTERS = 600
 MAX_BASELINES = 8
-"""Maximum number of arms that the page offers as a baseline."""
+"""Maximum number of arms that the page offers as a baseline; with more arms, only declared, control and repeated ones."""
 MAX_TASK_CELLS = 600
 """Maximum number of pairs of arm and task for which the page shows cells."""
 
@@ -165,8 +165,9 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
         *(name for name, _ in declared.most_common()),
         *trials[trials["policy"] == "none"]["arm"].unique(),
         *pair_repeats(trials)["arm_a"],
-        *names,
     ]
+    if len(names) <= MAX_BASELINES or not preferred:
+        preferred += names[:MAX_BASELINES]
     return [name for name in dict.fromkeys(preferred) if name in names][:MAX_BASELINES]
 
 

@@ -214,7 +214,7 @@ def test_values_transcripts_and_choices_by_keyboard(open_page, written):
     assert page.locator(".p-arms .p-link").all_inner_texts() == ["b"]
     page.keyboard.press("Control+A")
     page.keyboard.press("Delete")
-    page.locator(".p-sort", has_text="cost").last.focus()
+    page.locator(".p-sort", has_text="cost, USD").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     assert page.locator(".p-arms .p-link").all_inner_texts() == ["c", "b", "a"]
