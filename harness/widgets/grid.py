@@ -97,6 +97,7 @@ class GridWidget(SnapshotWidget):
         self._success_grid = SuccessGrid(experiment)
         self._stop_event, self._end_event = threading.Event(), threading.Event()
         self._end_event.set()
+        self._run_thread: threading.Thread | None = None
         self._started_seconds = 0.0
         self.channel.update_state(plan=self._success_grid.build_layout(), state=self._state, failure="", running=[], last="")
         self._publish_metric()
@@ -135,7 +136,8 @@ class GridWidget(SnapshotWidget):
             self._stop_event, self._end_event = threading.Event(), threading.Event()
             self._started_seconds = time.monotonic()
         self._publish_state()
-        threading.Thread(target=self._run, args=(pilot,), name="harness-grid", daemon=True).start()
+        self._run_thread = threading.Thread(target=self._run, args=(pilot,), name="harness-grid", daemon=True)
+        self._run_thread.start()
 
     def stop(self) -> None:
         """Ask the running experiment to stop; finished trials are kept, and a later `start` runs the others.
@@ -155,7 +157,8 @@ class GridWidget(SnapshotWidget):
         Args:
             timeout_seconds: Maximum time to wait, in seconds; None waits without limit. Default: `None`.
         """
-        self._end_event.wait(timeout_seconds)
+        if threading.current_thread() is not self._run_thread:  # an observer of `state`, which must not wait for itself
+            self._end_event.wait(timeout_seconds)
         return self._state
 
     def open_trial(self, trial_id: str) -> SessionInspector:
@@ -302,8 +305,8 @@ class GridWidget(SnapshotWidget):
             with self._lock:
                 self._state, self.failure = state, failure
             self.channel.update_state(running=[], left_seconds=None)
-            self._end_event.set()
             self._publish_state()
+            self._end_event.set()
             self.update_snapshot()
 
     def _load_finished_trials(self) -> None:
