@@ -440,6 +440,7 @@ def test_results_of_several_experiments_are_joined_and_their_arms_told_apart(tmp
     assert len(both.steps) == len(first.steps) + len(second.steps) * 2 // 3  # t1 is counted once
     for name, columns in TABLES.items():
         assert list(getattr(both, name).columns) == [column.name for column in columns]
+    assert len(both.message_sizes) == len(both.messages)
     counted = both.sql("SELECT arm, count(*) AS n FROM trials GROUP BY arm ORDER BY arm")
     assert counted.to_numpy().tolist() == [["alone", 1], ["first: control", 2], ["second: control", 2]]
     assert both.sql("SELECT count(*) AS n FROM steps")["n"].iloc[0] == len(both.steps)
