@@ -46,6 +46,8 @@ class Settings:
     Attributes:
         title: Title of the experiment, shown in reports. Default: `''`.
         description: Description of the experiment, shown in reports. Default: `''`.
+        tags: Words by which `harness experiments list --tag` finds the experiment. Default: `()`.
+        notes: Notes that `harness experiments list` shows, e.g. what the experiment led to. Default: `''`.
         trial_timeout_seconds: Maximum duration of a trial in seconds. If the agent's tool calls take half of this time, the
             session ends, its workspace is graded, and the trial has failed with the reason `timeout`. A trial that takes longer
             for another reason is killed and run again; after three such attempts it has failed for the same reason.
@@ -78,6 +80,8 @@ class Settings:
 
     title: str = ""
     description: str = ""
+    tags: tuple[str, ...] = ()
+    notes: str = ""
     trial_timeout_seconds: float = 3600.0
     stall_seconds: float = STALL_SECONDS
     executor: Literal["processes", "threads"] = "processes"

@@ -1,0 +1,73 @@
+"""Command `harness experiments`, which lists experiments with titles, tags and notes from their plans."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from harness.cli.terminal import build_table, print_parts
+from harness.errors import HarnessError, UsageError
+from harness.experiment.experiment import Experiment
+from harness.experiment.plan import PLAN_FILE_NAME
+from harness.store.journal import Journal
+from harness.store.sessions.lookup import JOURNAL_FILE
+
+COLUMNS = ("experiment", "title", "trials", "finished", "tags", "notes")
+
+
+@click.group("experiments")
+def command() -> None:
+    """List experiments with their titles, tags and notes."""
+
+
+@command.command("list")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("experiments"))
+@click.option("--tag", metavar="TAG", help="List only experiments with this tag.")
+def list_command(folder: Path, tag: str | None) -> None:
+    """List the experiments in FOLDER, by default `experiments`.
+
+    An experiment is a folder with a plan.toml, whose table [experiment] has title, tags and notes. A plan that
+    cannot be read is listed with the reason.
+
+    Example: `harness experiments list --tag thresholds`
+    """
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {str(folder)!r}; name the folder that contains the experiments")
+    rows = list(list_experiments(folder, tag))
+    if not rows:
+        which = "" if tag is None else f" with the tag {tag!r}"
+        print_parts(f"no experiments{which} in {folder}")
+        return
+    print_parts(build_table(COLUMNS, rows))
+
+
+def list_experiments(folder: Path, tag: str | None = None) -> Iterator[tuple[str, ...]]:
+    """Yield a row with name, title, numbers of planned and finished trials, tags and notes for each experiment in a folder.
+
+    Args:
+        folder: Folder that contains the folders of the experiments.
+        tag: Tag that the experiments must have; None lists all.
+    """
+    for path in sorted(folder.glob(f"*/{PLAN_FILE_NAME}")):
+        try:
+            experiment = Experiment.from_toml(path)
+        except HarnessError as error:
+            if tag is None:
+                yield path.parent.name, f"cannot be read: {error}", "", "", "", ""
+            continue
+        settings = experiment.settings
+        if tag is None or tag in settings.tags:
+            planned = {cell.trial_id for cell in experiment.grid}
+            finished = _count_finished(experiment.output / JOURNAL_FILE, planned)
+            yield experiment.name, settings.title, str(len(planned)), finished, ", ".join(settings.tags), settings.notes
+
+
+def _count_finished(journal_path: Path, planned: set[str]) -> str:
+    """Return the number of planned trials that have finished, or why it is unknown."""
+    if not journal_path.is_file():
+        return "0"
+    try:
+        with Journal.open(journal_path, read_only=True) as journal:
+            return str(sum(one.trial_id in planned and one.status != "crashed" for one in journal.list_trials()))
+    except HarnessError:
+        return "?"

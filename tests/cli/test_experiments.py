@@ -1,0 +1,57 @@
+"""`harness experiments list`: titles, tags, notes and progress of all plans in a folder."""
+
+import pytest
+
+from harness.experiment.experiment import Experiment
+from harness.store.journal import Journal
+from harness.store.records import TrialRecord
+from tests.analysis.made import trial
+from tests.cli.command import within
+
+PLAN = """
+[experiment]
+title = "{title}"
+tags = ["{tag}", "all"]
+notes = "see the second one"
+
+[trial]
+task = "flashcards"
+policy = "none"
+
+[axes]
+seed = [0, 1, 2]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, title, tag in (("first", "One", "thresholds"), ("second", "Two", "models")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "plan.toml").write_text(PLAN.format(title=title, tag=tag))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "plan.toml").write_text("[trail]")
+    (tmp_path / "no plan").mkdir()
+    return tmp_path
+
+
+def test_experiments_are_listed_with_what_their_plans_say_and_how_far_they_are(folder):
+    first, *_ = Experiment.from_toml(folder / "first").grid
+    with Journal.open(folder / "first" / "output" / "journal.sqlite") as journal:
+        for trial_id in (first.trial_id, "of an earlier plan"):
+            journal.record_trial(TrialRecord(**trial(trial_id=trial_id)), ())
+    done = within("experiments", "list", folder)
+    assert done.exit_code == 0, done.stderr
+    lines = {line.split()[0]: " ".join(line.split()) for line in done.stdout.splitlines() if line.strip()}
+    assert lines["first"] == "first One 3 1 thresholds, all see the second one"
+    assert lines["second"] == "second Two 3 0 models, all see the second one"
+    assert "unknown table in plan.toml: 'trail'" in " ".join(done.stdout.split())
+    assert "no plan" not in done.stdout
+
+
+def test_a_tag_selects_experiments(folder):
+    done = within("experiments", "list", folder, "--tag", "models")
+    assert "second" in done.stdout
+    assert "first" not in done.stdout
+    assert "no experiments with the tag 'none' in" in within("experiments", "list", folder, "--tag", "none").stdout
+    refused = within("experiments", "list", folder / "missing")
+    assert refused.exit_code == 2
