@@ -1,9 +1,11 @@
 """First lines of a report: what the experiment shows, what it does not, what threatens the answer, and what to run next."""
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, isnan, nan
+from pathlib import Path
 
 import pandas as pd
 
@@ -11,13 +13,19 @@ from harness.analysis.arms import ArmSummary, add_total_cost, read_policy_field,
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_too_few, estimate_effect
-from harness.analysis.formatting import Section, describe_level, format_relation, format_short_number, format_usd
+from harness.analysis.formatting import Section, describe_level, format_label, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import choose_metric
 from harness.analysis.planning import compute_smallest_p
+from harness.analysis.tables import Tables
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
+from harness.input_files import read_input
 
+PLAN_FILE_NAME = "plan.toml"
+MAX_PLAN_BYTES = 512 * 2**10
+MAX_TITLE_CHARACTERS = 200
+"""Maximum length of the title of a plan in the first line of a report."""
 MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
 TARGET_HALF_WIDTH = 0.05
@@ -63,6 +71,26 @@ def build_headline_section(
         f"Run next: {_advise(list(effects.values()), metric)}",
     ]
     return Section(heading="In short", notes=tuple(notes), is_detail=False)
+
+
+def find_question(results: Tables) -> str:
+    """Return the title in the plan file of an experiment, which is the question of its report; empty if there is no title.
+
+    Args:
+        results: Results in the folder `output` of an experiment.
+    """
+    output = getattr(results, "output", None)
+    if not isinstance(output, Path):
+        return ""
+    try:
+        table = tomllib.loads(read_input(output.absolute().parent / PLAN_FILE_NAME, MAX_PLAN_BYTES).decode()).get("experiment")
+    except (OSError, ValueError, RecursionError):
+        return ""
+    title = table.get("title") if isinstance(table, dict) else ""
+    if not isinstance(title, str) or not title.strip():
+        return ""
+    line = format_label(title.strip(), MAX_TITLE_CHARACTERS)
+    return line if line.endswith(("?", ".", "!")) else f"{line}."
 
 
 def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:

@@ -24,6 +24,7 @@ from harness.analysis.claims import build_progress_section, judge_contrasts, loo
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
+from harness.analysis.headlines import find_question
 from harness.analysis.report_sections import build_sections
 from harness.analysis.tables import Tables, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
@@ -256,6 +257,9 @@ def report(results: Tables, against: str | None = None) -> Report:
         all_sections = [build_progress_section(current_results.trials, judged)]
     else:
         all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)]
+    if question := find_question(results):
+        first, *notes = all_sections[0].notes
+        all_sections[0] = replace(all_sections[0], notes=(f"Question: {question} {first}", *notes))
     if earlier := len(trials) - len(current_results.trials):
         note = (
             f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."

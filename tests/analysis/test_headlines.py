@@ -6,7 +6,10 @@ import pytest
 
 from harness.analysis.headlines import list_threats
 from harness.analysis.report import report
-from tests.analysis.made import grid, results
+from harness.store.journal import Journal
+from harness.store.records import TrialRecord
+from harness.store.results import load
+from tests.analysis.made import grid, results, trial
 
 
 def headlines(trials, **options):
@@ -122,3 +125,24 @@ def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full):
     assert ("In the full report" in text) is not full
     if not full:
         assert len(text.splitlines()) <= 120
+
+
+@pytest.mark.parametrize(
+    ("plan", "beginning"),
+    [
+        ('[experiment]\ntitle = "Is a lower threshold cheaper?"', "Question: Is a lower threshold cheaper? 1 arm on"),
+        ('[experiment]\ntitle = "Two thresholds"', "Question: Two thresholds. 1 arm on"),
+        ('[experiment]\ntitle = "\\u001b[31mred"', "Question: \\x1b[31mred. 1 arm on"),
+        ("[experiment]", "1 arm on"),
+        ("[[[", "1 arm on"),
+        (None, "1 arm on"),
+    ],
+)
+def test_the_title_of_the_plan_is_the_question_of_the_report(tmp_path, plan, beginning):
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        journal.record_trial(TrialRecord(**trial(arm="a")), ())
+    if plan is not None:
+        (tmp_path / "plan.toml").write_text(plan)
+    section = report(load(tmp_path)).sections[0]
+    assert section.notes[0].startswith(beginning)
+    assert len(section.notes) <= 10
