@@ -14,7 +14,7 @@ from harness.errors import format_count
 from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.forecast import Forecast
 from harness.experiment.limits import RunLimits
-from harness.experiment.preflight import choose_backends, collect_warnings, describe_thresholds
+from harness.experiment.preflight import SandboxNeeds, choose_backends, collect_warnings, describe_thresholds
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
 from harness.store.sessions.lookup import JOURNAL_FILE
 
@@ -131,7 +131,7 @@ def command(
     missing = len(plan.grid) - count_finished(results, plan)
     if missing:
         click.echo(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", err=True)
-    trials = results.trials[results.trials["trial_id"].isin({cell.trial_id for cell in plan.grid})]
+    trials = results.trials[results.trials["trial_id"].isin(list_planned(results, plan))]
     failed = list(describe_failures(trials))
     for line in failed:
         click.echo(line, err=True)
@@ -151,7 +151,8 @@ def describe_finished(experiment: Experiment, folder: Path) -> Iterator[str]:
     if not (folder / JOURNAL_FILE).is_file():
         return
     trials = load(folder).trials
-    finished = set(trials.loc[trials["status"] != "crashed", "trial_id"]) & {cell.trial_id for cell in experiment.grid}
+    stored = set(trials.loc[trials["status"] != "crashed", "trial_id"])
+    finished = [cell.trial_id for cell in experiment.grid if cell.trial_id in stored]
     left = len(experiment.grid) - len(finished)
     rest = f"{format_count(left, 'trial')} left to run" if left else "nothing is left to run"
     yield f"finished: {len(finished)} of {format_count(len(experiment.grid), 'trial')}; {rest}"
@@ -159,7 +160,13 @@ def describe_finished(experiment: Experiment, folder: Path) -> Iterator[str]:
 
 def count_finished(results: "Results", experiment: Experiment) -> int:
     """Return how many trials of an experiment's grid have results."""
-    return len({cell.trial_id for cell in experiment.grid} & set(results.trials["trial_id"]))
+    return len(list_planned(results, experiment))
+
+
+def list_planned(results: "Results", experiment: Experiment) -> list[str]:
+    """Return the ids of the trials of an experiment's grid that have results."""
+    stored = set(results.trials["trial_id"])
+    return [cell.trial_id for cell in experiment.grid if cell.trial_id in stored]
 
 
 @contextmanager
@@ -207,18 +214,19 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
         forecast: Forecast of its cost and time; None estimates them from the experiment's own folder.
     """
     forecast = forecast or experiment.estimate()
-    cells = experiment.grid
-    trials = [cell.trial for cell in cells]
-    counts = f"{format_count(len(cells), 'trial')}, {format_count(len({cell.arm for cell in cells}), 'arm')}"
+    grid = experiment.grid
+    counts = f"{format_count(len(grid), 'trial')}, {format_count(len(grid.arms), 'arm')}"
     quantile_lines = (
-        f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()
+        f"{path}={one.text} of {cell.trial.problem}: {one}"
+        for cell in grid.cells_with_quantiles
+        for path, one in cell.quantiles.items()
     )
-    warnings = (f"warning: {text}" for text in collect_warnings(trials))
+    warnings = (f"warning: {text}" for text in collect_warnings(grid.iter_trials()))
     done = f", {forecast.finished_trials:,} finished before" if forecast.finished_trials else ""
     plan_line = f"{experiment.name}: {counts}{done}"
     replay = experiment.cassette is not None and experiment.cassette.mode == "replay"
     note = ("answers are replayed from a cassette and cost nothing; without it:",) if replay else ()
-    details = (*dict.fromkeys(quantile_lines), *describe_thresholds(trials), *warnings)
+    details = (*dict.fromkeys(quantile_lines), *describe_thresholds(grid.iter_trials()), *warnings)
     return "\n".join((plan_line, *note, describe_forecast(forecast), *details))
 
 
@@ -234,8 +242,11 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
         SandboxUnavailable: No sandbox works; the message says what to install.
         UsageError: The plan asks for the sandbox `local` without `--unsafe-local`.
     """
-    backends = choose_backends(experiment.grid, unsafe_local=unsafe_local)
-    counts = Counter(backends.values())
+    needs = SandboxNeeds().count(experiment.grid.iter_trials())
+    backends = choose_backends(needs, unsafe_local=unsafe_local)
+    counts = Counter[str]()
+    for need, count in needs.items():
+        counts[backends[need]] += count
     if len(counts) == 1:
         return f"sandbox: {next(iter(counts))}"
     return "sandbox: " + ", ".join(f"{name} of {format_count(count, 'trial')}" for name, count in sorted(counts.items()))

@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from harness.experiment.limits import RunLimits
 from harness.experiment.looks import begin_record
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
-from harness.experiment.preflight import check_trials, choose_backends, find_sandbox_needs
+from harness.experiment.preflight import SandboxNeed, SandboxNeeds, check_trials, choose_backends
 from harness.experiment.progress import Display, RunProgress, choose_display
 from harness.experiment.quantiles import UncompressedRun
 from harness.experiment.remote.executor_workers import ExecutorWorkers
@@ -95,9 +95,9 @@ class Experiment:
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
         object.__setattr__(self, "grid", grid)
-        for task in dict.fromkeys(cell.trial.task for cell in grid):
+        for task in dict.fromkeys(trial.task for trial in grid.iter_trials()):
             refuse_unknown_task(task)
-        refuse_invalid_contrasts(self.contrasts, {cell.arm for cell in grid}, *self.count_tasks_and_seeds())
+        refuse_invalid_contrasts(self.contrasts, grid.arms, *self.count_tasks_and_seeds())
 
     def _repr_html_(self) -> str:
         arms = dict[str, int]()
@@ -111,8 +111,8 @@ class Experiment:
     def count_tasks_and_seeds(self) -> tuple[int, int]:
         """Return the number of tasks, and the number of seeds of the task with the fewest seeds."""
         seeds_by_task: dict[object, set[int]] = {}
-        for cell in self.grid:
-            seeds_by_task.setdefault(cell.trial.problem, set()).add(cell.trial.seed)
+        for problem, seed in self.grid.iter_problems():
+            seeds_by_task.setdefault(problem, set()).add(seed)
         return len(seeds_by_task), min(map(len, seeds_by_task.values()), default=0)
 
     @property
@@ -176,7 +176,7 @@ class Experiment:
         Raises:
             UsageError: A name is unknown, a key is missing, or a window is too small.
         """
-        check_trials((cell.trial for cell in self.grid), self.cassette)
+        check_trials(self.grid.iter_trials(), self.cassette)
 
     def estimate(self, output: str | os.PathLike[str] | None = None, *, workers: int | None = None) -> Forecast:
         """Return the expected cost and duration of the trials that have not finished, without running anything.
@@ -248,7 +248,7 @@ class Experiment:
             raise UsageError("workers: a cluster runs one trial in each of its workers; leave out `workers`")
         limits = limits or RunLimits()
         if self.cassette is None or self.cassette.mode != "replay":
-            limits.refuse_unknown_prices(dict.fromkeys(name for cell in self.grid for name in cell.trial.models))
+            limits.refuse_unknown_prices(dict.fromkeys(name for trial in self.grid.iter_trials() for name in trial.models))
         run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, executor, limits)
         self.check()
         if is_cluster(executor):
@@ -262,7 +262,7 @@ class Experiment:
         """Raise `UsageError` if a trial needs a cassette or the server of a local model, which only this machine has."""
         if self.cassette is not None:
             raise UsageError("executor: a cassette is a file of this machine, so trials of a cluster cannot use it")
-        local_models = {name for cell in self.grid for name in cell.trial.models if is_local(name)}
+        local_models = {name for trial in self.grid.iter_trials() for name in trial.models if is_local(name)}
         if local_models:
             raise UsageError(f"executor: {', '.join(sorted(local_models))} would run on this machine only, not on a cluster")
 
@@ -297,33 +297,33 @@ class _ExperimentRun:
     unsafe_local: bool
     executor: "Executor | Client | Callable[[TrialRunner, float], Workers] | None"
     limits: RunLimits
+    needs: SandboxNeeds = field(default_factory=SandboxNeeds)
 
     def run(self, folder: Path, *, retry_failed: bool, pilot: bool) -> None:
+        needs = self.needs.count(self.experiment.grid.iter_trials())
         if not is_cluster(self.executor):
-            backends = choose_backends(self.experiment.grid, unsafe_local=self.unsafe_local)
+            backends = choose_backends(needs, unsafe_local=self.unsafe_local)
             self._run_jobs(folder, backends, self._open_workers, retry_failed=retry_failed, pilot=pilot)
             return
         from harness.experiment.remote.dask_workers import DaskWorkers  # noqa: PLC0415  (needs the extra `cluster`)
 
-        needs = find_sandbox_needs(self.experiment.grid)
         cluster = DaskWorkers(
             cast("Client", self.executor),
             run_trial,
             self.experiment.settings.trial_timeout_seconds,
-            needs=tuple(dict.fromkeys(needs.values())),
+            needs=tuple(needs),
             provenance=collect_provenance(identify_price_table()),
             unsafe_local=self.unsafe_local,
         )
         try:
-            backends = {trial_id: cluster.backends[need] for trial_id, need in needs.items()}
-            self._run_jobs(folder, backends, lambda: cluster, retry_failed=retry_failed, pilot=pilot)
+            self._run_jobs(folder, cluster.backends, lambda: cluster, retry_failed=retry_failed, pilot=pilot)
         finally:
             cluster.stop()
 
     def _run_jobs(
         self,
         folder: Path,
-        backends: Mapping[str, str],
+        backends: Mapping[SandboxNeed, str],
         open_workers: Callable[[], Workers],
         *,
         retry_failed: bool,
@@ -337,15 +337,10 @@ class _ExperimentRun:
             finished_ids = output.list_finished(retry_failed=retry_failed)
             if self.experiment.contrasts and not finished_ids:
                 begin_record(folder)
-            name = self.experiment.name
-            output.relabel_trials({cell.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
+            output.relabel_trials(self._iter_labels(output))
             provenance = collect_provenance(identify_price_table(), self.experiment.family)
-            unfinished = [cell for cell in cells if cell.trial_id not in finished_ids]
-            finished_count = len(cells) - len(unfinished)
-            if pilot:
-                finished = (one for one in output.journal.list_trials() if one.status != "crashed")
-                unfinished = select_pilot_cells(unfinished, finished)
-            progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=finished_count)
+            finished_count, live_models = self._look_ahead(finished_ids)
+            progress = RunProgress(experiment=self.experiment.name, total_trials=len(cells), previously_finished=finished_count)
             runner = Runner(
                 output=output,
                 open_workers=open_workers,
@@ -355,9 +350,12 @@ class _ExperimentRun:
                 limits=self.limits,
             )
             try:
-                live_models = () if self._wiring.is_replay else {name for cell in unfinished for name in cell.trial.models}
                 with serve_models(live_models) as endpoints:
                     wiring = replace(self._wiring, endpoints=endpoints)
+                    unfinished: Iterable[Cell] = (cell for cell in cells if cell.trial_id not in finished_ids)
+                    if pilot:
+                        finished = (one for one in output.journal.list_trials() if one.status != "crashed")
+                        unfinished = select_pilot_cells(list(unfinished), finished)
                     jobs = (self._build_job(cell, backends, provenance, output, cache_settings) for cell in unfinished)
                     runner.run(replace(job, wiring=wiring) for job in jobs)
             finally:
@@ -367,6 +365,23 @@ class _ExperimentRun:
             if interrupted.is_set():
                 raise KeyboardInterrupt
 
+    def _iter_labels(self, output: OutputFolder) -> Iterator[tuple[str, Label]]:
+        """Yield the id and the current label of each stored trial of the grid."""
+        stored = output.list_stored()
+        for cell in self.experiment.grid if stored else ():
+            if cell.trial_id in stored:
+                yield cell.trial_id, Label(self.experiment.name, cell.arm, encode_axes(cell.axes))
+
+    def _look_ahead(self, finished_ids: Collection[str]) -> tuple[int, Collection[str]]:
+        """Return the number of finished trials of the grid, and the names of the models that the other trials call."""
+        finished_count, models = 0, set[str]()
+        for cell in self.experiment.grid:
+            if cell.trial_id in finished_ids:
+                finished_count += 1
+            else:
+                models.update(cell.trial.models)
+        return finished_count, () if self._wiring.is_replay else models
+
     @property
     def _wiring(self) -> Wiring:
         """Settings for calls to real models, without the addresses of local model servers, which have not started yet."""
@@ -375,7 +390,7 @@ class _ExperimentRun:
     def _build_job(
         self,
         cell: Cell,
-        backends: Mapping[str, str],
+        backends: Mapping[SandboxNeed, str],
         provenance: Provenance,
         output: OutputFolder,
         cache_settings: CacheSettings | None,
@@ -388,7 +403,7 @@ class _ExperimentRun:
             experiment=self.experiment.name,
             arm=cell.arm,
             axes=cell.axes,
-            backend=backends[trial_id],
+            backend=backends[self.needs.find(cell.trial)],
             provenance=provenance,
             journal=output.locate_trial_journal(trial_id),
             unsafe_local=self.unsafe_local,

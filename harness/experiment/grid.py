@@ -4,24 +4,30 @@ A trial is made from the base trial by setting a value of each axis (a setting u
 arms (configurations such as controls) are added. Trials are ordered by task, seed and world, so that trials that are compared
 with each other run close together. Of trials with equal configurations, only one is kept.
 
+A grid does not hold its trials. Each problem (task, seed and world) is combined with each configuration while the trials are
+iterated over, so a grid of a million trials needs little memory. Only a grid whose configurations depend on the problem holds all
+its trials: one with quantiles, or with an extra arm that sets the task, the seed or the world.
+
 All trials of one configuration, on whatever task and seed, have the same arm name. A number of tokens that is given as a quantile
 (see `harness.experiment.quantiles`) differs between tasks but counts as the same configuration, so tables show the quantile.
 """
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from operator import attrgetter
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.paths import BLOCK_AXES, flatten, is_block, list_changes, list_paths, look_up_value, with_values
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
-from harness.experiment.trial import SharedFields, Trial, to_plain
+from harness.experiment.trial import SharedFields, Trial, format_problem, to_plain
 from harness.policies import expand_shorthand, policy_from_plain
 from harness.sandboxes.backends import BackendName
+from harness.task import World
 
 MAX_TRIALS = 1_000_000
 
@@ -105,8 +111,20 @@ class Grid(Sequence[Cell]):
         if count > MAX_TRIALS:
             raise UsageError(f"axes: {count:,} combinations of values are more than the {MAX_TRIALS:,} that a grid may have")
         self._shared = SharedFields()
-        self._cells = _name_arms(tuple(_drop_duplicates(self._expand(arms))))
-        _refuse_shared_names(self._cells)
+        self._problem_axes = {path: values for path, values in self._axes.items() if is_block(path)}
+        slots = list(self._list_slots(arms))
+        templates = self._build_first_block(slots)
+        self._cells: tuple[Cell, ...] = ()
+        """All trials of a grid whose configurations depend on the problem; empty for other grids."""
+        self._templates: tuple[Cell, ...] = ()
+        """Trials of the first problem, from which those of the other problems are made."""
+        if self._are_configurations_fixed(slots, templates):
+            self._check_problems()
+            self._templates = _name_arms(tuple(_drop_duplicates(iter(templates))))
+            _refuse_shared_names(self._templates)
+        else:
+            self._cells = _name_arms(tuple(_drop_duplicates(self._expand(slots))))
+            _refuse_shared_names(self._cells)
 
     @overload
     def __getitem__(self, index: int) -> Cell: ...
@@ -114,23 +132,120 @@ class Grid(Sequence[Cell]):
     def __getitem__(self, index: slice) -> Sequence[Cell]: ...
     def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
         """Return the trial at an index of the experiment's grid, or the trials of a slice."""
-        return self._cells[index]
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        if self._cells:
+            return self._cells[index]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"the grid has {format_count(len(self), 'trial')} (index {index})")
+        problem_number, template_number = divmod(place, len(self._templates))
+        problem = self._parse_problem(_look_up_point(self._problem_axes, problem_number))
+        return self._move_to_problem(self._templates[template_number], problem)
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield all trials, each made when it is needed."""
+        if self._cells:
+            yield from self._cells
+            return
+        for values in _iter_points(self._problem_axes):
+            problem = self._parse_problem(values)
+            for template in self._templates:
+                yield self._move_to_problem(template, problem)
 
     def __len__(self) -> int:
-        return len(self._cells)
+        return len(self._cells) or len(self._templates) * math.prod(map(len, self._problem_axes.values()))
+
+    @property
+    def cells_with_quantiles(self) -> tuple[Cell, ...]:
+        """Trials with token counts that the plan gives as quantiles."""
+        return tuple(cell for cell in self._cells if cell.quantiles)
+
+    def iter_trials(self) -> Iterator[Trial]:
+        """Yield the trials of all cells without their ids, whose computation takes longer than the rest."""
+        if self._cells:
+            yield from (cell.trial for cell in self._cells)
+            return
+        for values in _iter_points(self._problem_axes):
+            problem = self._parse_problem(values)
+            for template in self._templates:
+                yield problem.set_in(template.trial)
+
+    def iter_problems(self) -> Iterator[tuple[str, int]]:
+        """Yield the problem (task with its settings) and the seed of each block of trials; a block may be yielded twice."""
+        if self._cells:
+            yield from ((cell.trial.problem, cell.trial.seed) for cell in self._cells)
+            return
+        for values in _iter_points(self._problem_axes):
+            problem = self._parse_problem(values)
+            yield format_problem(problem.task, problem.world), problem.seed
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of all arms (compared configurations), in the order of the grid."""
+        return tuple(dict.fromkeys(cell.arm for cell in self._cells or self._templates))
 
     def __repr__(self) -> str:
         sizes = " × ".join(f"{path}[{len(values)}]" for path, values in self._axes.items())
         return f"Grid({format_count(len(self), 'trial')}: {sizes or 'no axes'})"
 
-    def _expand(self, arms: Sequence[Arm]) -> Iterator[Cell]:
-        blocks = {path: values for path, values in self._axes.items() if is_block(path)}
-        arm_axes = {path: values for path, values in self._axes.items() if path not in blocks}
-        for block in _iter_points(blocks):
-            for point in _iter_points(arm_axes):
-                yield self._build_cell({**block, **point}, "axes", None)
-            for arm in arms:
-                yield self._build_cell({**block, **list_changes(arm.trial)}, f"arms.{arm.name}", arm.name)
+    def _list_slots(self, arms: Sequence[Arm]) -> "Iterator[_Slot]":
+        arm_axes = {path: values for path, values in self._axes.items() if not is_block(path)}
+        for point in _iter_points(arm_axes):
+            yield _Slot(point, "axes", None)
+        for arm in arms:
+            yield _Slot(list_changes(arm.trial), f"arms.{arm.name}", arm.name)
+
+    def _build_first_block(self, slots: "Sequence[_Slot]") -> list[Cell]:
+        problem = _look_up_point(self._problem_axes, 0)
+        return [self._build_cell({**problem, **slot.values}, slot.location, slot.name) for slot in slots]
+
+    def _are_configurations_fixed(self, slots: "Sequence[_Slot]", templates: Sequence[Cell]) -> bool:
+        """Return whether the trials of a problem differ from those of another only in the task, the seed and the world."""
+        if any(cell.quantiles for cell in templates) or any(is_block(path) for slot in slots for path in slot.values):
+            return False
+        world_axes = {path: values for path, values in self._problem_axes.items() if path.partition(".")[0] == "world"}
+        worlds = [self._parse_problem({**_look_up_point(self._problem_axes, 0), **one}).world for one in _iter_points(world_axes)]
+        return all(world not in worlds[:place] for place, world in enumerate(worlds))
+
+    def _check_problems(self) -> None:
+        """Raise an error if a task, seed or world is invalid.
+
+        Each value of an axis is checked once, together with the first values of the other axes.
+
+        Raises:
+            UnknownName: A name in a value is unknown.
+            UsageError: A value is invalid.
+        """
+        first = _look_up_point(self._problem_axes, 0)
+        template = self._build_cell(first, "axes", None).trial
+        for path, values in self._problem_axes.items():
+            for value in values:
+                problem = self._parse_problem({**first, path: value})
+                try:
+                    replace(template, task=problem.task, seed=problem.seed, world=problem.world)
+                except UsageError as error:
+                    raise UsageError(f"axes.{error}") from None
+
+    def _parse_problem(self, values: Mapping[str, object]) -> "_Problem":
+        """Return the task, the seed and the world of a block of trials from its values of the axes."""
+        plain = with_values({name: self._base[name] for name in BLOCK_AXES}, values, "axes")
+        parsed = {name: self._shared.parse(name, value, f"axes.{name}") for name, value in plain.items()}
+        table = {
+            name: codec.to_plain(parsed["world"], type(parsed["world"])) if name == "world" else parsed[name] for name in plain
+        }
+        return _Problem(**parsed, axes={path: look_up_value(table, path) for path in values})
+
+    def _move_to_problem(self, template: Cell, problem: "_Problem") -> Cell:
+        """Return the trial with the configuration of another trial on another problem."""
+        trial = problem.set_in(template.trial)
+        trial_id = self._shared.compute_trial_id(trial)
+        return Cell(trial=trial, arm=template.arm, axes={**template.axes, **problem.axes}, trial_id=trial_id)
+
+    def _expand(self, slots: "Sequence[_Slot]") -> Iterator[Cell]:
+        for problem in _iter_points(self._problem_axes):
+            for slot in slots:
+                yield self._build_cell({**problem, **slot.values}, slot.location, slot.name)
 
     def _build_cell(self, values: dict[str, object], location: str, name: str | None) -> Cell:
         changes = {path: _expand_value(path, value) for path, value in values.items()}
@@ -144,6 +259,31 @@ class Grid(Sequence[Cell]):
         axes = {path: look_up_value(table, path) for path in self._axes}
         trial_id = self._shared.compute_trial_id(trial)
         return Cell(trial=trial, arm=name or "", axes=axes, quantiles=quantiles, trial_id=trial_id)
+
+
+class _Slot(NamedTuple):
+    """Place of a configuration in each block of trials: the changes of the base trial, and the name of an extra arm."""
+
+    values: Mapping[str, object]
+    location: str
+    """Dotted path of the configuration in the plan, for error messages."""
+    name: str | None
+
+
+class _Problem(NamedTuple):
+    """Task, seed and world of a block of trials, with the values of the axes that vary them."""
+
+    task: str
+    seed: int
+    world: World
+    axes: Mapping[str, object]
+
+    def set_in(self, template: Trial) -> Trial:
+        """Return a copy of a trial with this task, seed and world."""
+        trial = copy(template)  # `dataclasses.replace` would check all fields again
+        for name in BLOCK_AXES:
+            object.__setattr__(trial, name, getattr(self, name))
+        return trial
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
@@ -193,6 +333,15 @@ def _complete_policy(values: Mapping[str, object], location: str) -> Mapping[str
 def _iter_points(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
+
+
+def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[str, object]:
+    """Return one of the points that `_iter_points` yields, by its number."""
+    point = {}
+    for path, values in reversed(list(axes.items())):
+        number, place = divmod(number, len(values))
+        point[path] = values[place]
+    return {path: point[path] for path in axes}
 
 
 def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
@@ -298,11 +447,15 @@ def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) 
     for path, values in axes.items():
         if not values:
             raise UsageError(f"axes.{path}: at least one value is needed (got an empty list)")
-        expanded_values = [_expand_value(path, value) for value in values]
-        for place, value in enumerate(values):
-            if expanded_values[place] in expanded_values[:place]:
+        seen_values: set[object] = set()
+        seen_tables: list[object] = []
+        for value in values:
+            expanded = _expand_value(path, value)
+            is_hashable = isinstance(expanded, Hashable)
+            if expanded in (seen_values if is_hashable else seen_tables):
                 text = f"{_format_short(value):.80}"
                 raise UsageError(f"axes.{path}: {text} is listed twice; to repeat a configuration, use the axis `replicate`")
+            (seen_values.add if is_hashable else seen_tables.append)(expanded)
     names = [arm.name for arm in arms]
     for name in names:
         if not name.strip() or names.count(name) > 1:

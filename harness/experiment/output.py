@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,11 +70,16 @@ class OutputFolder:
         records = self.journal.list_trials()
         return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}
 
-    def relabel_trials(self, labels: Mapping[str, Label]) -> None:
+    def list_stored(self) -> set[str]:
+        """Return the ids of all recorded trials, finished or not."""
+        return {record.trial_id for record in self.journal.list_trials()}
+
+    def relabel_trials(self, labels: Mapping[str, Label] | Iterable[tuple[str, Label]]) -> None:
         """Update the labels of stored trials (experiment, name of the configuration, values under study) to the current plan.
 
         Trials that the current plan does not contain get names of their own, so that their results are not mixed with its trials.
         """
+        labels = dict(labels)
         for record in self.journal.list_trials():
             label = labels.get(record.trial_id) or _make_earlier_label(record)
             relabelled = replace(record, **label._asdict())

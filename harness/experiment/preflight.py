@@ -3,13 +3,13 @@
 Nothing is written and no model is called.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from harness.compaction.description import name_policy
 from harness.compaction.scaling import fit_policy
-from harness.experiment.grid import Cell
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
@@ -30,6 +30,9 @@ from harness.tasks import make_task
 from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
 
+PROMPTS_KEPT = 1_000
+"""Number of prompts whose length is remembered, since a large grid has many seeds and so many prompts."""
+
 
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
     """Refuse trials that could not run because of an unknown name, a missing key or a window that is too small.
@@ -47,7 +50,8 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """
     if cassette is not None:
         cassette.check()
-    wiring, count_once, make_task_once = Wiring(cassette=cassette), cache(count_first_request_tokens), cache(make_task)
+    wiring, make_task_once = Wiring(cassette=cassette), cache(make_task)
+    count_once = lru_cache(maxsize=PROMPTS_KEPT)(count_first_request_tokens)
     first_tokens = dict[tuple[object, ...], int]()
     largest = dict[tuple[object, ...], Trial]()
     for trial in trials:
@@ -76,7 +80,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
         check_assembly(spec, trial.task, first_tokens[problem] + output_tool_tokens + explore_tool_tokens)
 
 
-def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
+def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:
     """Return warnings about policies that will not act as their configuration suggests, each warning once.
 
     All seeds of a configuration are checked together, because the first request of a task is the same for all seeds.
@@ -101,7 +105,7 @@ MAX_RESERVED_SHARE = 0.25
 """Largest share of the window that reserves take without a warning, because a threshold is a share of what they leave."""
 
 
-def describe_thresholds(trials: Sequence[Trial]) -> tuple[str, ...]:
+def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
     """Return lines that say what the thresholds of the policies are in tokens and as a share of the whole window.
 
     A warning follows for each policy whose reserves take more than a quarter of the window. Policies without a threshold and
@@ -149,27 +153,30 @@ class SandboxNeed(NamedTuple):
     backend: str
 
 
-def find_sandbox_needs(cells: Iterable[Cell]) -> Mapping[str, SandboxNeed]:
-    """Return the requirements of each trial for its sandbox, by trial id; trials with equal requirements share one object."""
-    runtimes: dict[str, str] = {}
-    shared: dict[SandboxNeed, SandboxNeed] = {}
-    needs = {}
-    for cell in cells:
-        trial = cell.trial
-        if trial.task not in runtimes:
-            runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
-        need = SandboxNeed(trial.sandbox.image, runtimes[trial.task], trial.sandbox.backend)
-        needs[cell.trial_id] = shared.setdefault(need, need)
-    return needs
+class SandboxNeeds:
+    """Requirements of trials for their sandboxes, with the runtime of each task looked up once."""
+
+    def __init__(self) -> None:
+        self._runtimes: dict[str, str] = {}
+        self._shared: dict[SandboxNeed, SandboxNeed] = {}
+
+    def find(self, trial: Trial) -> SandboxNeed:
+        """Return the requirements of a trial; trials with equal requirements share one object."""
+        if trial.task not in self._runtimes:
+            self._runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
+        need = SandboxNeed(trial.sandbox.image, self._runtimes[trial.task], trial.sandbox.backend)
+        return self._shared.setdefault(need, need)
+
+    def count(self, trials: Iterable[Trial]) -> Mapping[SandboxNeed, int]:
+        """Return the number of trials with each requirement, in the order of the first trials."""
+        return Counter(map(self.find, trials))
 
 
-def choose_backends(cells: Iterable[Cell], *, unsafe_local: bool = False) -> Mapping[str, str]:
-    """Return the sandbox backend of each trial, by trial id. Each backend is tested with each image and runtime once.
+def choose_backends(needs: Iterable[SandboxNeed], *, unsafe_local: bool = False) -> Mapping[SandboxNeed, str]:
+    """Return the sandbox backend for each requirement, after testing it.
 
     Raises:
         SandboxUnavailable: A requested backend does not work here or lacks the runtime, or no backend works.
         UsageError: A trial asks for `local` without permission to run commands unisolated.
     """
-    choose_once = cache(choose_backend)
-    needs = find_sandbox_needs(cells)
-    return {trial_id: choose_once(*need, unsafe_local=unsafe_local) for trial_id, need in needs.items()}
+    return {need: choose_backend(*need, unsafe_local=unsafe_local) for need in needs}

@@ -210,6 +210,8 @@ class SharedFields:
         self._parsed: dict[tuple[str, str], Any] = {}
         self._encoded: dict[tuple[object, ...], tuple[object, object, str]] = {}
         self._additions: dict[tuple[object, ...], list[str]] = {}
+        self._last_seed: tuple[object, object, str] = None, None, ""
+        """Entry for the last seed; seeds are not kept with the other values, because a grid may have a million of them."""
 
     def parse(self, name: str, value: object, location: str) -> Any:
         """Return the value of a trial's field; equal tables give the same object.
@@ -218,6 +220,8 @@ class SharedFields:
             UnknownName: A name in the value is unknown.
             UsageError: The value is invalid.
         """
+        if name == "seed":
+            return _parse_field(name, value, location)
         try:
             key = name, json.dumps(value)  # unlike equality, JSON distinguishes 1, 1.0 and true
         except (TypeError, ValueError):
@@ -244,6 +248,10 @@ class SharedFields:
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
         """Return a field's value, the value as plain data, and the field's part of the JSON that is hashed for the trial's id."""
         value = getattr(trial, name)
+        if name == "seed":
+            if self._last_seed[0] != value:
+                self._last_seed = value, value, codec.to_canonical_json({name: value}, dict)[1:-1]
+            return self._last_seed
         key = (name, id(value)) if is_dataclass(value) else (name, type(value), value)
         if key not in self._encoded:
             plain = codec.to_plain(value, type(value) if name == "policy" else _FIELD_TYPES[name])

@@ -1,6 +1,8 @@
 """Tests of the grid: size, order, merging of equal trials, and names of arms."""
 
+import itertools
 import math
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -12,7 +14,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm, Grid
-from harness.experiment.trial import Trial
+from harness.experiment.paths import look_up_value
+from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.policies import PRESETS
 
 BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), window_tokens=32_768)
@@ -49,6 +52,58 @@ def test_index_iteration_and_length_agree_and_ids_are_unique(axes):
     assert [grid[place] for place in range(len(grid))] == list(grid)
     assert len({cell.trial.trial_id for cell in grid}) == len(grid)
     assert grid[-1] == list(grid)[-1]
+
+
+MORE_AXES = st.tuples(AXES, st.booleans(), st.sampled_from([(), ("flashcards", "slugify")]), st.booleans()).map(
+    lambda drawn: (
+        drawn[0] | ({"world.steps": [None, 40]} if drawn[1] else {}) | ({"task": list(drawn[2])} if drawn[2] else {}),
+        [Arm(name="other seed", trial={"seed": 77})] if drawn[3] else [],
+    )
+)
+
+
+@given(MORE_AXES)
+def test_trials_that_are_made_on_demand_are_those_of_their_tables(axes_and_arms):
+    axes, arms = axes_and_arms
+    grid = Grid(BASE, axes, [Arm(name="control", trial={"policy": {"kind": "none"}}), *arms])
+    seen = []
+    for cell in grid:
+        table = to_plain(cell.trial)
+        assert from_plain(table) == cell.trial
+        assert cell.trial_id == cell.trial.trial_id
+        assert cell.axes == {path: look_up_value(table, path) for path in sorted(axes)}
+        assert list(cell.axes) == sorted(axes)
+        seen.append(cell)
+    assert len({cell.trial_id for cell in seen}) == len(seen) == len(grid)
+    assert list(grid.iter_trials()) == [cell.trial for cell in seen]
+    assert list(grid.arms) == list(dict.fromkeys(cell.arm for cell in seen))
+    assert dict.fromkeys(grid.iter_problems()) == dict.fromkeys((cell.trial.problem, cell.trial.seed) for cell in seen)
+    assert grid[1:3] == seen[1:3]
+
+
+def test_a_grid_of_a_million_trials_holds_none_of_them():
+    tracemalloc.start()
+    try:
+        grid = Grid(BASE, {"seed": list(range(10_000)), "policy.keep_last": list(range(1, 101))})
+        assert len(grid) == 1_000_000
+        assert (grid[999_999].trial.seed, grid[-1].axes["policy.keep_last"]) == (9_999, 100)
+        assert len({cell.trial_id for cell in itertools.islice(grid, 2_000)}) == 2_000
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "axes", [{"seed": [0, -1]}, {"seed": [0, 1.5]}, {"world.steps": [3, "many"]}, {"task": ["flashcards", 7]}]
+)
+def test_every_value_of_a_task_seed_or_world_is_checked(axes):
+    (path,) = axes
+    with pytest.raises(UsageError, match=rf"axes.{path}: must be"):
+        Grid(BASE, {**axes, "policy.keep_last": [4, 10]})
+
+
+def test_worlds_that_are_equal_are_one_cell_of_each_arm():
+    assert len(Grid(BASE, {"world": [{}, {"steps": None}], "policy.keep_last": [4, 10]})) == 2
 
 
 @pytest.mark.parametrize(
