@@ -66,19 +66,25 @@ class Comparison:
         for one in SYSTEMS:
             self._results["versions"][one.key] = self._ask(one, "versions")
         self._results["versions"]["checks"] = {name: read_version(ENVIRONMENTS[name]) for name in CHECKED}
-        for one in LOGGING:
-            self._report(f"{one.key}, {SESSIONS} sessions to read", self._ask(one, "record", **self._recorded(one)))
         for turn in range(repeats):
             self._measure_sessions(turn)
-            self._measure_frames()
             self._measure_checks()
-            about = {
-                "date": datetime.now(UTC).date().isoformat(),
-                "machine": f"{os.cpu_count()} {platform.machine()} processors",
-                "load": [round(min(self._loads), 1), round(max(self._loads), 1)],
-                "repeats": turn + 1,
-            }
-            yield about | self._results
+            yield self._describe(turn + 1)
+        for one in LOGGING:
+            self._ask(one, "record", **self._recorded(one))
+            self._report(f"{one.key}, {SESSIONS} sessions to read", {})
+        for _ in range(repeats):
+            self._measure_frames()
+            yield self._describe(repeats)
+
+    def _describe(self, repeats: int) -> dict[str, Any]:
+        about = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": f"{os.cpu_count()} {platform.machine()} processors",
+            "load": [round(min(self._loads), 1), round(max(self._loads), 1)],
+            "repeats": repeats,
+        }
+        return about | self._results
 
     def _measure_sessions(self, turn: int) -> None:
         for steps, one in ((steps, one) for steps in STEPS for one in SYSTEMS):
@@ -115,9 +121,9 @@ class Comparison:
     def _recorded(self, one: System) -> dict[str, Any]:
         return {"sessions": SESSIONS, "steps": SESSION_STEPS, "folder": str(self._folder / one.driver)}
 
-    def _report(self, name: str, measured: dict[str, float] | None) -> None:
+    def _report(self, name: str, measured: dict[str, float]) -> None:
         self._loads.append(os.getloadavg()[0])
-        values = "  ".join(f"{kind} {value:.6g}" for kind, value in (measured or {}).items())
+        values = "  ".join(f"{kind} {value:.6g}" for kind, value in measured.items())
         print(f"{time.strftime('%H:%M:%S')}  {name:<45} {values}", file=sys.stderr, flush=True)
 
 

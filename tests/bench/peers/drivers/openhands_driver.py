@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ class CommandObservation(Observation):
 class PreparedExecutor(ToolExecutor):
     """Executor that returns prepared outputs."""
 
-    outputs = iter(())
+    outputs: Iterator[str] = iter(())
 
     def __call__(self, action: Any, conversation: Any = None) -> CommandObservation:
         observation: CommandObservation = CommandObservation.from_text(text=next(PreparedExecutor.outputs))
@@ -62,7 +62,7 @@ def make_reply(number: int) -> Message:
 
 def run(outputs: list[str], folder: Path) -> int:
     replies = [*map(make_reply, range(len(outputs))), Message(role="assistant", content=[TextContent(text=FINAL_TEXT)])]
-    PreparedExecutor.outputs = iter(outputs)  # type: ignore[assignment]
+    PreparedExecutor.outputs = iter(outputs)
     conversation = Conversation(
         agent=Agent(llm=TestLLM.from_messages(replies), tools=[Tool(name=TOOL)]),
         workspace=str(folder / "workspace"),
