@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
@@ -24,6 +25,7 @@ from harness.experiment.preflight import SandboxNeed, SandboxNeeds, check_trials
 from harness.experiment.progress import Display, RunProgress, choose_display
 from harness.experiment.quantiles import UncompressedRun
 from harness.experiment.remote.executor_workers import ExecutorWorkers
+from harness.experiment.remote.stored_journals import fetch_journals, list_missing, store_journal
 from harness.experiment.run_trial import run_trial
 from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
@@ -34,6 +36,7 @@ from harness.models.local.catalogue import is_local
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
+from harness.object_store import ObjectStore
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 from harness.sandboxes.backends import BackendName
 from harness.tasks import refuse_unknown_task
@@ -314,6 +317,7 @@ class _ExperimentRun:
             needs=tuple(needs),
             provenance=collect_provenance(identify_price_table()),
             unsafe_local=self.unsafe_local,
+            store=self.experiment.settings.store,
         )
         try:
             self._run_jobs(folder, cluster.backends, lambda: cluster, retry_failed=retry_failed, pilot=pilot)
@@ -329,11 +333,18 @@ class _ExperimentRun:
         retry_failed: bool,
         pilot: bool,
     ) -> None:
+        from harness.store.published import publish_tables  # noqa: PLC0415  (imports pandas, which workers do not need)
         from harness.store.tables import export  # noqa: PLC0415  (imports pyarrow, which workers do not need)
 
         cells = self.experiment.grid
         cache_settings = self._prepare_cache()
+        store = ObjectStore(self.experiment.settings.store) if self.experiment.settings.store else None
         with open_output(folder) as output, handle_interrupts(self.stop_event) as interrupted:
+            if store is not None:
+                missing = list_missing(output, store)
+                fetch_journals(output, store, [cell.trial_id for cell in cells if cell.trial_id in missing] if missing else ())
+                if not (is_cluster(self.executor) or isinstance(self.executor, Executor)):  # these write to the store themselves
+                    output.before_import = partial(store_journal, output, store)
             finished_ids = output.list_finished(retry_failed=retry_failed)
             if self.experiment.contrasts and not finished_ids:
                 begin_record(folder)
@@ -362,6 +373,8 @@ class _ExperimentRun:
                 self.display.close()
                 output.recover_journals()
                 export(output.journal.path, folder / "results")
+            if store is not None:
+                publish_tables(folder / "results", store)
             if interrupted.is_set():
                 raise KeyboardInterrupt
 
@@ -426,12 +439,13 @@ class _ExperimentRun:
                 folder=folder.absolute(),
                 max_bytes=settings.action_cache_max_bytes,
                 is_default=not settings.action_cache_folder,
+                store=settings.store if settings.store_actions else "",
             )
 
     def _open_workers(self) -> Workers:
         settings = self.experiment.settings
         if isinstance(self.executor, Executor):
-            return ExecutorWorkers(self.executor, self.workers, run_trial, settings.trial_timeout_seconds)
+            return ExecutorWorkers(self.executor, self.workers, run_trial, settings.trial_timeout_seconds, settings.store)
         if self.executor is not None:
             open_workers = cast(Callable[[TrialRunner, float], Workers], self.executor)
             return open_workers(run_trial, settings.trial_timeout_seconds)

@@ -119,6 +119,8 @@ class CacheSettings:
     max_bytes: int
     is_default: bool = False
     """Whether the folder is the default one, which may have another path on another machine."""
+    store: str = ""
+    """URL of the store that holds what other machines have added to the cache; empty if machines share nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

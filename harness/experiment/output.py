@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +56,8 @@ class OutputFolder:
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal
+        self.before_import: Callable[[str], None] = lambda _: None
+        """Function that is called with the id of a trial before the journal of the trial is imported and deleted."""
 
     def locate_trial_journal(self, trial_id: str) -> Path:
         """Return the path of the journal file that a trial writes while it runs."""
@@ -88,6 +90,7 @@ class OutputFolder:
 
     def import_trial(self, finished_trial: FinishedTrial) -> None:
         """Copy a finished trial from its own journal into the journal of the experiment, and delete the trial's own journal."""
+        self.before_import(finished_trial.record.trial_id)
         source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
             merge(source, self.journal)

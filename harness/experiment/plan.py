@@ -62,6 +62,10 @@ class Settings:
         action_cache_folder: Folder of the action cache; empty for a folder in the user's cache directory. Default: `''`.
         action_cache_max_bytes: Maximum size of the action cache in bytes; the least recently used entries are removed first.
             Default: `2_147_483_648`.
+        store: URL of a folder in a store that all machines reach, such as `s3://bucket/name`. The journals of trials are written
+            there, by workers of a cluster themselves, and the tables of results are copied there. Needs the extra `cluster`.
+            Empty if there is none. Default: `''`.
+        store_actions: Whether machines share the action cache through the store as well. Default: `False`.
         looks: Number of times that the results of the declared contrasts are inspected while trials are added; the significance
             level of 5 % is divided by this number. Default: `1`.
         discordance: Expected share of pairs in which exactly one of two arms succeeds, 0 to 1, from a pilot run or from
@@ -89,6 +93,8 @@ class Settings:
     action_cache: Literal["auto", "on", "off"] = "auto"
     action_cache_folder: str = ""
     action_cache_max_bytes: int = MAX_BYTES
+    store: str = ""
+    store_actions: bool = False
     looks: int = 1
     discordance: float = 0.16
     pilot: str = ""
@@ -96,6 +102,8 @@ class Settings:
     def __post_init__(self) -> None:
         """Refuse settings with values of the wrong type."""
         refuse_mistyped_fields(self)
+        if self.store_actions and not self.store:
+            raise UsageError("store_actions: the action cache is shared through a store; set `store` to its URL, too")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,7 +115,7 @@ class _TrialSession:
         uncached_sandbox = choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local)
         if cache_settings is None or not task.cacheable:
             return uncached_sandbox
-        cache = open_cache(cache_settings.folder, cache_settings.max_bytes)
+        cache = open_cache(cache_settings.folder, cache_settings.max_bytes, cache_settings.store)
         if is_scripted(job.trial.model):
             receive_token_counts(cache)
         kind = (job.backend, choice.image or task.runtime, choice.limits)

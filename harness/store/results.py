@@ -159,6 +159,9 @@ class Results:
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":
+        return self._open_connection()
+
+    def _open_connection(self) -> "duckdb.DuckDBPyConnection":
         import duckdb
 
         return duckdb.connect(":memory:")
@@ -193,8 +196,11 @@ class Results:
             name: Name of the table.
             column_names: Names of the columns to read; None for all.
         """
+        return self._convert_table(name, [] if name in self._tables else self._list_exported(name), column_names)
+
+    def _convert_table(self, name: str, paths: Sequence[Path], column_names: Sequence[str] | None) -> pd.DataFrame:
+        """Return columns of a table as a data frame, from some Parquet files or else from the loaded table."""
         columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
-        paths = [] if name in self._tables else self._list_exported(name)
         files = [pq.ParquetFile(path, memory_map=True) for path in paths]
         converted = {}
         for column in sorted(columns, key=lambda one: one.dtype != "str"):  # strings first: their conversion needs most memory
@@ -331,12 +337,13 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
     """Load the results of an experiment, which may be finished, running or interrupted, or of several experiments.
 
     Args:
-        folder: Folder of the experiment (`experiments/<name>`) or its output folder; or a list of such folders, whose results are
-            joined. An arm whose name occurs in several experiments gets the name of its experiment in front.
+        folder: Folder of the experiment (`experiments/<name>`) or its output folder, or the URL of the store of its runs, such as
+            `s3://bucket/name`; or a list of these, whose results are joined. An arm whose name occurs in several experiments gets
+            the name of its experiment in front.
 
     Raises:
-        StoreError: A folder does not exist, or no trial has been run in it.
-        UsageError: The list of folders is empty.
+        StoreError: A folder or store does not exist, or no trial has been run in it.
+        UsageError: The list of folders is empty, or a store needs the extra `cluster`.
 
     Example::
 
@@ -346,14 +353,19 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
         harness.compare(both, "first: control", "second: control")
     """
     if not isinstance(folder, str | os.PathLike):
-        parts = [_load_one(Path(one)) for one in folder]
+        parts = [_load_one(one) for one in folder]
         if not parts:
             raise UsageError("load: the list of folders is empty; name at least one experiment")
         return parts[0] if len(parts) == 1 else JoinedResults(parts)
-    return _load_one(Path(folder))
+    return _load_one(folder)
 
 
-def _load_one(folder_path: Path) -> Results:
+def _load_one(folder: str | os.PathLike[str]) -> Results:
+    if isinstance(folder, str) and "://" in folder:
+        from harness.store.published import load_published  # noqa: PLC0415  (imports this module)
+
+        return load_published(folder)
+    folder_path = Path(folder)
     output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):

@@ -29,6 +29,7 @@ from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.columns import VOLATILE_COLUMNS
+from harness.store.results import load
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
 
@@ -295,6 +296,18 @@ def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
         open_output(tmp_path / "file" / "output"),
     ):
         pass
+
+
+@REAL
+def test_another_machine_continues_with_the_trials_in_the_store(tmp_path):
+    experiment = replace(SMALL, axes={"seed": [0]}, arms=(), settings=Settings(store=f"file://{tmp_path}/store"))
+    results = experiment.run(tmp_path / "one", workers=1, progress="off")
+    trials = table(results)
+    assert table(load(f"file://{tmp_path}/store")).equals(trials)
+    again = experiment.run(tmp_path / "other", workers=1, progress="off")
+    assert again.trials.sort_values("trial_id", ignore_index=True).equals(
+        results.trials.sort_values("trial_id", ignore_index=True)  # the times, too: nothing was run again
+    )
 
 
 def test_two_runs_never_write_to_one_folder(tmp_path):

@@ -36,6 +36,7 @@ from harness.experiment.remote.host import TrialHost
 from harness.experiment.remote.machines import CHECK_SECONDS, MachineReport, pack_machine_check
 from harness.experiment.remote.parcel import CHUNK_BYTES, Outcome, Parcel, pack_job, read_chunk, split, write_journal
 from harness.experiment.workers import TrialRunner
+from harness.object_store import ObjectStore
 
 JOBS_IN_FLIGHT = 2
 """Maximum number of jobs that a Dask worker has at a time: the one that runs, and the one that runs next."""
@@ -143,6 +144,7 @@ class DaskWorkers:
         provenance: Provenance | None = None,
         unsafe_local: bool = False,
         inline_bytes: int = CHUNK_BYTES,
+        store: str = "",
     ) -> None:
         """Wait for a worker of the cluster, and check the machines of all workers.
 
@@ -154,6 +156,7 @@ class DaskWorkers:
             provenance: Code version of the run, which each machine must have; None accepts any version.
             unsafe_local: Permission to run trials in the sandbox `local`.
             inline_bytes: Maximum size in bytes of a compressed journal that is returned with the result, instead of in chunks.
+            store: URL of the store into which the workers write the journals; empty if the journals are returned.
 
         Raises:
             UsageError: The client is asynchronous.
@@ -166,6 +169,7 @@ class DaskWorkers:
         self._client: Any = client
         self._run_job, self._timeout_seconds = run_job, timeout_seconds
         self._needs, self._provenance, self._unsafe_local, self._inline_bytes = needs, provenance, unsafe_local, inline_bytes
+        self._store = store
         self._name = f"harness-{uuid4().hex[:12]}"
         self._inbox = queue.SimpleQueue[Message]()
         self._machines: dict[str, set[str]] = {}
@@ -196,7 +200,7 @@ class DaskWorkers:
         """
         if self._failure:
             raise WorkersUnavailable(self._failure)
-        attempt = _Attempt(job=job, parcel=pack_job(self._run_job, job, self._timeout_seconds, self._inline_bytes))
+        attempt = _Attempt(job=job, parcel=pack_job(self._run_job, job, self._timeout_seconds, self._inline_bytes, self._store))
         self._inbox.put(("submit", attempt))
         return attempt.future
 
@@ -435,7 +439,9 @@ class DaskWorkers:
     def _store_journal(self, attempt: _Attempt, outcome: Outcome) -> None:
         """Write the journal of a trial to its place; a large one is read from the worker in chunks, one at a time."""
         remove_journal(attempt.job.journal)
-        if outcome.journal:
+        if outcome.stored_name:
+            write_journal(ObjectStore(self._store).read_chunks(outcome.stored_name), attempt.job.journal)
+        elif outcome.journal:
             write_journal(split(outcome.journal), attempt.job.journal)
         elif outcome.journal_file:
             write_journal(self._fetch_chunks(attempt.address, outcome), attempt.job.journal)

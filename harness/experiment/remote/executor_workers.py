@@ -18,6 +18,7 @@ from harness.experiment.remote.child_process import CallEnd
 from harness.experiment.remote.host import TrialHost
 from harness.experiment.remote.parcel import Outcome, Parcel, pack_job, split, write_journal
 from harness.experiment.workers import TrialRunner
+from harness.object_store import ObjectStore
 from harness.sandboxes.leftovers import format_owner
 
 IDLE_SECONDS = 20.0
@@ -55,7 +56,9 @@ class ExecutorWorkers:
     machine, the same version of it. A trial on another machine cannot be stopped before its time limit.
     """
 
-    def __init__(self, executor: Executor, count: int | None, run_job: TrialRunner, timeout_seconds: float) -> None:
+    def __init__(
+        self, executor: Executor, count: int | None, run_job: TrialRunner, timeout_seconds: float, store: str = ""
+    ) -> None:
         """Prepare to run jobs through an executor.
 
         Args:
@@ -63,7 +66,9 @@ class ExecutorWorkers:
             count: Number of jobs that the executor is given at a time; None uses its own number of workers.
             run_job: Function that runs a job.
             timeout_seconds: Maximum duration of a job in seconds.
+            store: URL of the store into which the workers write the journals; empty if the journals are returned.
         """
+        self._store = store
         self.count: int = count or getattr(executor, "_max_workers", None) or os.cpu_count() or 1
         self._executor, self._run_job, self._timeout_seconds = executor, run_job, timeout_seconds
         self._futures: set[_ParcelFuture] = set()
@@ -73,9 +78,9 @@ class ExecutorWorkers:
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
         """Give a job to the executor, and return a future with the result of the job."""
-        parcel = pack_job(self._run_job, job, self._timeout_seconds, inline_bytes=None)
+        parcel = pack_job(self._run_job, job, self._timeout_seconds, inline_bytes=None, store=self._store)
         try:
-            future = _ParcelFuture(self._executor.submit(_run_parcel, parcel, self._run), job)
+            future = _ParcelFuture(self._executor.submit(_run_parcel, parcel, self._run), job, self._store)
         except RuntimeError as error:
             raise WorkersUnavailable(BROKEN_MESSAGE.format(error)) from error
         self._futures.add(future)
@@ -108,9 +113,9 @@ class ExecutorWorkers:
 class _ParcelFuture(Future[FinishedTrial]):
     """Result of a job that an executor runs; available only after the journal of the trial was stored on this machine."""
 
-    def __init__(self, inner: "Future[Outcome]", job: Job) -> None:
+    def __init__(self, inner: "Future[Outcome]", job: Job, store: str) -> None:
         super().__init__()
-        self._inner, self._job = inner, job
+        self._inner, self._job, self._store = inner, job, store
         inner.add_done_callback(self._finish)
 
     def running(self) -> bool:
@@ -127,7 +132,9 @@ class _ParcelFuture(Future[FinishedTrial]):
             return
         try:
             outcome = inner.result()
-            if outcome.journal:
+            if outcome.stored_name:
+                write_journal(ObjectStore(self._store).read_chunks(outcome.stored_name), self._job.journal)
+            elif outcome.journal:
                 write_journal(split(outcome.journal), self._job.journal)
             self.set_result(outcome.resolve())
         except BrokenExecutor as error:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from harness.experiment.output import remove_journal
 from harness.experiment.remote.child_process import POLL_SECONDS, CallEnd, ChildProcess
-from harness.experiment.remote.parcel import Outcome, Parcel, compress_journal, locate_journal
+from harness.experiment.remote.parcel import Outcome, Parcel, compress_journal, locate_journal, name_stored_journal
 from harness.experiment.workers import JOBS_PER_WORKER
+from harness.object_store import ObjectStore
 
 
 def name_machine() -> str:
@@ -140,6 +141,13 @@ class TrialHost:
         packed = journal.with_suffix(".zst")
         size = compress_journal(journal, packed)
         remove_journal(journal)
+        if parcel.store:
+            name = name_stored_journal(parcel.trial_id)
+            try:
+                ObjectStore(parcel.store).write_file(name, packed)
+            finally:
+                packed.unlink()
+            return Outcome(end=end, stored_name=name, journal_bytes=size, machine=name_machine())
         if parcel.inline_bytes is not None and size > parcel.inline_bytes:
             return Outcome(end=end, journal_file=str(packed), journal_bytes=size, machine=name_machine())
         content = packed.read_bytes()

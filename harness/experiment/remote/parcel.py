@@ -17,7 +17,10 @@ from harness.experiment.output import PART_SUFFIX, remove_journal
 from harness.experiment.remote.child_process import CallEnd
 from harness.experiment.workers import TrialRunner
 from harness.sandboxes.action_cache import find_default_folder
+from harness.store.sessions.lookup import JOURNALS_FOLDER
 
+STORED_SUFFIX = ".sqlite.zst"
+"""End of the name of a compressed journal in a store."""
 CHUNK_BYTES = 1 << 20
 """Maximum number of bytes of a journal that are sent at once."""
 
@@ -31,6 +34,8 @@ class Parcel(NamedTuple):
     timeout_seconds: float
     inline_bytes: int | None = CHUNK_BYTES
     """Maximum size of a compressed journal that is returned with the result; None if every journal is."""
+    store: str = ""
+    """URL of the store into which the worker writes the compressed journal instead of returning it; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,8 @@ class Outcome:
     """Compressed journal of the trial; empty if there is none or if it is too large."""
     journal_file: str = ""
     """Path of the compressed journal on the machine of the worker; empty if the journal is part of this value."""
+    stored_name: str = ""
+    """Name of the compressed journal in the store of the run; empty if the journal is not in a store."""
     journal_bytes: int = 0
     """Size of the compressed journal in bytes."""
     machine: str = ""
@@ -67,7 +74,9 @@ class Outcome:
                 raise WorkerDied(exit_code=self.end.exit_code, has_begun=self.end.has_begun)
 
 
-def pack_job(run_job: TrialRunner, job: Job, timeout_seconds: float, inline_bytes: int | None = CHUNK_BYTES) -> Parcel:
+def pack_job(
+    run_job: TrialRunner, job: Job, timeout_seconds: float, inline_bytes: int | None = CHUNK_BYTES, store: str = ""
+) -> Parcel:
     """Return a job together with its function, both pickled, ready to be sent to a worker.
 
     Args:
@@ -75,8 +84,9 @@ def pack_job(run_job: TrialRunner, job: Job, timeout_seconds: float, inline_byte
         job: Job to send.
         timeout_seconds: Maximum duration of the job in seconds.
         inline_bytes: Maximum size of a compressed journal that is returned with the result; None if every journal is.
+        store: URL of the store for the journal; empty if the journal is returned.
     """
-    return Parcel(pickle.dumps((_run_in_folder, (run_job, job))), job.trial_id, timeout_seconds, inline_bytes)
+    return Parcel(pickle.dumps((_run_in_folder, (run_job, job))), job.trial_id, timeout_seconds, inline_bytes, store)
 
 
 def _run_in_folder(run_job: TrialRunner, job: Job, folder: Path) -> FinishedTrial:
@@ -90,6 +100,11 @@ def _run_in_folder(run_job: TrialRunner, job: Job, folder: Path) -> FinishedTria
 def locate_journal(folder: Path, trial_id: str) -> Path:
     """Return the path of a trial's journal in the folder of a worker."""
     return folder / f"{trial_id}.sqlite"
+
+
+def name_stored_journal(trial_id: str) -> str:
+    """Return the name of a trial's compressed journal in a store."""
+    return f"{JOURNALS_FOLDER}/{trial_id}{STORED_SUFFIX}"
 
 
 def compress_journal(journal: Path, target: Path) -> int:

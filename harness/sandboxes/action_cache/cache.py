@@ -8,6 +8,7 @@ least recently used entries are evicted.
 import contextlib
 import fcntl
 import functools
+import json
 import os
 import sqlite3
 import threading
@@ -20,6 +21,7 @@ from typing import TypeVar
 import platformdirs
 
 from harness.errors import StoreError
+from harness.object_store import ObjectStore
 from harness.protocols import SandboxInfo
 from harness.sandboxes.action_cache.entry import CacheEntry, pack_entry, unpack_entry
 
@@ -99,21 +101,31 @@ def has_cache(folder: Path) -> bool:
 
 
 @functools.cache
-def open_cache(folder: Path, max_bytes: int = MAX_BYTES) -> "ActionCache":
+def open_cache(folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> "ActionCache":
     """Return the action cache in a folder. Each process has one object per folder, which need not be closed."""
-    return ActionCache(folder, max_bytes)
+    return ActionCache(folder, max_bytes, store)
 
 
 class ActionCache:
-    """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may use the same folder."""
+    """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may use the same folder.
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    A store that other machines reach can be a second level: an entry that the folder lacks is looked up there, and each new entry
+    is written to both. A store that cannot be reached has no entries.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> None:
         """Open the action cache in a folder; the folder is created if it is missing.
+
+        Args:
+            folder: Folder of the cache.
+            max_bytes: Maximum size of the cache in the folder; that in the store has no limit.
+            store: URL of the store that is the second level; empty if there is none.
 
         Raises:
             StoreError: The folder cannot be created or written, or belongs to another user.
         """
         self.folder, self.max_bytes = folder, max_bytes
+        self._shared = ObjectStore(store) if store else None
         self._lock = threading.Lock()
         self._recent_uses: dict[bytes, tuple[float, int]] = {}
         self.infos: dict[Hashable, SandboxInfo] = {}
@@ -149,7 +161,21 @@ class ActionCache:
                 self._recent_uses[key] = (time.time(), self._recent_uses.get(key, (0.0, 0))[1] + 1)
             elif row is not None:
                 self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
+        if entry is None and self._shared is not None:
+            entry = self._find_shared(key, unpack)
         return entry
+
+    def _find_shared(self, key: bytes, unpack: Callable[[bytes, bytes], T | None]) -> T | None:
+        """Return the content of an entry in the store, and copy the entry to the folder; None if it is missing or damaged."""
+        assert self._shared is not None
+        with contextlib.suppress(StoreError, ValueError):
+            header, separator, data = (self._shared.read(_name_shared(key)) or b"").partition(b"\n")
+            entry = unpack(key, data) if separator else None
+            if entry is not None:
+                about = json.loads(header)
+                self._store_locally(key, data, task=str(about["task"]), command=str(about["command"]))
+            return entry
+        return None
 
     def store(self, key: bytes, data: bytes, *, task: str, command: str) -> None:
         """Store packed bytes as a cache entry, replacing an earlier entry with the same key; a very large entry is not stored.
@@ -162,6 +188,13 @@ class ActionCache:
         """
         if len(data) > self.max_bytes * MAX_ENTRY_SHARE:
             return
+        self._store_locally(key, data, task=task, command=command)
+        if self._shared is not None:
+            header = json.dumps({"task": task, "command": command[:COMMAND_PREVIEW_CHARACTERS]}).encode()
+            with contextlib.suppress(StoreError):
+                self._shared.write(_name_shared(key), header + b"\n" + data)
+
+    def _store_locally(self, key: bytes, data: bytes, *, task: str, command: str) -> None:
         shown = command[:COMMAND_PREVIEW_CHARACTERS].encode("utf-8", "replace").decode()
         with self._suppress_errors(), self._begin_transaction():
             self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
@@ -269,6 +302,11 @@ class ActionCache:
                     raise
                 _remove(path)
                 return _connect(path)
+
+
+def _name_shared(key: bytes) -> str:
+    """Return the name of an entry in the store that machines share; a folder per first byte keeps listings short."""
+    return f"actions/{key.hex()[:2]}/{key.hex()}"
 
 
 def _is_corruption(error: sqlite3.Error) -> bool:

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import StoreError
+from harness.object_store import ObjectStore
 from harness.protocols import ExecResult
 from harness.sandboxes.action_cache.cache import CACHE_FILE, ActionCache
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath, pack_entry, unpack_entry
 from tests.sandboxes.action_cache.storing import key, made
+from tests.stores import STORES, open_store_url
 
 WORKER = Path(__file__).with_name("storing.py")
 
@@ -147,3 +149,24 @@ def test_processes_that_race_and_are_killed_leave_a_sound_cache(tmp_path):
         found = [number for number in range(500) if (entry := cache.get(key(number))) and entry == made(number, 3_000)]
         assert cache.read_summary().entries == len(found) > 50
         assert cache.read_summary().hits > 0
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_one_machine_has_cached_is_found_by_another_through_the_store(kind, tmp_path, monkeypatch):
+    with open_store_url(kind, tmp_path, monkeypatch) as url:
+        one, other = ActionCache(tmp_path / "one", store=url), ActionCache(tmp_path / "other", store=url)
+        assert other.get(key(1)) is None
+        one.put(key(1), made(1), task="flashcards", command="ls")
+        assert other.get(key(1)) == made(1)
+        assert other.list_largest(9)[0].task == "flashcards"
+        ObjectStore(url).write(f"actions/{key(1).hex()[:2]}/{key(1).hex()}", b"{}\ndamaged")
+        assert other.get(key(1)) == made(1)  # copied to its own folder
+        assert ActionCache(tmp_path / "third", store=url).get(key(1)) is None
+
+
+def test_a_store_that_cannot_be_written_has_no_entries(tmp_path):
+    (tmp_path / "file").write_text("")
+    cache = ActionCache(tmp_path / "cache", store=f"file://{tmp_path}/file/store")
+    cache.put(key(1), made(1), task="t", command="c")
+    assert cache.get(key(1)) == made(1)
+    assert cache.get(key(2)) is None

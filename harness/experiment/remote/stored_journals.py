@@ -1,0 +1,50 @@
+"""Journals of trials in a store that several machines reach: those of a run, and those that an earlier run has left there."""
+
+from collections.abc import Iterable
+
+from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
+from harness.experiment.remote.parcel import STORED_SUFFIX, compress_journal, name_stored_journal, write_journal
+from harness.object_store import ObjectStore
+from harness.store.sessions.lookup import JOURNALS_FOLDER
+
+
+def list_missing(output: OutputFolder, store: ObjectStore) -> set[str]:
+    """Return the ids of trials whose journals are in a store and which are not recorded in an output folder.
+
+    A run that was killed leaves such journals, and another machine may have run the trials.
+
+    Raises:
+        StoreError: The store cannot be reached or read.
+    """
+    names = store.list_names(JOURNALS_FOLDER)
+    return {name.removesuffix(STORED_SUFFIX) for name in names if name.endswith(STORED_SUFFIX)} - output.list_stored()
+
+
+def fetch_journals(output: OutputFolder, store: ObjectStore, trial_ids: Iterable[str]) -> None:
+    """Import trials from their journals in a store; journals of trials that did not end are left out.
+
+    Raises:
+        StoreError: The store cannot be reached or read.
+    """
+    for trial_id in trial_ids:
+        place = output.locate_trial_journal(trial_id)
+        write_journal(store.read_chunks(name_stored_journal(trial_id)), place)
+        if finished := read_finished_trial(place):
+            output.import_trial(finished)
+        remove_journal(place)
+
+
+def store_journal(output: OutputFolder, store: ObjectStore, trial_id: str) -> None:
+    """Write the journal of a trial that ran on this machine to a store; do nothing if the trial has no journal.
+
+    Raises:
+        StoreError: The store cannot be reached or written.
+    """
+    journal = output.locate_trial_journal(trial_id)
+    if journal.exists():
+        packed = journal.with_suffix(".zst")
+        try:
+            compress_journal(journal, packed)
+            store.write_file(name_stored_journal(trial_id), packed)
+        finally:
+            packed.unlink(missing_ok=True)

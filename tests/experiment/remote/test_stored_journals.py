@@ -1,0 +1,54 @@
+"""Journals of trials in a store, a folder or S3: workers write them there, and a later run finds them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harness.errors import StoreError
+from harness.experiment.output import open_output, read_finished_trial
+from harness.experiment.remote.executor_workers import ExecutorWorkers
+from harness.experiment.remote.stored_journals import fetch_journals, list_missing, store_journal
+from harness.object_store import ObjectStore
+from harness.testing.sample_jobs import make_sample_job, run_sample_job
+from tests.stores import STORES, open_store_url
+
+
+@pytest.fixture(params=STORES)
+def store(request, tmp_path, monkeypatch):
+    with open_store_url(request.param, tmp_path, monkeypatch) as url:
+        yield ObjectStore(url)
+
+
+def test_a_later_run_imports_what_workers_left_in_the_store(store, tmp_path):
+    jobs = [make_sample_job("finish", 0, tmp_path / "journals"), make_sample_job("die", 1, tmp_path / "journals")]
+    with ThreadPoolExecutor(1) as executor:
+        workers = ExecutorWorkers(executor, None, run_sample_job, 60.0, store.url)
+        finished, died = (workers.submit(job) for job in jobs)
+        assert finished.result(60) == read_finished_trial(jobs[0].journal)  # fetched from the store
+        assert died.exception(60) is not None
+        workers.close()
+    assert len(store.list_names("journals")) == 2
+    with open_output(tmp_path / "other") as output:
+        assert list_missing(output, store) == {job.trial_id for job in jobs}
+        fetch_journals(output, store, [job.trial_id for job in jobs])
+        assert [record.trial_id for record in output.journal.list_trials()] == [jobs[0].trial_id]
+        assert output.journal.list_session_ids() == (jobs[0].trial_id,)
+        assert list_missing(output, store) == {jobs[1].trial_id}
+        assert list((tmp_path / "other" / "journals").iterdir()) == []
+
+
+def test_a_trial_of_this_machine_is_stored_before_its_journal_is_deleted(store, tmp_path):
+    with open_output(tmp_path / "output") as output:
+        job = make_sample_job("finish", 0, tmp_path / "output" / "journals")
+        output.before_import = lambda trial_id: store_journal(output, store, trial_id)
+        output.import_trial(run_sample_job(job))
+        assert not job.journal.exists()
+    with open_output(tmp_path / "other") as output:
+        fetch_journals(output, store, list_missing(output, store))
+        assert output.list_finished(retry_failed=False) == {job.trial_id}
+
+
+def test_a_damaged_journal_in_the_store_is_an_error(store, tmp_path):
+    store.write("journals/abc.sqlite.zst", b"no journal")
+    with open_output(tmp_path / "output") as output, pytest.raises(StoreError, match=r"abc\.sqlite cannot be stored"):
+        fetch_journals(output, store, ["abc"])
