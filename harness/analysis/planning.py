@@ -73,7 +73,7 @@ def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estiman
         estimand: Quantity to estimate; None chooses by the number of tasks.
     """
     smallest = compute_smallest_p(task_count, seed_count, estimand)
-    return int(min(MAX_CONTRASTS, ALPHA / smallest * (1 + 1e-9)))
+    return int(min(MAX_CONTRASTS, ALPHA / smallest * (1 + 1e-9))) if smallest else MAX_CONTRASTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

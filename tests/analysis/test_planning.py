@@ -31,6 +31,7 @@ def test_a_plan_can_show_as_many_contrasts_as_survive_holm_in_the_best_case(task
 def test_a_few_tasks_with_seeds_can_show_contrasts_about_themselves():
     assert count_possible_contrasts(3, 1) == 0
     assert count_possible_contrasts(3, 2) >= 1
+    assert count_possible_contrasts(1, 5_000) == count_possible_contrasts(1, 1_000)  # a p-value that is zero as a float
     assert compute_smallest_p(3, 2) >= 2**-5
     assert compute_smallest_p(3, 20) < 1e-5
 

@@ -23,7 +23,7 @@ Nothing is compacted. `make bench-peers` measures this and writes this page. The
 - **Memory** is the peak of the resident memory during the session, above that of the process before it.
 - **Disk** is the size of the log after the session.
 - Imports are not counted, because a session of five steps precedes each measurement. Python's logging is off.
-- Each measurement has its own process, and the systems take turns. Each number is the median of {repeats} measurements on
+- Each measurement has its own process, and the systems take turns. Each number is {median} on
   {date}, on a machine with {machine}, whose load was {load_from} to {load_to}.
 - Columns with × show the CPU time divided by that of harness in the same run. Only these ratios compare with other machines.
 
@@ -60,9 +60,11 @@ harness, of `CompactionTrim` in Inspect AI {inspect_check}, and of `Summarizatio
 def build_page(results: dict[str, Any]) -> str:
     """Return the text of the page."""
     load_from, load_to = results["load"]
+    repeats = results["repeats"]
     return PAGE_TEXT.format(
         steps=_join([f"{int(steps):,}" for steps in results["sessions"][OURS.key]]),
-        repeats=results["repeats"], date=results["date"], machine=results["machine"], load_from=load_from, load_to=load_to,
+        median="one measurement" if repeats == 1 else f"the median of {repeats} measurements",
+        date=results["date"], machine=results["machine"], load_from=load_from, load_to=load_to,
         sessions=build_sessions(results), order=describe_order(results), frames=build_frames(results),
         checks=build_checks(results), versions=build_versions(results),
         inspect_check=results["versions"]["checks"]["inspect"], langchain_check=results["versions"]["checks"]["langchain"],
@@ -87,6 +89,8 @@ def build_sessions(results: dict[str, Any]) -> str:
 
 
 def build_frames(results: dict[str, Any]) -> str:
+    if not results["frames"]:
+        return "Not measured in this run, which was stopped before."
     rows = []
     for one in SYSTEMS:
         for kind, runs in results["frames"].get(one.key, {}).items():
