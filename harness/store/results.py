@@ -11,7 +11,8 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -192,6 +193,8 @@ class Results:
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
         """Return a table as a data frame, converted column by column, so that only one column is in memory twice at a time.
 
+        The files are read, not mapped into memory, because mapped pages would count as memory of this process.
+
         Args:
             name: Name of the table.
             column_names: Names of the columns to read; None for all.
@@ -201,11 +204,12 @@ class Results:
     def _convert_table(self, name: str, paths: Sequence[Path], column_names: Sequence[str] | None) -> pd.DataFrame:
         """Return columns of a table as a data frame, from some Parquet files or else from the loaded table."""
         columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
-        files = [pq.ParquetFile(path, memory_map=True) for path in paths]
         converted = {}
-        for column in sorted(columns, key=lambda one: one.dtype != "str"):  # strings first: their conversion needs most memory
-            values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
-            converted[column.name] = _convert_column(column, values)
+        with _use_system_memory():
+            files = [pq.ParquetFile(path) for path in paths]
+            for column in sorted(columns, key=lambda one: one.dtype != "str"):  # strings first: their conversion needs most memory
+                values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
+                converted[column.name] = _convert_column(column, values)
         return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
 
     def _load_table(self, name: str) -> pa.Table:
@@ -323,8 +327,22 @@ def _read_parquet(paths: Sequence[Path]) -> pa.Table:
     return pa.concat_tables([pq.read_table(path, memory_map=True, partitioning=None).replace_schema_metadata() for path in paths])
 
 
+@contextmanager
+def _use_system_memory() -> Iterator[None]:
+    """Let pyarrow use the memory allocator of the system in a `with` block, since its own keeps memory that was freed."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
 def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for file in files for chunk in file.read(columns=[name])[name].chunks])
+    """Return a column of all files. Text has 64-bit offsets as in pandas, so that it is not copied as a whole later."""
+    read = (chunk for file in files for chunk in file.read(columns=[name])[name].chunks)
+    chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
+    return pa.chunked_array(chunks)
 
 
 def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
