@@ -207,7 +207,9 @@ class Results:
         converted = {}
         with _use_system_memory():
             files = [pq.ParquetFile(path) for path in paths]
-            for column in sorted(columns, key=lambda one: one.dtype != "str"):  # strings first: their conversion needs most memory
+            for column in sorted(
+                columns, key=lambda one: one.dtype != "str"
+            ):  # strings first: their conversion needs most memory
                 values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
                 converted[column.name] = _convert_column(column, values)
         return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)

@@ -176,7 +176,7 @@ class MessageReader:
             done_patterns = [pattern for pattern in done_patterns if pattern.in_output]
             if succeeded and call.name == "list_directory":
                 listed = _parse_listing(receipts[0].key, output)
-        named = frozenset(pattern.step for pattern in done_patterns if pattern.matches(report))
+        named = frozenset(pattern.step for pattern in done_patterns if pattern.about in report and pattern.matches(report))
         counted = tuple(self.counters.read(report).items())
         return MessageReading(facts, receipts, output, listed, named, counted, len(text))
 
