@@ -366,7 +366,12 @@ def test_a_limit_stops_the_run_is_named_and_the_next_run_goes_on(page, tmp_path)
     widget = GridWidget(grid, tmp_path / "output", workers=1, limits=RunLimits(max_trials=2))
     linked = Linked(page, widget, SHARED_SENDER)
     seen: list[str] = []
-    widget.observe(lambda change: change["new"] == "running" or seen.append(widget.wait()), "state")
+
+    def wait_for_the_end(change):
+        if change["new"] != "running":
+            seen.append(widget.wait())
+
+    widget.observe(wait_for_the_end, "state")
     widget.start()
     assert widget.wait(300) == "stopped", widget.failure
     assert widget.state == "stopped"
