@@ -16,7 +16,6 @@ from harness.experiment.forecast import Forecast
 from harness.experiment.limits import RunLimits
 from harness.experiment.preflight import SandboxNeeds, choose_backends, collect_warnings, describe_thresholds
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
-from harness.store.sessions.lookup import JOURNAL_FILE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,9 +103,6 @@ def command(
     from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
-    folder = output or plan.output
-    for line in describe_finished(plan, folder):
-        click.echo(line)
     if dry_run:
         return
     try:
@@ -137,25 +133,6 @@ def command(
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def describe_finished(experiment: Experiment, folder: Path) -> Iterator[str]:
-    """Yield a line on how many trials of an experiment are finished in its output folder; yield nothing if no trial is stored.
-
-    Args:
-        experiment: Experiment whose trials are counted.
-        folder: Output folder, which may be missing.
-    """
-    from harness.store.results import load  # noqa: PLC0415  (imports pandas slowly)
-
-    if not (folder / JOURNAL_FILE).is_file():
-        return
-    trials = load(folder).trials
-    stored = set(trials.loc[trials["status"] != "crashed", "trial_id"])
-    finished = [cell.trial_id for cell in experiment.grid if cell.trial_id in stored]
-    left = len(experiment.grid) - len(finished)
-    rest = f"{format_count(left, 'trial')} left to run" if left else "nothing is left to run"
-    yield f"finished: {len(finished)} of {format_count(len(experiment.grid), 'trial')}; {rest}"
 
 
 def count_finished(results: "Results", experiment: Experiment) -> int:
@@ -222,12 +199,15 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
         for path, one in cell.quantiles.items()
     )
     warnings = (f"warning: {text}" for text in collect_warnings(grid.iter_trials()))
-    done = f", {forecast.finished_trials:,} finished before" if forecast.finished_trials else ""
-    plan_line = f"{experiment.name}: {counts}{done}"
+    plan_lines = [f"{experiment.name}: {counts}"]
+    if forecast.finished_trials:
+        left = len(grid) - forecast.finished_trials
+        rest = f"{format_count(left, 'trial')} left to run" if left else "nothing is left to run"
+        plan_lines.append(f"finished: {forecast.finished_trials} of {format_count(len(grid), 'trial')}; {rest}")
     replay = experiment.cassette is not None and experiment.cassette.mode == "replay"
     note = ("answers are replayed from a cassette and cost nothing; without it:",) if replay else ()
     details = (*dict.fromkeys(quantile_lines), *describe_thresholds(grid.iter_trials()), *warnings)
-    return "\n".join((plan_line, *note, describe_forecast(forecast), *details))
+    return "\n".join((*plan_lines, *note, describe_forecast(forecast), *details))
 
 
 def describe_forecast(forecast: Forecast) -> str:

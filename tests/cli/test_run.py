@@ -81,7 +81,7 @@ def test_a_pilot_runs_one_trial_and_says_how_long_the_others_take(experiment):
     assert "with 2 workers (from 1 finished trial)" in after
     assert "3 trials not run yet" in done.stderr
     dry = within("run", experiment, "--dry-run", "--unsafe-local")
-    assert "small: 4 trials, 2 arms, 1 finished before" in dry.stdout
+    assert "finished: 1 of 4 trials; 3 trials left to run" in dry.stdout
     assert "time: expected" in dry.stdout
 
 
@@ -89,7 +89,7 @@ def test_a_dry_run_checks_and_writes_nothing(experiment):
     done = within("run", experiment, "--dry-run", "--unsafe-local")
     assert done.exit_code == 0, done.stderr
     assert "4 trials" in done.stdout
-    assert "finished" not in done.stdout
+    assert "finished:" not in done.stdout
     assert "sandbox: local\n" in done.stdout
     assert not (experiment / "output").exists()
 
