@@ -63,7 +63,7 @@ def test_addresses_are_random_and_on_the_loopback_interface(address, folder):
     assert len(urlsplit(address).path) >= 32
 
 
-@pytest.mark.parametrize("path", ["/", "/x", "/wrong-token/", "/wrong-token/values", "/%2e%2e/", "//", "/%ff/"])
+@pytest.mark.parametrize("path", ["/", "/x", "/wrong-token/", "/wrong-token/values", "/%2e%2e/", "//"])
 def test_a_wrong_token_is_refused(address, path):
     status, _, body = ask(address, path)
     assert status == 403
@@ -74,6 +74,7 @@ def test_part_of_the_token_is_refused(address):
     path = urlsplit(address).path
     assert ask(address, path[:-2] + "/")[0] == 403
     assert ask(address, path[:-1] + "x/")[0] == 403
+    assert ask(address, "/%ff/")[0] == 400
 
 
 @pytest.mark.parametrize(
