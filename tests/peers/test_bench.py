@@ -1,10 +1,11 @@
 """The comparison with other agent programs: every driver runs the same session, and the page shows what was measured."""
 
+import json
 from contextlib import closing
 
 import pytest
 
-from tests.bench.peers.page import list_violations
+from tests.bench.peers.page import PAGE, RESULTS, build_page, list_violations
 from tests.bench.peers.systems import FLOOR, OURS, SYSTEMS
 
 STEPS = 6
@@ -42,3 +43,9 @@ def test_being_behind_is_a_violation_where_it_is_required():
     assert len(list_violations(results_of(ahead | {"langgraph": 0.5}))) == 2
     (only,) = list_violations(results_of(ahead | {"langgraph without log": 0.5}))
     assert "200 steps" in only
+
+
+def test_the_page_shows_the_stored_results():
+    results = json.loads(RESULTS.read_text("utf-8"))
+    assert PAGE.read_text("utf-8") == build_page(results)
+    assert list_violations(results) == []
