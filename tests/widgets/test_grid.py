@@ -367,11 +367,11 @@ def test_a_limit_stops_the_run_is_named_and_the_next_run_goes_on(page, tmp_path)
     linked = Linked(page, widget, SHARED_SENDER)
     seen: list[str] = []
 
-    def wait_for_the_end(change):
-        if change["new"] != "running":
+    def note(change):
+        if change["new"] == "stopped":
             seen.append(widget.wait())
 
-    widget.observe(wait_for_the_end, "state")
+    widget.observe(note, "state")
     widget.start()
     assert widget.wait(300) == "stopped", widget.failure
     assert widget.state == "stopped"
