@@ -286,7 +286,7 @@ class Workbench:
         self.run("trials = ")
         self.run("inspector.show_step")
         shown = self._page.locator(".jp-OutputArea .harness-looking").filter(has_text="compaction before this step").last
-        shown.get_by_text("summary", exact=True).click()
+        shown.wait_for()
         self.photograph(shown, "compaction")
 
     def try_another_policy(self) -> None:
