@@ -14,8 +14,9 @@ TRIALS = 168
 
 
 def charts() -> Iterator[Figure]:
-    results = grid(seeds=tuple(range(6)))
-    assert len(results.trials) >= TRIALS
+    summarizers = ("scripted/extractive", "scripted/empty")
+    results = grid(thresholds=(0.5, 0.8), keeps=(10,), summarizers=summarizers, seeds=tuple(range(28)))
+    assert (len(results.trials), results.trials["arm"].nunique()) == (TRIALS, 6)
     for name, module in FIGURES.items():
         table = build_table(name, results)
         if table.empty:
