@@ -20,12 +20,6 @@ def asking_judge(submission):
         yield name, passed and "anything" in answers, detail
 
 
-def flipping_judge(submission):
-    """Grade one more check, `flip`, which passes if the agent's code answers 1."""
-    yield from judge(submission)
-    yield "flip", submission.ask()["anything"] == 1, "it was 0"
-
-
 def step(name, tool, **arguments):
     key = next(iter(arguments.values()))
     return Step(
@@ -82,6 +76,12 @@ def made(seed, output):
 def broken(seed):
     """Return a task for seed 0 only; other seeds raise an exception."""
     return tiny(seed) if seed == 0 else 1 / 0
+
+
+def flipping_judge(submission):
+    """Grade one more check, `flip`, which passes if the agent's code answers 1."""
+    yield from judge(submission)
+    yield "flip", submission.ask()["anything"] == 1, "it was 0"
 
 
 def losing(seed):

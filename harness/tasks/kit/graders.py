@@ -23,6 +23,10 @@ MAX_ALTERNATIVES = 60
 
 MIN_CHOICES = 5
 """Minimum number of possible values for a document to list guesses; an honest document may name most of fewer values."""
+MAX_CHOICES = 10_000
+"""Maximum number of possible values that are searched for; guesses among more are recognized by the form of the words."""
+MIN_LONG_DIGITS = 5
+"""Minimum number of digits of a word of digits only, e.g. a telephone number, whose form is all numbers of the same length."""
 
 
 class Outcome(NamedTuple):
@@ -142,19 +146,23 @@ def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]
     """
     share = 0.75 if re.search(r"\d", word) else 0.5
     for options in choices.values():
+        if not MIN_CHOICES <= len(options) <= MAX_CHOICES:
+            continue
         value = max((str(option) for option in options if str(option) in word), key=len, default="")
-        if value and len(options) >= MIN_CHOICES:
-            count = sum(1 for option in options if _find_words(re.escape(word.replace(value, str(option))), text))
-            if count > min(share * len(options), MAX_ALTERNATIVES):
-                return True
+        alternatives = [word.replace(value, str(option)) for option in options] if value else []
+        count = sum(1 for one in alternatives if one in text and _find_words(re.escape(one), text))
+        if count > min(share * len(options), MAX_ALTERNATIVES):
+            return True
     return False
 
 
 def _describe_form(word: str) -> str:
     """Return a regular expression for a word with any number in it, e.g. for `FC-` and any number if the word is `FC-12`.
 
-    A word without digits, or of digits only, matches only itself.
+    A long word of digits only matches all numbers of its length. A short one, or a word without digits, matches only itself.
     """
+    if word.isdecimal() and len(word) >= MIN_LONG_DIGITS:
+        return rf"\d{{{len(word)}}}"
     parts = re.split(r"\d+", word)
     return r"\d+".join(map(re.escape, parts)) if any(parts) else re.escape(word)
 
