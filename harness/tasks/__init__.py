@@ -52,16 +52,17 @@ TASK_REVISIONS: Mapping[str, int] = {
     "bug-hunt": 1,
     "changing-requirements": 1,
     "flashcards": 1,
-    "flashcards-bun": 1,
+    "flashcards-bun": 2,
     "log-forensics": 1,
     "long-march": 1,
     "rename-sweep": 1,
-    "spec-api": 1,
+    "spec-api": 2,
 }
 """Number of times that the behaviour of a task changed since version 0.1, by task name.
 
 The number is part of the id of every trial (run) of the task, so old and new results are not mixed. Revision 1: seeds
-differ in structure, e.g. in the order of the work, and not only in values.
+differ in structure, e.g. in the order of the work, and not only in values. Revision 2: a misleading sentence of the request was
+read as the fact that it only resembles.
 """
 
 MAX_TASK_FILE_BYTES = 16 * 2**20
