@@ -82,7 +82,7 @@ class UsageError(HarnessError, ValueError):
         ...     load_task("flashcard")
         ... except UsageError as error:
         ...     print(error)
-        unknown task 'flashcard'; did you mean 'flashcards' or 'flashcards-bun'?
+        unknown task 'flashcard'; did you mean 'flashcards' or 'flashcards-bun'? A task of your own is named FILE.py:FUNCTION.
     """
 
 
