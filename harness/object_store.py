@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.errors import StoreError, UsageError
 
@@ -26,9 +27,11 @@ class ObjectStore:
             url: URL of the folder, such as `s3://bucket/experiment` or `file:///shared/experiment`.
 
         Raises:
-            UsageError: The package of the store is not installed, or the URL has an unknown scheme.
+            UsageError: The package of the store is not installed, or the URL has an unknown scheme or contains credentials.
         """
         self.url = url.rstrip("/")
+        if "@" in urlsplit(url).netloc:
+            raise UsageError("store: the URL contains credentials; set them on each machine, as the store's package expects")
         try:
             import fsspec  # noqa: PLC0415  (the extra `cluster`)
 

@@ -48,6 +48,12 @@ def test_an_unknown_scheme_is_refused(url):
         ObjectStore(url)
 
 
+def test_credentials_in_a_url_are_refused_and_not_repeated():
+    with pytest.raises(UsageError, match="credentials") as caught:
+        ObjectStore("sftp://ann:s3cret-word@host/folder")
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_store_that_cannot_be_reached_is_a_store_error(monkeypatch):
     s3fs.S3FileSystem.clear_instance_cache()
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
