@@ -8,6 +8,7 @@ reports the step. A step that must not be repeated counts as done only by its re
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from string import Template
 
@@ -192,6 +193,7 @@ def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tu
     )
 
 
+@lru_cache(maxsize=4_096)
 def _build_receipt_pattern(call: CallTemplate) -> str:
     """Return a regular expression for the main argument of a finished tool call; placeholders in the argument match any value."""
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
@@ -211,6 +213,7 @@ def _build_done_pattern(path: str) -> str:
     return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 
+@lru_cache(maxsize=4_096)
 def find_placeholders(text: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
     """Return the names of all placeholders in a message and its tool calls, e.g. `port` for `${port}`, in order of appearance."""
     texts = [text, *(text for call in calls for _, text in call.arguments)]
