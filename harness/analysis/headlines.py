@@ -15,8 +15,9 @@ from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_too_few, estimate_effect
 from harness.analysis.formatting import Section, describe_level, format_label, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import choose_metric
+from harness.analysis.measures import add_measures, choose_metric
 from harness.analysis.planning import compute_smallest_p
+from harness.analysis.retention import measure_retention
 from harness.analysis.tables import Tables
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
@@ -26,6 +27,8 @@ PLAN_FILE_NAME = "plan.toml"
 MAX_PLAN_BYTES = 512 * 2**10
 MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
+MAX_KEPT_ARMS = 5
+"""Maximum number of arms whose shares of kept facts are all named in a report's first lines."""
 MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
 TARGET_HALF_WIDTH = 0.05
@@ -35,18 +38,18 @@ MAX_DESCRIBED_ARMS = 8
 
 
 def build_headline_section(
-    trials: pd.DataFrame, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, threats: Sequence[str]
+    results: Tables, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, threats: Sequence[str]
 ) -> Section:
     """Build the first section of a report, at most ten lines.
 
     Args:
-        trials: Trials of one fidelity level.
+        results: Tables of results of one fidelity level.
         arms: Summaries of the arms, in the order of the report.
         comparer: Comparer of the arms.
         judged: Declared contrasts; None if the plan declared none.
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
     """
-    known = [one for one in arms if len(one.trials)]
+    trials, known = results.trials, [one for one in arms if len(one.trials)]
     if not known:
         return Section(heading="In short", notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
     metric = choose_metric([one.trials for one in known]).name
@@ -55,9 +58,9 @@ def build_headline_section(
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
     # an arm whose sessions break off at a full window is cheap because it fails
     finishing = {one.arm for one in candidates if one.counts["overflow"] <= len(one.trials) / 2}
+    claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
     notes = [
-        _describe_size(trials, len(arms)),
-        *_describe_settings(candidates),
+        " ".join([_describe_size(trials, len(arms)), *_describe_settings(candidates)]),
         *_describe_claims(judged),
         _describe_best(best, metric, len(candidates), len(known), describe_constant_success([one.trials for one in known])),
         _describe_cheapest(
@@ -66,7 +69,8 @@ def build_headline_section(
             best.arm,
             is_finishing=best.arm in finishing,
         ),
-        _describe_limit(list(effects.values()), metric),
+        *_describe_kept_facts(results, known),
+        _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
     ]
@@ -179,11 +183,13 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
 
 def _describe_claim(claim: Claim) -> str:
     contrast = claim.contrast
-    goal = "a difference" if contrast.margin is None else f"not worse by {contrast.margin:g}"
-    verdict = "shown" if claim.is_shown else "not shown"
     sign = "÷" if claim.effect.scale == "ratio" else "−"
+    if contrast.margin is None:
+        verdict = "Difference shown" if claim.is_shown else "No difference shown"
+    else:
+        verdict = f"{'Shown' if claim.is_shown else 'Not shown'} to be worse by less than {contrast.margin:g}"
     return (
-        f"{verdict.capitalize()}: {goal} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
+        f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
         f"{format_effect(claim.effect)}, {claim.effect.estimand} (p {format_relation(claim.holm_p)} after correction for all "
         "contrasts; the interval is not corrected)."
     )
@@ -227,12 +233,32 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm])
     effect = effects[cheapest]
     prices = f"{format_usd(costs_usd[cheapest])} instead of {format_usd(costs_usd[best])} USD per trial"
-    estimate = f"{effect.metric} {format_effect(effect)}"
-    return f"Cheapest arm not shown to be worse than that: {cheapest}, at {prices}, {estimate}. It is not shown to be as good."
+    return (
+        f"Cheapest arm not shown to be worse than that: {cheapest}, at {prices}; its {effect.metric} differs by "
+        f"{format_effect(effect)}, which does not show that it is as good."
+    )
 
 
 def _is_worse(effect: Effect) -> bool:
     return not effect.refusal and effect.interval.high < 0 and effect.p_value <= ALPHA
+
+
+def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """Yield a line on the share of facts that compactions kept, for the arms with the largest and the smallest shares."""
+    retention = add_measures(results).groupby("arm")["retention"].mean().dropna()
+    shares = {one.arm: float(retention[one.arm]) for one in arms if one.arm in retention}
+    if not shares:
+        return
+    ordered = sorted(shares, key=lambda arm: -shares[arm])
+    named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
+    texts = ", ".join(f"{arm} {100 * shares[arm]:.0f} %" for arm in named)
+    kinds = measure_retention(results)
+    worst = kinds[kinds["arm"] == ordered[-1]]
+    lost = min(zip(worst["kind"], worst["kept"], strict=True), key=lambda pair: pair[1].share)
+    yield (
+        f"Facts that stayed in view at a compaction: {texts}. Lost most often: facts of the kind {lost[0]} in {ordered[-1]}, "
+        f"{lost[1].trials - lost[1].successes} of {lost[1].trials}."
+    )
 
 
 def _describe_limit(effects: Sequence[Effect], metric: str) -> str:

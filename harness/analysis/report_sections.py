@@ -30,7 +30,7 @@ from harness.analysis.estimation import choose_estimand
 from harness.analysis.formatting import Section, describe_level, format_p, format_usd, make_arm_section
 from harness.analysis.headlines import build_headline_section, describe_constant_success, list_threats
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import METRICS, choose_metric, estimate_cell
+from harness.analysis.measures import METRICS, add_measures, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.reader_quality import describe_readers
 from harness.analysis.regret import compute_regrets
@@ -58,9 +58,9 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     comparer, judged = ArmComparer(results), restrict_claims(judged, [one.arm for one in arms])
     contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
     threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
-    yield build_headline_section(results.trials, arms, comparer, judged, threats)
+    yield build_headline_section(results, arms, comparer, judged, threats)
     yield from build_claim_section(judged)
-    yield replace(_build_outcome_section(arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
+    yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)
     for name, comparisons in contrasts.items():
@@ -73,7 +73,14 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     yield _build_validity_section(results, [one for comparisons in contrasts.values() for one in comparisons])
 
 
-def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
+_OUTCOME_NOTE = (
+    "Success: every check passed. Score: share of checks passed. USD: mean cost of a trial. Facts kept: share of the facts in "
+    "view that compactions left in view, the mean over trials. Exposed: at least one compaction was applied."
+)
+
+
+def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: str) -> Section:
+    measured = add_measures(results).set_index("trial_id")[["total_cost_usd", "retention"]].astype(float)
     shown = [label for label in arms[0].counts if any(one.counts[label] for one in arms)]
     absent = [label for label in arms[0].counts if label not in shown]
     groups = [one.trials for one in arms if len(one.trials)]
@@ -84,6 +91,7 @@ def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
     rows = {}
     for one in arms:
         exposure = estimate_exposure(one.trials)
+        cost_usd, retention = measured.loc[one.trials["trial_id"]].mean()
         cells = {
             "success": str(estimate_success(one.trials)),
             "score": _format_score(one.trials),
@@ -91,17 +99,19 @@ def _build_outcome_section(arms: Sequence[ArmSummary], level: str) -> Section:
         rows[one.arm] = (
             str(len(one.trials)),
             *(cells[metric] for metric in metrics),
+            format_usd(cost_usd),
+            "–" if isnan(retention) else f"{100 * retention:.0f} %",
             f"{exposure.successes}/{exposure.trials}",
             *(str(one.counts[label]) for label in shown),
         )
     headings = {"success": "success, 95 %", "score": "score, 95 % and range"}
     return make_arm_section(
         f"How the trials ended ({level})",
-        ("n", *(headings[metric] for metric in metrics), "exposed", *shown),
+        ("n", *(headings[metric] for metric in metrics), "USD", "facts kept", "exposed", *shown),
         rows,
         (
             *([f"{constant}, so it does not tell the arms apart and is left out."] if constant else []),
-            "Success: every check passed. Score: share of checks passed. Exposed: at least one compaction was applied.",
+            _OUTCOME_NOTE,
             f"Intervals speak about {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
             *([f"Columns left out, because they are 0 in every arm: {', '.join(absent)}."] if absent else []),

@@ -10,6 +10,7 @@ from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.results import load
 from tests.analysis.made import grid, results, trial
+from tests.analysis.test_retention import probe
 
 
 def headlines(trials, **options):
@@ -49,6 +50,24 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     assert any("Highest observed score: dear, 0.8" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
     assert "bad" not in cheapest
+
+
+def test_the_first_lines_say_which_facts_a_policy_loses():
+    trials = [*arm("careful", (0.8,), cost_usd=1.0), *arm("careless", (0.4,), cost_usd=1.0)]
+    probes = [
+        probe(f"{name}/task-0/0/0", fact=f"{kind} {number}", kind=kind, seen_after=number < kept)
+        for name, kinds in (("careful", {"goal": 4, "error": 3}), ("careless", {"goal": 1, "error": 3}))
+        for kind, kept in kinds.items()
+        for number in range(4)
+    ]
+    table = results(trials, probes=probes)
+    assert (
+        "Facts that stayed in view at a compaction: careful 88 %, careless 50 %. "
+        "Lost most often: facts of the kind goal in careless, 3 of 4."
+    ) in headlines(table)
+    (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
+    assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %"]
+    assert [row[section.columns.index("USD")] for row in section.rows] == ["1.00", "1.00"]
 
 
 def test_an_arm_that_knows_the_future_is_no_recommendation():
@@ -110,7 +129,7 @@ def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     again = arm("again", (0.5, 0.6), cost_usd=1.0, policy_json=policy())
     early = arm("early", (0.4, 0.6), cost_usd=1.0, policy_json=policy(threshold=0.5))
     notes = headlines(results([*base, *again, *early]))
-    assert "Settings of keep-last: threshold 0.8; other values in early (threshold 0.5)." in notes
+    assert notes[0].endswith("Settings of keep-last: threshold 0.8; other values in early (threshold 0.5).")
 
 
 @pytest.mark.parametrize("full", [False, True])
