@@ -68,7 +68,8 @@ def build_headline_section(
             {arm: effect for arm, effect in effects.items() if arm in finishing},
             best.arm,
             is_finishing=best.arm in finishing,
-        ),
+        )
+        + _describe_left_out([arm for arm in effects if arm not in finishing]),
         *_describe_kept_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -178,7 +179,8 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     *first, last = map(_describe_claim, judged.claims[:MAX_CLAIMS])
     yield from first
     more = len(judged.claims) - MAX_CLAIMS
-    yield f"{last} {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else last
+    further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
+    yield f"{last} p is corrected for all contrasts, intervals are not.{further}"
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -190,8 +192,7 @@ def _describe_claim(claim: Claim) -> str:
         verdict = f"{'Shown' if claim.is_shown else 'Not shown'} to be worse by less than {contrast.margin:g}"
     return (
         f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
-        f"{format_effect(claim.effect)}, {claim.effect.estimand} (p {format_relation(claim.holm_p)} after correction for all "
-        "contrasts; the interval is not corrected)."
+        f"{format_effect(claim.effect)}, {claim.effect.estimand}, p {format_relation(claim.holm_p)}."
     )
 
 
@@ -221,22 +222,30 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
         best: Name of the arm with the highest value.
         is_finishing: Whether most trials of the arm with the highest value end before the window is full.
     """
+    beginning = f"Cheapest arm not shown to be worse than {best}:"
     costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
     rivals = [arm for arm, effect in effects.items() if arm in known and effect.pair_count and not _is_worse(effect)]
     cheaper = [arm for arm in rivals if best in known and (costs_usd[arm] < costs_usd[best] or not is_finishing)]
     if not cheaper and not is_finishing:
-        return f"Cheapest arm not shown to be worse than that: none, since most trials of {best} end with a full window."
+        return f"{beginning} none, since most trials of {best} end with a full window."
     if not cheaper:
         price = format_usd(costs_usd.get(best, nan))
-        return f"Cheapest arm not shown to be worse than that: {best} itself, at {price} USD per trial."
+        return f"{beginning} that arm itself, at {price} USD per trial."
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm])
     effect = effects[cheapest]
     prices = f"{format_usd(costs_usd[cheapest])} instead of {format_usd(costs_usd[best])} USD per trial"
     return (
-        f"Cheapest arm not shown to be worse than that: {cheapest}, at {prices}; its {effect.metric} differs by "
+        f"{beginning} {cheapest}, at {prices}; its {effect.metric} differs by "
         f"{format_effect(effect)}, which does not show that it is as good."
     )
+
+
+def _describe_left_out(arms: Sequence[str]) -> str:
+    if not arms:
+        return ""
+    names = ", ".join(arms) if len(arms) <= MAX_KEPT_ARMS else format_count(len(arms), "arm")
+    return f" Left out, because most trials ended with a full window: {names}."
 
 
 def _is_worse(effect: Effect) -> bool:

@@ -94,7 +94,8 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     looping = arm("looping", (0.77, 0.79), cost_usd=3.0, reason="max_steps")
     notes = headlines(results([*arm("whole", (0.80, 0.82), cost_usd=9.0), *broken, *looping]))
     (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
-    assert "full" not in cheapest
+    assert cheapest.endswith("Left out, because most trials ended with a full window: full.")
+    assert "full, at" not in cheapest
     threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
     assert threats == ["14 of 14 trials of looping were stopped at the step limit."]
 
@@ -104,9 +105,9 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
     (cheapest,) = (
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
-    assert cheapest.startswith("Cheapest arm not shown to be worse than that: whole, at 9.00 instead of 0.10 USD")
+    assert cheapest.startswith("Cheapest arm not shown to be worse than full: whole, at 9.00 instead of 0.10 USD")
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
-    assert cheapest == "Cheapest arm not shown to be worse than that: none, since most trials of full end with a full window."
+    assert cheapest == "Cheapest arm not shown to be worse than full: none, since most trials of full end with a full window."
 
 
 @pytest.mark.parametrize(("success", "clause"), [(False, "Success is 0 of 28 trials"), (True, "Success is 28 of 28 trials")])
