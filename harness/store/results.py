@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.errors import StoreError, UsageError, format_count
+from harness.object_store import ObjectStore
 from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["Results", "export", "load"]
 
 RESULTS_FOLDER = "results"
+MANIFEST = f"{RESULTS_FOLDER}/manifest.json"
+"""Name of the list of all Parquet files in a store, with their digests."""
 _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 """Beginning of DuckDB's message about a table that is not registered."""
 
@@ -276,6 +279,48 @@ class Results:
         return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
 
 
+class PublishedResults(Results):
+    """Results of one experiment that are read from a store."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        super().__init__(Path(store.url))
+        self._store = store
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """Names of the Parquet files of all tables."""
+        return tuple(sorted(read_manifest(self._store)))
+
+    def _open_connection(self) -> "duckdb.DuckDBPyConnection":
+        connection = super()._open_connection()
+        connection.register_filesystem(self._store.file_system)
+        return connection
+
+    def _register(self, name: str) -> None:
+        quoted = ", ".join("'" + self._find_address(file).replace("'", "''") + "'" for file in self._list_table(name))
+        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
+        self._registered.add(name)
+
+    def _find_address(self, file: str) -> str:
+        """Return the address by which DuckDB asks the registered file system for a file."""
+        return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
+
+    def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
+        return self._convert_table(name, (), column_names)
+
+    def _load_table(self, name: str) -> pa.Table:
+        if name not in self._tables:
+            tables = []
+            for file in self._list_table(name):
+                with self._store.open(file) as content:
+                    tables.append(pq.read_table(content).replace_schema_metadata())
+            self._tables[name] = pa.concat_tables(tables)
+        return self._tables[name]
+
+    def _list_table(self, name: str) -> list[str]:
+        return [file for file in self.files if file.startswith(f"{RESULTS_FOLDER}/{name}/")]
+
+
 class JoinedResults(Results):
     """Results of several experiments in one set of tables, returned by `load` for a list of folders.
 
@@ -382,9 +427,7 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
 
 def _load_one(folder: str | os.PathLike[str]) -> Results:
     if isinstance(folder, str) and "://" in folder:
-        from harness.store.published import load_published  # noqa: PLC0415  (imports this module)
-
-        return load_published(folder)
+        return _load_published(folder)
     folder_path = Path(folder)
     output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
@@ -392,3 +435,32 @@ def _load_one(folder: str | os.PathLike[str]) -> Results:
         what = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
         raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results
+
+
+def _load_published(url: str) -> Results:
+    """Load the results of an experiment from the store to which its runs have copied them.
+
+    Raises:
+        StoreError: The store cannot be reached, or holds no results.
+        UsageError: The URL has an unknown scheme, or the extra `cluster` is not installed.
+    """
+    results = PublishedResults(ObjectStore(url))
+    if not results.files:
+        raise StoreError(f"no results in the store {url!r}; a run with `store` set to this URL copies them there when it ends")
+    return results
+
+
+def read_manifest(store: ObjectStore) -> dict[str, str]:
+    """Return the digest of each Parquet file in a store, by the name of the file; empty if no run has copied its tables there.
+
+    Raises:
+        StoreError: The store cannot be reached, or its list of files is damaged.
+    """
+    content = store.read(MANIFEST)
+    if content is None:
+        return {}
+    try:
+        files: dict[str, str] = json.loads(content)
+    except ValueError as error:
+        raise StoreError(f"the list of results in the store {store.url!r} is damaged: {error}") from error
+    return files

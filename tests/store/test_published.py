@@ -7,8 +7,8 @@ import harness
 from harness.errors import StoreError
 from harness.object_store import ObjectStore
 from harness.store.columns import TABLES
-from harness.store.published import MANIFEST, publish_tables
-from harness.store.results import export
+from harness.store.published import publish_tables
+from harness.store.results import MANIFEST, export
 from harness.store.sessions.lookup import JOURNAL_FILE
 from tests.bench.large import write_experiment
 from tests.stores import STORES, open_store_url
