@@ -11,6 +11,7 @@ from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, to_plain
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.models.registry import load_litellm
 from harness.policies import policy_from_plain
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
@@ -168,6 +169,7 @@ def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_model
     entry = {"litellm_provider": "hosted_vllm", "mode": "chat", "input_cost_per_token": 1e-5, "output_cost_per_token": 5e-5}
     (tmp_path / "models.json").write_text(json.dumps({model: {**entry, "max_input_tokens": 16_000}}))
     monkeypatch.setenv("HARNESS_MODEL_TABLE", str(tmp_path / "models.json"))
+    monkeypatch.setitem(load_litellm().model_cost, model, {**entry, "max_input_tokens": 16_000})  # litellm may be loaded already
     base = replace(SMALL.base, model=model, policy=policy_from_plain({"kind": "none"}), window_tokens=16_000)
     grid = Experiment(name="taped", base=base, axes={"replicate": [0, 1, 2]}, settings=Settings(executor="threads"))
     tape = tmp_path / "tape.jsonl"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 import harness
 from harness.errors import UsageError
@@ -206,15 +207,15 @@ def test_in_jupyter_a_grid_is_built_and_run_with_the_keyboard_only_and_axe_finds
     page.keyboard.type("0.3, 1.5")
     page.keyboard.press("Enter")
     form.locator(".harness-form-error").get_by_text("1.5").wait_for()
-    assert threshold.get_attribute("aria-invalid") == "true"
+    expect(threshold).to_have_attribute("aria-invalid", "true")
     start = form.get_by_role("button", name="Start", exact=True).first
-    assert start.is_disabled()
+    expect(start).to_be_disabled()
     assert violations(page) == []
     page.keyboard.press("ControlOrMeta+A")
     page.keyboard.type("0.3, 0.5")
     page.keyboard.press("Enter")
     form.get_by_text("4 trials, 2 arms").wait_for()
-    assert threshold.get_attribute("aria-invalid") == "false"
+    expect(threshold).to_have_attribute("aria-invalid", "false")
     form.get_by_label("summarizers").focus()
     page.keyboard.press("x")  # would cut the cell if the notebook heard it
     page.keyboard.press("ArrowDown")
