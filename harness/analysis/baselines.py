@@ -8,7 +8,7 @@ import pandas as pd
 from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, read_policy_field, select_valid
 from harness.analysis.claims import read_families
 from harness.analysis.effects import Effect
-from harness.analysis.measures import Metric, add_measures, choose_metric, estimate_change, find_metric
+from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_change, find_metric
 from harness.analysis.tables import Tables, select
 
 BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the arm without compaction, or else the first arm"
@@ -59,6 +59,15 @@ def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:
         UnknownName: There is no such metric; the message suggests similar names.
     """
     return choose_metric([rows for _, rows in trials.groupby("arm")]) if metric is None else find_metric(metric)
+
+
+def resolve_metrics(trials: pd.DataFrame, names: Sequence[str] | None) -> list[Metric]:
+    """Return the metrics that a person chose by name, or else the default for the arms of the trials, and cost.
+
+    Raises:
+        UnknownName: There is no such metric; the message suggests similar names.
+    """
+    return [resolve_metric(trials, None), METRICS["cost"]] if names is None else [find_metric(name) for name in names]
 
 
 def compare_with_baseline(

@@ -12,11 +12,11 @@ import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_valid
 from harness.analysis.axes import contrast_axes
-from harness.analysis.baselines import resolve_metric
+from harness.analysis.baselines import resolve_metrics
 from harness.analysis.figures import style
-from harness.analysis.figures.arm_rows import compute_height_inches, draw_arms, format_value
-from harness.analysis.figures.forest import draw_effects
-from harness.analysis.measures import METRICS, add_measures, find_metric
+from harness.analysis.figures.arm_rows import draw_arms, format_value
+from harness.analysis.figures.forest import draw_panel, make_panels
+from harness.analysis.measures import add_measures
 from harness.analysis.tables import Tables, require_single_level, select
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
     trials = add_measures(select(current, select_valid(current.trials)))
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    chosen = [resolve_metric(trials, None), METRICS["cost"]] if metrics is None else [find_metric(name) for name in metrics]
+    chosen = resolve_metrics(trials, metrics)
     level = require_single_level(trials)
     rows: list[dict[str, Any]] = [
         {"axis": one.axis, "setting": format_value(one.value), "against": format_value(one.baseline), "place": place}
@@ -86,15 +86,11 @@ def draw(
 
 
 def _draw_first_metric(ax: "Axes", table: pd.DataFrame) -> None:
-    _draw_panel(ax, table, str(table["metric"].iloc[0]), has_names=True)
+    draw_panel(ax, table, str(table["metric"].iloc[0]), _draw_names)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
-    metrics = list(dict.fromkeys(table["metric"]))
-    figure = style.make_figure(3.0 + 3.3 * len(metrics), compute_height_inches(table["place"].nunique()))
-    axes = figure.subplots(1, len(metrics), squeeze=False)[0]
-    for place, (ax, metric) in enumerate(zip(axes, metrics, strict=True)):
-        _draw_panel(ax, table, metric, has_names=place == 0)
+    figure = make_panels(table, _draw_names)
     axes_count = table["axis"].nunique()
     about = f"{axes_count} {'axis' if axes_count == 1 else 'axes'}, each value against the first, averaged over the other axes"
     style.add_header(figure, "Effect of each axis", about, level)
@@ -107,24 +103,17 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     return figure
 
 
-def _draw_panel(ax: "Axes", table: pd.DataFrame, metric: str, *, has_names: bool) -> None:
+def _draw_names(ax: "Axes", table: pd.DataFrame, metric: str) -> None:
     rows = table[table["metric"] == metric]
-    if has_names:
-        names = rows.assign(
-            arm=rows["axis"],
-            settings=[
-                json.dumps({"axis": row.axis.rsplit(".", 1)[-1], "value": row.setting, "against": row.against})
-                for row in rows.itertuples()
-            ],
-        )
-        beside = {
-            "arms": {int(row.place): str(row.arm_pairs) for row in rows.itertuples()},
-            "n": {int(row.place): str(row.n) for row in rows.itertuples()},
-        }
-        draw_arms(ax, names, beside)
-    else:
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        ax.set_ylim(float(table["place"].max()) + 0.7, -1.5)
-    draw_effects(ax, rows, METRICS[metric])
-    ax.set_title(METRICS[metric].name)
+    names = rows.assign(
+        arm=rows["axis"],
+        settings=[
+            json.dumps({"axis": row.axis.rsplit(".", 1)[-1], "value": row.setting, "against": row.against})
+            for row in rows.itertuples()
+        ],
+    )
+    beside = {
+        "arms": {int(row.place): str(row.arm_pairs) for row in rows.itertuples()},
+        "n": {int(row.place): str(row.n) for row in rows.itertuples()},
+    }
+    draw_arms(ax, names, beside)

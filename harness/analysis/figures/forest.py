@@ -1,15 +1,18 @@
 """Rows of paired effects with intervals (a forest plot), shared by the charts that compare arms or values of an axis."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from harness.analysis.figures import style
+from harness.analysis.figures.arm_rows import compute_height_inches
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import Metric
+from harness.analysis.measures import METRICS, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LABEL_POINTS = 7.0
 MIN_LOGARITHMIC_FACTOR = 4.0
@@ -63,3 +66,32 @@ def use_ratio_axis(ax: "Axes", ratios: pd.Series) -> None:
     else:
         ax.xaxis.set_major_locator(MaxNLocator(3))
     ax.xaxis.set_major_formatter(lambda value, _: f"×{value:g}")
+
+
+def make_panels(table: pd.DataFrame, draw_names: "Callable[[Axes, pd.DataFrame, str], None]") -> "Figure":
+    """Make a figure with the effects of a table, one panel per metric, without header and footer.
+
+    Args:
+        table: Effects with the columns `metric`, `place` (row of the panel, from 0), and those of `draw_effects`.
+        draw_names: Function that labels the rows of the first panel, given its axes, the table and the name of its metric.
+    """
+    metrics = list(dict.fromkeys(table["metric"]))
+    figure = style.make_figure(3.0 + 3.3 * len(metrics), compute_height_inches(table["place"].nunique()))
+    axes = figure.subplots(1, len(metrics), squeeze=False)[0]
+    for place, (ax, metric) in enumerate(zip(axes, metrics, strict=True)):
+        draw_panel(ax, table, metric, draw_names if place == 0 else None)
+    return figure
+
+
+def draw_panel(
+    ax: "Axes", table: pd.DataFrame, metric: str, draw_names: "Callable[[Axes, pd.DataFrame, str], None] | None"
+) -> None:
+    """Draw the effects on one metric; without `draw_names`, the rows are those of the panel to the left."""
+    if draw_names is not None:
+        draw_names(ax, table, metric)
+    else:
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        ax.set_ylim(float(table["place"].max()) + 0.7, -1.5)
+    draw_effects(ax, table[table["metric"] == metric], METRICS[metric])
+    ax.set_title(METRICS[metric].name)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metric
+from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metrics
 from harness.analysis.figures import style
-from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
-from harness.analysis.figures.forest import draw_effects
+from harness.analysis.figures.arm_rows import describe_arms, draw_arms
+from harness.analysis.figures.forest import draw_panel, make_panels
 from harness.analysis.formatting import format_label
-from harness.analysis.measures import METRICS, find_metric
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import format_count
 
@@ -57,7 +56,7 @@ def table(
     trials = prepare_arms(results)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    chosen = [resolve_metric(trials, None), METRICS["cost"]] if metrics is None else [find_metric(name) for name in metrics]
+    chosen = resolve_metrics(trials, metrics)
     against, level = resolve_baseline(results, baseline), require_single_level(trials)
     arms = describe_arms(trials)
     others = arms[arms["arm"] != against].reset_index(drop=True)
@@ -89,16 +88,12 @@ def draw(
 
 
 def _draw_first_metric(ax: "Axes", table: pd.DataFrame) -> None:
-    _draw_panel(ax, table, str(table["metric"].iloc[0]), has_names=True)
+    draw_panel(ax, table, str(table["metric"].iloc[0]), _draw_names)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
-    metrics = list(dict.fromkeys(table["metric"]))
     arms = table["place"].nunique()
-    figure = style.make_figure(3.0 + 3.3 * len(metrics), compute_height_inches(arms))
-    axes = figure.subplots(1, len(metrics), squeeze=False)[0]
-    for place, (ax, metric) in enumerate(zip(axes, metrics, strict=True)):
-        _draw_panel(ax, table, metric, has_names=place == 0)
+    figure = make_panels(table, _draw_names)
     pairs = sorted(table["n"].unique())
     spread = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
     about = f"{format_count(arms, 'arm')} against {format_label(table['baseline'].iloc[0], 60)}; {spread} pairs of task and seed"
@@ -112,13 +107,5 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     return figure
 
 
-def _draw_panel(ax: "Axes", table: pd.DataFrame, metric: str, *, has_names: bool) -> None:
-    rows = table[table["metric"] == metric]
-    if has_names:
-        draw_arms(ax, table, {"n": {int(row.place): str(row.n) for row in table.itertuples()}})
-    else:
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        ax.set_ylim(float(table["place"].max()) + 0.7, -1.5)
-    draw_effects(ax, rows, METRICS[metric])
-    ax.set_title(METRICS[metric].name)
+def _draw_names(ax: "Axes", table: pd.DataFrame, _metric: str) -> None:
+    draw_arms(ax, table, {"n": {int(row.place): str(row.n) for row in table.itertuples()}})
