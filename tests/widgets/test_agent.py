@@ -559,6 +559,8 @@ def test_a_page_may_say_anything(value, panel):
             assert kind == "answer"
 
 
+# The journals are in a folder of their own. If SQLite deletes a temporary file in the folder that JupyterLab is listing, the
+# listing fails, and a dialog "Directory not found" covers the page.
 CELL = f"""\
 import sys
 
@@ -570,7 +572,7 @@ from harness import AgentWidget
 from tests.experiment.run_grid import POLICY
 from tests.widgets.test_agent import hostile_task
 
-panel = AgentWidget(hostile_task(), policy=POLICY, window_tokens=7_000, journal=Path("NAME.sqlite"), pace_seconds=0.7)
+panel = AgentWidget(hostile_task(), policy=POLICY, window_tokens=7_000, journal=Path("sessions/NAME.sqlite"), pace_seconds=0.7)
 panel
 """
 AGAIN = "panel.session.state, panel.session.queued_messages"
@@ -684,7 +686,7 @@ stalls = Say(pieces=("I was about to say {HOSTILE}", " and more"), stall_after=3
 stub = Stub(stalls, Say(pieces=("Now I say it.",)))
 threading.Thread(target=stub.serve_forever, daemon=True).start()
 os.environ["HOSTED_VLLM_API_BASE"] = stub.base
-panel = AgentWidget("Say it.", model="hosted_vllm/stub", window_tokens=50_000, journal=Path("streamed.sqlite"))
+panel = AgentWidget("Say it.", model="hosted_vllm/stub", window_tokens=50_000, journal=Path("sessions/streamed.sqlite"))
 panel
 """
 

@@ -248,7 +248,7 @@ ipywidgets.jslink((slider, "value"), (inspector, "step"))
 pages = {
     "inspector": ipywidgets.VBox([slider, inspector]),
     "explorer": explorer,
-    "agent": AgentWidget(load_task("flashcards")(0), window_tokens=32_768, journal="agent.sqlite"),
+    "agent": AgentWidget(load_task("flashcards")(0), window_tokens=32_768, journal="sessions/agent.sqlite"),
     "grid": GridWidget(SMALL, "in-a-tab"),
     "form": GridForm(SMALL.base),
     "again": inspector,
