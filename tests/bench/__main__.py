@@ -1,8 +1,11 @@
 """`make bench`: measure all figures; exit with 1 if a figure exceeds its limit or has a limit and cannot be measured here."""
 
+import argparse
 import itertools
 import os
 import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from tests.bench import (
@@ -25,44 +28,51 @@ from tests.bench import (
     warm,
     widgets,
 )
-from tests.bench.figure import write
+from tests.bench.figure import Figure, write
 
 OUTPUT = Path(__file__).parents[2] / "bench.json"
 
 
+IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
+    "starting": (starting.starts,),
+    "overhead": (overhead.trivial, overhead.whole, overhead.scripted, overhead.operations, overhead.management),
+    "reading": (reading.reading,),
+    "round_trips": (partial(round_trips.round_trips, IMAGE),),
+    "stopping": (stopping.stopping,),
+    "demo": (demo.demo,),
+    "warm": (warm.warm,),
+    "marching": (marching.marching,),
+    "planning": (planning.planning,),
+    "charts": (charts.charts,),
+    "large": (large.large,),
+    "cluster": (cluster.cluster,),
+    "attacks": (partial(attacks.attacks, IMAGE),),
+    "widgets": (widgets.widgets,),
+    "panel": (panel.streaming, panel.paging),
+    "lab": (lab.streaming, lab.exploring),
+    "studies": (studies.studies,),
+    "suite": (suite.suite,),
+}
+"""Benchmarks by the name of their module, in the order in which they run."""
+
+
 def main() -> int:
-    image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
-    parts = (
-        starting.starts(),
-        overhead.trivial(),
-        overhead.whole(),
-        overhead.scripted(),
-        overhead.operations(),
-        overhead.management(),
-        reading.reading(),
-        round_trips.round_trips(image),
-        stopping.stopping(),
-        demo.demo(),
-        warm.warm(),
-        marching.marching(),
-        planning.planning(),
-        charts.charts(),
-        large.large(),
-        cluster.cluster(),
-        attacks.attacks(image),
-        widgets.widgets(),
-        panel.streaming(),
-        panel.paging(),
-        lab.streaming(),
-        lab.exploring(),
-        studies.studies(),
-        suite.suite(),
+    """Measure the figures of the named parts, or all of them; only the figures of all parts are written to `bench.json`."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"parts to run, of {', '.join(PARTS)}; default: all, into bench.json"
     )
+    chosen = parser.parse_args().parts
+    if unknown := sorted({*chosen} - {*PARTS}):
+        parser.error(f"unknown parts: {', '.join(unknown)}; there are {', '.join(PARTS)}")
     figures = []
-    for figure in itertools.chain.from_iterable(parts):
-        print(figure.line(), flush=True)
-        figures.append(figure)
-    write(figures, OUTPUT)
+    for name in chosen or PARTS:
+        for figure in itertools.chain.from_iterable(measure() for measure in PARTS[name]):
+            print(figure.line(), flush=True)
+            figures.append(figure)
+    if not chosen:
+        write(figures, OUTPUT)
     return 0 if all(figure.ok for figure in figures if figure.bar is not None) else 1
 
 
