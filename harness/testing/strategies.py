@@ -1,7 +1,7 @@
 """Hypothesis strategies for conversations, logs and whole sessions, for property tests of policies."""
 
 import itertools
-from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -21,18 +21,31 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 """Hypothesis strategy for texts of 0 to 400 characters, without surrogates (which UTF-8 cannot encode)."""
 
 
-@st.composite
-def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
+# Each strategy is made once, because Hypothesis takes longer to make a strategy than to draw from it.
+_KINDS_OF_STEP = st.integers(0, 9)
+_CALLED_TOOLS = st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3)
+_SESSION_TOOLS = st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3)
+_REPETITIONS = st.integers(1, 12)
+_RESULT_STATUSES = st.sampled_from(["completed", "error"])
+_CLIPPED_CHARACTERS = st.sampled_from([0, 0, 700])
+
+
+def _draw_step(draw: st.DrawFn, number: int) -> list[Message]:
     """Draw the messages of one random agent step: an answer with up to three tool calls and their results, or a user message."""
-    if draw(st.integers(0, 9)) == 0:
+    if draw(_KINDS_OF_STEP) == 0:
         return [user(draw(TEXTS) or "go on")]
-    names = draw(st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3))
     calls = [
         ToolCall(call_id=f"c{number}-{index}", name=name, arguments_json=f'{{"path": "f{index}.py"}}')
-        for index, name in enumerate(names)
+        for index, name in enumerate(draw(_CALLED_TOOLS))
     ]
-    results = [draw(_results(call)) for call in calls]
+    results = [_draw_result(draw, call) for call in calls]
     return [assistant(draw(TEXTS), *calls), *map(tool, results)]
+
+
+def _draw_result(draw: st.DrawFn, call: ToolCall) -> ToolResult:
+    """Draw the result of a tool call; its output is a random text, repeated up to twelve times."""
+    output = draw(TEXTS) * draw(_REPETITIONS)
+    return ToolResult(call_id=call.call_id, name=call.name, output=output, status=draw(_RESULT_STATUSES))
 
 
 @st.composite
@@ -52,7 +65,7 @@ def conversations(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: b
         ... def test_a_conversation_begins_with_the_system_message(messages):
         ...     assert messages[0].role == "system"
     """
-    steps = [draw(step_messages(number)) for number in range(draw(st.integers(0, max_steps)))]
+    steps = [_draw_step(draw, number) for number in range(draw(st.integers(0, max_steps)))]
     opening = [system(draw(TEXTS) or "be good")]
     if begin_with_request:
         opening.append(user(draw(TEXTS) or "build it"))
@@ -217,10 +230,11 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
     """
     replies, outputs = [], {}
     for number in range(draw(st.integers(0, max_steps))):
-        names = draw(st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3))
+        names = draw(_SESSION_TOOLS)
         calls = [ToolCall(call_id=f"c{number}-{at}", name=name, arguments_json='{"path": "a"}') for at, name in enumerate(names)]
         replies.append(assistant(draw(TEXTS), *calls))
-        outputs.update({call.call_id: draw(_results(call, (0, 0, 700))) for call in calls})
+        drawn = [replace(_draw_result(draw, call), clipped_characters=draw(_CLIPPED_CHARACTERS)) for call in calls]
+        outputs.update({result.call_id: result for result in drawn})
     later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
     summaries = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
     resources = SessionResources(
@@ -271,15 +285,3 @@ def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entr
         events.TurnEnded(turn=2, status="completed", reason="replied"),
     )
     return (*log, *(events.Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
-
-
-def _results(call: ToolCall, clipped_characters: Sequence[int] = (0,)) -> st.SearchStrategy[ToolResult]:
-    return st.builds(
-        lambda text, times, status, cut: ToolResult(
-            call_id=call.call_id, name=call.name, output=text * times, status=status, clipped_characters=cut
-        ),
-        TEXTS,
-        st.integers(1, 12),
-        st.sampled_from(["completed", "error"]),
-        st.sampled_from(clipped_characters),
-    )
