@@ -54,7 +54,8 @@ FORGERIES = {
     "results without failures": "import unittest\nfor name in ('addFailure', 'addError', 'addSubTest'):\n"
     "    setattr(unittest.TestResult, name, lambda *_: None)\n",
     "interviewer killed": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n",
-    "processes that stay and write": "import os\nif os.fork() == 0:\n    os.setsid(); import time\n    for _ in range(300):\n"
+    "processes that stay and write": "import os, sys\nfirst, sys.forked = not hasattr(sys, 'forked'), True\n"
+    "if first and os.fork() == 0:\n    os.setsid(); import time\n    for _ in range(300):\n"
     "        for pid in filter(str.isdigit, os.listdir('/proc')):\n            for fd in (1, 4, 5, 6):\n"
     "                try:\n                    with open(f'/proc/{pid}/fd/{fd}', 'wb', 0) as out: out.write(b'{}')\n"
     "                except OSError: pass\n        time.sleep(0.01)\n",
