@@ -42,8 +42,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # downloaded models are read and never written
 os.environ.setdefault("HARNESS_PEERS", str(environments.folder()))
-_own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
-os.environ["XDG_CACHE_HOME"] = _own_cache.name
+if "PYTEST_XDIST_WORKER" not in os.environ:  # the parallel processes of one run share the folder, as the processes of a user do
+    _own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
+    os.environ["XDG_CACHE_HOME"] = _own_cache.name
 """Cache folder of the tests. Apart from the downloaded models, no test uses the user's cache, and neither do child processes."""
 
 

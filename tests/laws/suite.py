@@ -8,6 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from harness.protocols import Policy
+from harness.sandboxes.action_cache import ActionCache, find_default_folder, open_cache
+from harness.sandboxes.action_cache.cache import MAX_BYTES
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import ScriptedModelSpec
 
@@ -45,6 +47,11 @@ def needs(task: str) -> list[pytest.MarkDecorator]:
 def each(tasks: Sequence[str] = TASKS) -> list[object]:
     """Return tasks as the parameters of a test."""
     return [pytest.param(task, marks=needs(task)) for task in tasks]
+
+
+def open_action_cache() -> ActionCache:
+    """Return the action cache that all laws share, in which the commands of a session are stored for other policies."""
+    return open_cache(find_default_folder(), MAX_BYTES)
 
 
 def spread(policies: Sequence[Policy], *, rounds: int, tasks: Sequence[str] = TASKS) -> list[object]:

@@ -18,7 +18,7 @@ from harness.tasks import SUITE
 from harness.testing.laws import LAWS, Law
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, POLICIES, PRESETS, WINDOW_TOKENS, SessionCache
 from harness.tokens import Window
-from tests.laws.suite import FULL, SEEDS, TASKS, needs
+from tests.laws.suite import FULL, SEEDS, TASKS, needs, open_action_cache
 
 ELSEWHERE = {"law-9", "law-10"}
 GEOMETRY_PRESETS = ("extractive", "early-empty", "late-extractive")
@@ -84,7 +84,7 @@ CASES = tuple(cases())
 
 @functools.cache
 def sessions(task: str) -> SessionCache:
-    return SessionCache(SUITE[task], name=task)
+    return SessionCache(SUITE[task], name=task, action_cache=open_action_cache())
 
 
 def laws_of(task: str) -> type:

@@ -25,6 +25,7 @@ from harness.messages import ToolCall
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.scripted.profiles import EXACT, Reader, add_reader
 from harness.protocols import BlobStore, Model, Policy, Reply, Request, Sandbox, Snapshot, ignore
+from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
@@ -358,6 +359,8 @@ class SessionCache:
             template; the laws that need a new process are then skipped. Default: `""`.
         sandbox: Sandbox backend of all sessions. Default: bubblewrap.
         reader: Rule by which the scripted model finds values in the texts that it sees. Default: `"exact"`.
+        action_cache: Stored effects of commands, which the method `run` uses instead of running a command again in an equal
+            workspace; all other methods run every command. By law 9, a session is the same either way. Default: None.
 
     Example:
         >>> from harness.tasks import load_task
@@ -368,10 +371,16 @@ class SessionCache:
     """
 
     def __init__(
-        self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP, reader: Reader = EXACT
+        self,
+        template: TaskTemplate,
+        *,
+        name: str = "",
+        sandbox: SandboxChoice = BUBBLEWRAP,
+        reader: Reader = EXACT,
+        action_cache: ActionCache | None = None,
     ) -> None:
         """Store the settings; each session is run when it is first requested."""
-        self.template, self.name, self.sandbox = template, name, sandbox
+        self.template, self.name, self.sandbox, self.action_cache = template, name, sandbox, action_cache
         self.model_spec = ScriptedModelSpec(reader=reader)
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
@@ -411,19 +420,30 @@ class SessionCache:
         """
         key = (seed, policy, window_tokens)
         if key not in self._runs:
-            self._runs[key] = self.run_uncached(self.make_task(seed), policy, window_tokens)
+            self._runs[key] = self._run_with_stored_effects(self.make_task(seed), policy, window_tokens)
         return self._runs[key]
 
-    def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session of a task again, without storing the result. By default no message is ever evicted."""
+    def _run_with_stored_effects(self, task: Task, policy: Policy, window_tokens: int) -> Run:
+        """Run a session of a task with the action cache, if there is one and the task allows it."""
+        if self.action_cache is None or not task.cacheable:
+            return self.run_uncached(task, policy, window_tokens)
+        opened, kind = open_task_sandbox(task, self.sandbox), (self.sandbox, task.runtime)
+        with closing(CachedSandbox(opened, self.action_cache, kind=kind, task=task.name)) as sandbox:
+            return self._simulate(task, policy, window_tokens, sandbox)
+
+    def _simulate(self, task: Task, policy: Policy, window_tokens: int, sandbox: SandboxChoice | Sandbox) -> Run:
         return simulate(
             task,
             policy,
             window_tokens=window_tokens,
             max_steps=compute_max_steps(task),
-            sandbox=self.sandbox,
+            sandbox=sandbox,
             model_spec=self.model_spec,
         )
+
+    def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
+        """Run a session of a task again, without storing the result. By default no message is ever evicted."""
+        return self._simulate(task, policy, window_tokens, self.sandbox)
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
         """Run a task without compaction, and record the state of the workspace before each model request. Results are cached.
