@@ -15,7 +15,7 @@ from typing import TypeAlias
 from harness.compaction.description import find_summarizer
 from harness.errors import HarnessError, format_count
 from harness.experiment.grid import Cell
-from harness.experiment.limits import compute_spent_usd, is_paid
+from harness.experiment.limits import compute_real_cost_usd, is_paid
 from harness.experiment.trial import SharedFields, Trial, from_plain
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
 from harness.models.local.catalogue import is_local
@@ -175,7 +175,7 @@ def _compute_mean_usd(pairs: Sequence[tuple[Trial, TrialRecord]]) -> float | Non
     """Return the mean cost in US dollars of some trials' real models; None if a price was unknown when one of them ran."""
     total_usd: float | None = 0.0
     for trial, record in pairs:
-        total_usd = add_costs(total_usd, compute_spent_usd(trial, record) if _has_known_cost(trial, record) else None)
+        total_usd = add_costs(total_usd, compute_real_cost_usd(trial, record) if _has_known_cost(trial, record) else None)
     return None if total_usd is None else total_usd / len(pairs)
 
 

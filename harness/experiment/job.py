@@ -20,6 +20,7 @@ from harness.errors import StoreError, WorkerDied
 from harness.events import StopReason
 from harness.experiment.contrasts import Family
 from harness.experiment.trial import Trial, to_plain
+from harness.models.cassette import Cassette
 from harness.models.factory import DEFAULT_WIRING, Wiring
 from harness.models.local.catalogue import is_local
 from harness.models.local.model import describe_local_model
@@ -222,6 +223,8 @@ class TrialRun:
     """Start time of the trial in seconds since the epoch."""
     session_id: str = ""
     totals: TrialTotals = field(default_factory=TrialTotals)
+    replayed_costs_usd: list[float] = field(default_factory=list)
+    """Recorded cost in US dollars of each answer that a cassette replayed, and for which nothing was paid."""
     fitted_policy: FittedPolicy | None = None
     """Policy of the trial with its constants scaled to the window; None if the trial ended before its session was assembled."""
     sandbox: SandboxInfo | None = None
@@ -294,7 +297,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
         "reader": trial.reader,
         "summarizer": trial.summarizer,
         "sub_agent_model": trial.sub_agent_model,
-        "cassette": cassette.describe() if cassette and not all(map(is_scripted, trial.models)) else None,
+        "cassette": _describe_cassette(cassette, run) if cassette and not all(map(is_scripted, trial.models)) else None,
         "local_models": [describe_local_model(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,
         "model_seed": trial.model_seed,
@@ -302,3 +305,10 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
         "container": run.container,
     }
     return codec.to_canonical_json({**codec.to_plain(job.provenance), **trial_fields}, dict)
+
+
+def _describe_cassette(cassette: Cassette, run: TrialRun) -> dict[str, object]:
+    """Return the description of a cassette with the cost of the answers that it replayed while it was recorded."""
+    replayed_usd = sum(run.replayed_costs_usd)
+    is_partly_replayed = cassette.mode == "record" and replayed_usd > 0
+    return {**cassette.describe(), **({"replayed_usd": replayed_usd} if is_partly_replayed else {})}

@@ -3,6 +3,7 @@
 Trials that have begun run to their end, since their cost is already spent. The others run when the same experiment is run again.
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,7 +24,8 @@ class RunLimits:
     Attributes:
         max_trials: Maximum number of trials that the run begins. Default: `None`.
         max_usd: Cost of real models in US dollars from which on no further trial begins. Simulated costs of scripted models do
-            not count. The trials that are running then may exceed it. Default: `None`.
+            not count, nor do answers that are replayed from a cassette. The trials that are running then may exceed it.
+            Default: `None`.
         max_hours: Time in hours after which no further trial begins. Default: `None`.
 
     Raises:
@@ -77,11 +79,22 @@ def is_paid(model: str) -> bool:
     return not is_scripted(model) and not is_local(model)
 
 
-def compute_spent_usd(trial: Trial, record: TrialRecord) -> float:
-    """Return the cost of a trial's real models in US dollars; simulated costs and unknown prices count as 0."""
+def compute_real_cost_usd(trial: Trial, record: TrialRecord) -> float:
+    """Return the cost of a trial's real models in US dollars; simulated costs and unknown prices count as 0.
+
+    An answer that was replayed from a cassette counts with the cost that it had when it was recorded.
+    """
     costs = (
         (trial.model, record.cost_usd),
         (trial.summarizer, record.summarizer_cost_usd),
         (trial.sub_agent_model, record.sub_agent_cost_usd),
     )
     return sum(cost or 0.0 for model, cost in costs if model is not None and is_paid(model))
+
+
+def compute_spent_usd(trial: Trial, record: TrialRecord) -> float:
+    """Return the money that a trial spent on real models in US dollars: their cost without answers replayed from a cassette."""
+    cassette = json.loads(record.provenance_json or "{}").get("cassette") or {}
+    if cassette.get("mode") == "replay":
+        return 0.0
+    return max(0.0, compute_real_cost_usd(trial, record) - cassette.get("replayed_usd", 0.0))

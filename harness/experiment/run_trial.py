@@ -145,6 +145,7 @@ class _TrialSession:
             on_event=measure_event,
             cancellation=self.cancellation,
             endpoints=wiring.endpoints,
+            on_replay=run.replayed_costs_usd.append,
             tool_time_limit=None if self.job.tool_time_seconds is None else ToolTimeLimit(self.job.tool_time_seconds),
         )
         session = assemble_session(spec, resources)

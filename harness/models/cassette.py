@@ -83,6 +83,8 @@ class CassetteModel(WrappedModel):
     """Cassette in which the model's answers are recorded or from which they are replayed."""
     take: int = 0
     """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
+    on_replay: Callable[[float], None] = ignore
+    """Listener that is called with the cost in US dollars of each answer that is replayed, for which nothing is paid."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer, or call the model and record its answer; seconds and costs are those of the recording.
@@ -95,7 +97,9 @@ class CassetteModel(WrappedModel):
         tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)
         answer = tape.find(keys[-1])
         if answer is not None:
-            return _replay_answer(self.name, answer, listen)
+            reply = _replay_answer(self.name, answer, listen)
+            self.on_replay(reply.cost_usd or 0.0)
+            return reply
         if self.cassette.mode == "replay":
             known = next((number for number in range(len(keys) - 1, 0, -1) if tape.find(keys[number - 1])), 0)
             raise NotRecorded(self.name, str(self.cassette.path), len(request.messages), known)

@@ -33,7 +33,7 @@ from harness.models.scripted.summarizers import (
 )
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wrapped_model import WrappedModel
-from harness.protocols import Model
+from harness.protocols import Model, ignore
 from harness.task import Task
 
 ToolCallMode = Literal["native", "text"]
@@ -57,6 +57,9 @@ class Wiring:
     """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
     stall_seconds: float = STALL_SECONDS
     """Time in seconds without data from a provider after which a call is repeated. Local models have a limit of their own."""
+
+    on_replay: Callable[[float], None] = ignore
+    """Listener that is called with the cost in US dollars of each answer that a cassette replays."""
 
     def __post_init__(self) -> None:
         """Check that the time limit for silent providers is positive."""
@@ -263,7 +266,9 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
     else:
         check_model_name(name, keys=not wiring.is_replay)
         model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop, timeout_seconds=wiring.stall_seconds)
-    return model if wiring.cassette is None else CassetteModel(model=model, cassette=wiring.cassette, take=wiring.take)
+    if wiring.cassette is None:
+        return model
+    return CassetteModel(model=model, cassette=wiring.cassette, take=wiring.take, on_replay=wiring.on_replay)
 
 
 def is_summarizer_variant(variant: str) -> bool:

@@ -66,6 +66,8 @@ class SessionResources:
     """Function that asks the user about a repeated tool call; None if there is no user to ask."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Servers of the local models that the session calls, by model name."""
+    on_replay: Callable[[float], None] = ignore
+    """Listener that is called with the cost in US dollars of each answer that the cassette of the session replays."""
     model: Model | None = None
     """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None
@@ -338,7 +340,7 @@ def _open_sub_agent_models(
 
 
 def _make_wiring(spec: SessionSpec, resources: SessionResources) -> Wiring:
-    return replace(spec.wiring, endpoints=resources.endpoints)
+    return replace(spec.wiring, endpoints=resources.endpoints, on_replay=resources.on_replay)
 
 
 def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) -> tuple[Tool, ...]:

@@ -162,9 +162,8 @@ def test_a_pilot_runs_one_trial_of_each_task_and_model_and_the_grid_goes_on(tmp_
     assert grid.estimate(tmp_path).describe_time() == "none, since all trials have finished"
 
 
-@pytest.mark.slow
-@pytest.mark.bubblewrap
-def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_models_cost(tmp_path, monkeypatch):
+def record_tape(tmp_path, monkeypatch, *, pilot):
+    """Record the answers of a priced model, and return the experiment, which has three trials, and the path of the cassette."""
     model = "hosted_vllm/scripted/tiny:attentive"
     entry = {"litellm_provider": "hosted_vllm", "mode": "chat", "input_cost_per_token": 1e-5, "output_cost_per_token": 5e-5}
     (tmp_path / "models.json").write_text(json.dumps({model: {**entry, "max_input_tokens": 16_000}}))
@@ -175,8 +174,15 @@ def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_model
     tape = tmp_path / "tape.jsonl"
     with serve_endpoint(make_model_finder([tiny(0)], window_tokens=16_000)) as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
-        grid.with_cassette(tape, "record").run(tmp_path / "recorded", progress="off", pilot=True)
+        grid.with_cassette(tape, "record").run(tmp_path / "recorded", progress="off", pilot=pilot)
     monkeypatch.delenv("HOSTED_VLLM_API_BASE")
+    return grid, tape
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_models_cost(tmp_path, monkeypatch):
+    grid, tape = record_tape(tmp_path, monkeypatch, pilot=True)
     replayed = grid.with_cassette(tape, "replay").run(tmp_path / "replayed", progress="off", pilot=True)
     [cost_usd] = replayed.trials["cost_usd"]
     assert cost_usd > 0

@@ -1,16 +1,19 @@
 """Limits of a run: refused values, unknown prices, and what counts as spent money."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.errors import UsageError
-from harness.experiment.limits import RunLimits, compute_spent_usd
+from harness.experiment.limits import RunLimits, compute_real_cost_usd, compute_spent_usd
 from harness.experiment.trial import Trial
 from harness.policies import KeepLast
+from harness.store.results import load
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
+from tests.experiment.test_forecast import record_tape
 
 
 @pytest.mark.parametrize("name", ["max_trials", "max_usd", "max_hours"])
@@ -48,6 +51,34 @@ def test_only_models_that_cost_money_spend_it():
     assert compute_spent_usd(summarized, paid) == 0.25
     local = replace(scripted, model="local/qwen2.5-1.5b")
     assert compute_spent_usd(local, paid) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("cassette", "spent_usd"),
+    [
+        (None, 1.25),
+        ({"mode": "replay", "file": "c.jsonl"}, 0.0),
+        ({"mode": "record", "file": "c.jsonl"}, 1.25),
+        ({"mode": "record", "file": "c.jsonl", "replayed_usd": 0.75}, 0.5),
+    ],
+)
+def test_answers_replayed_from_a_cassette_cost_no_money(cassette, spent_usd):
+    trial = Trial(task="flashcards", policy="keep-last", model="openai/gpt-4o")
+    paid = record(cost_usd=1.0, summarizer_cost_usd=0.25, provenance_json=json.dumps({"cassette": cassette}))
+    assert compute_spent_usd(trial, paid) == spent_usd
+    assert compute_real_cost_usd(trial, paid) == 1.25
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_run_whose_answers_are_replayed_is_not_stopped_by_a_limit_of_money(tmp_path, monkeypatch):
+    grid, tape = record_tape(tmp_path, monkeypatch, pilot=False)
+    cost_usd = load(tmp_path / "recorded").trials["cost_usd"].min()
+    limits = RunLimits(max_usd=cost_usd / 2)
+    for mode in ("replay", "record"):  # a recording that is continued replays what it has
+        again = grid.with_cassette(tape, mode).run(tmp_path / mode, workers=1, progress="off", limits=limits)
+        assert len(again.trials) == 3
+        assert (again.trials["cost_usd"] >= cost_usd).all(), "the tables show what the answers cost when they were recorded"
 
 
 def test_money_cannot_be_limited_where_a_price_is_unknown(tmp_path):
