@@ -24,7 +24,7 @@ from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import format_count
 from harness.experiment.contrasts import Contrast, Family
-from harness.experiment.looks import Look, record_look
+from harness.experiment.looks import Look, explain_withheld, record_look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
 
 
 def build_progress_section(trials: pd.DataFrame, judged: ClaimReport) -> Section:
-    """Build the only section that is shown of an incomplete plan with declared contrasts and a single look.
+    """Build the only section that is shown of an incomplete plan with declared contrasts.
 
     Args:
         trials: Trials that have finished.
@@ -213,8 +213,7 @@ def build_progress_section(trials: pd.DataFrame, judged: ClaimReport) -> Section
         rows=tuple(rows),
         notes=(
             f"{len(trials)} of {format_count(judged.family.planned_trials, 'planned trial')} have finished.",
-            "Outcomes are shown when all have finished, since the plan declares contrasts and a single look at their outcomes.",
-            "A new plan can declare interim looks in advance, e.g. `looks = 2` under [experiment].",
+            explain_withheld(judged.family.looks),
         ),
         is_detail=False,
     )

@@ -204,11 +204,17 @@ def add_measures(results: Tables) -> pd.DataFrame:
     tokens = trials[list(TOKEN_COLUMNS)].astype(float)
     sub_agents = [name for name in TOKEN_COLUMNS if name.startswith("sub_agent_")]
     tokens = tokens.fillna(dict.fromkeys(sub_agents, 0.0)).sum(axis=1, skipna=False)  # other studies have no sub-agents
-    return trials.assign(total_tokens=tokens, retention=trials["trial_id"].map(_measure_retention(results.probes)).astype(float))
+    return trials.assign(
+        total_tokens=tokens, retention=trials["trial_id"].map(measure_trial_retention(results.probes)).astype(float)
+    )
 
 
-def _measure_retention(probes: pd.DataFrame) -> pd.Series:
-    """Return the share of facts that a trial's compactions kept in view, by trial id: the mean over the kinds of facts."""
+def measure_trial_retention(probes: pd.DataFrame) -> pd.Series:
+    """Return the share of facts that a trial's compactions kept in view, by trial id: the mean over the kinds of facts.
+
+    Args:
+        probes: Facts at compactions, with the columns `trial_id`, `kind`, `seen_before` and `seen_after`.
+    """
     visible = probes[probes["seen_before"].astype(bool)]
     shares = visible["seen_after"].astype(float).groupby([visible["trial_id"], visible["kind"]]).mean()
     return shares.groupby(level=0).mean()

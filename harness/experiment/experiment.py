@@ -351,7 +351,12 @@ class _ExperimentRun:
             output.relabel_trials(self._iter_labels(output))
             provenance = collect_provenance(identify_price_table(), self.experiment.family)
             finished_count, live_models = self._look_ahead(finished_ids)
-            progress = RunProgress(experiment=self.experiment.name, total_trials=len(cells), previously_finished=finished_count)
+            progress = RunProgress(
+                experiment=self.experiment.name,
+                hides_outcomes=bool(self.experiment.contrasts),
+                total_trials=len(cells),
+                previously_finished=finished_count,
+            )
             runner = Runner(
                 output=output,
                 open_workers=open_workers,

@@ -19,6 +19,24 @@ LOOKS_FILE = "looks.json"
 """Name of the file in an output folder that lists the looks at the results."""
 
 
+TRANSCRIPTS_NOTE = "Transcripts of single trials stay open, so that faults can be found; they are no result."
+"""Note beside the progress of a plan whose outcomes are not shown yet."""
+
+
+def explain_withheld(looks: int) -> str:
+    """Return why outcomes of an incomplete plan with declared contrasts are not shown, and how looks at them are declared.
+
+    Args:
+        looks: Number of looks that the plan declares.
+    """
+    why = (
+        "Progress only: the plan declares contrasts, and to see outcomes before all trials have finished would be a look at them."
+    )
+    if looks > 1:
+        return f"{why} The plan declares {looks} looks, the last of them at all trials."
+    return f"{why} A new plan can declare interim looks in advance, e.g. `looks = 2` under [experiment]."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """Look at the outcomes of a set of finished trials."""
@@ -27,6 +45,8 @@ class Look:
     """Number of the look among all recorded looks, from 1; a set of trials that was shown before keeps its number."""
     is_recorded_from_start: bool
     """Whether looks were recorded from the first run on, so that no earlier look is missing."""
+    is_recorded: bool = False
+    """Whether the outcomes of the same trials were shown before."""
 
 
 def begin_record(folder: Path) -> None:
@@ -38,6 +58,22 @@ def begin_record(folder: Path) -> None:
     path = folder / LOOKS_FILE
     if not path.exists():
         _write(path, {"from_start": True, "looks": []})
+
+
+def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
+    """Return the look that showing the outcomes of a set of trials would be, without recording it.
+
+    Args:
+        folder: Output folder of the experiment.
+        trial_ids: Ids of all finished trials.
+
+    Raises:
+        StoreError: The record exists but cannot be read.
+    """
+    record, digest = _read(folder / LOOKS_FILE), _digest(trial_ids)
+    known = [one["trials_sha256"] for one in record["looks"]]
+    number = known.index(digest) + 1 if digest in known else len(known) + 1
+    return Look(number=number, is_recorded_from_start=bool(record["from_start"]), is_recorded=digest in known)
 
 
 def record_look(folder: Path, trial_ids: Iterable[str]) -> Look:
@@ -52,17 +88,19 @@ def record_look(folder: Path, trial_ids: Iterable[str]) -> Look:
     Raises:
         StoreError: The record exists but cannot be read.
     """
-    path, ids = folder / LOOKS_FILE, sorted(set(trial_ids))
-    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()
+    path, ids = folder / LOOKS_FILE, set(trial_ids)
+    look = find_look(folder, ids)
+    if look.is_recorded:
+        return look
     record = _read(path)
-    known = [one["trials_sha256"] for one in record["looks"]]
-    is_recorded_from_start = bool(record["from_start"])
-    if digest in known:
-        return Look(number=known.index(digest) + 1, is_recorded_from_start=is_recorded_from_start)
-    record["looks"].append({"trials": len(ids), "trials_sha256": digest})
+    record["looks"].append({"trials": len(ids), "trials_sha256": _digest(ids)})
     with suppress(OSError):  # the folder of published results may be read-only
         _write(path, record)
-    return Look(number=len(known) + 1, is_recorded_from_start=is_recorded_from_start)
+    return look
+
+
+def _digest(trial_ids: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(set(trial_ids))).encode()).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class RunProgress:
     """Progress of a run: numbers of trials, running trials and the last result."""
 
     experiment: str
+    hides_outcomes: bool = False
+    """Whether only the progress may be shown, because the plan declares contrasts and to see outcomes would be a look."""
     total_trials: int
     """Number of trials in the grid of the experiment."""
     previously_finished: int = 0
@@ -61,7 +63,7 @@ class RunProgress:
             finished=self.finished + 1,
             succeeded=self.succeeded + record.success,
             crashed=self.crashed + (record.status == "crashed"),
-            last_result=format_record(record),
+            last_result=format_record(record, hides_outcome=self.hides_outcomes),
             last_record=record,
         )
 
@@ -69,16 +71,29 @@ class RunProgress:
     def summary(self) -> str:
         """Numbers of finished, successful and crashed trials, as one line of text."""
         finished = self.previously_finished + self.finished
-        phrases = [f"{finished}/{self.total_trials} trials", f"{self.succeeded}/{self.finished} succeeded"]
+        phrases = [f"{finished}/{self.total_trials} trials"]
+        phrases += [] if self.hides_outcomes else [f"{self.succeeded}/{self.finished} succeeded"]
         phrases += [f"{self.previously_finished} kept from before"] if self.previously_finished else []
         phrases += [f"{self.crashed} crashed"] if self.crashed else []
         phrases += [self.reached_limit] if self.reached_limit else []
         return ", ".join(phrases)
 
 
-def format_record(record: TrialRecord) -> str:
-    """Return the arm, seed and result of a finished trial as one line of text."""
-    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {format_outcome(record)}"
+def format_record(record: TrialRecord, *, hides_outcome: bool = False) -> str:
+    """Return the arm, seed and result of a finished trial as one line of text.
+
+    Args:
+        record: Record of the trial.
+        hides_outcome: Whether to state only that the trial has finished, or how it crashed.
+    """
+    result = format_ending(record) if hides_outcome else format_outcome(record)
+    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {result}"
+
+
+def format_ending(record: TrialRecord) -> str:
+    """Return whether a trial has finished or crashed as text, without its outcome."""
+    ending = f"crashed: {record.reason}" if record.status == "crashed" else "finished"
+    return f"{ending} ({record.wall_seconds:.1f} s)"
 
 
 def format_outcome(record: TrialRecord) -> str:

@@ -1,5 +1,6 @@
 """Journal of sessions, trials and checks in one SQLite file. All writing to stored sessions goes through this module."""
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -230,6 +231,20 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the records of all trials in the journal, in the order in which they were stored."""
         rows = self.query("SELECT * FROM trial ORDER BY revision")
         return tuple(TrialRecord(**{**_select_columns(row, _TRIAL_COLUMNS), "success": bool(row["success"])}) for row in rows)
+
+    def list_probes(self, trial_ids: Iterable[str]) -> list[tuple[str, str, bool, bool]]:
+        """Return facts at the compactions of some trials: trial id, kind of fact, and whether it was in view before and after.
+
+        Args:
+            trial_ids: Ids of the trials; a trial without probes has no rows.
+        """
+        rows = self.query(
+            "SELECT t.trial_id, f.kind, p.seen_before, p.seen_after FROM trial AS t JOIN session AS s ON s.id = t.session_id"
+            " JOIN probe AS p ON p.session = s.key JOIN fact AS f ON f.session = p.session AND f.number = p.fact"
+            " WHERE t.trial_id IN (SELECT value FROM json_each(?))",
+            json.dumps(list(trial_ids)),
+        )
+        return [(trial_id, kind, bool(before), bool(after)) for trial_id, kind, before, after in rows]
 
     def list_checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
         """Return the results of a trial's checks, sorted by the name of the check."""

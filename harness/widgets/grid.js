@@ -25,6 +25,20 @@ function rate(arm, metric, arms) {
   return metric.is_higher_better || most === least ? share : 1 - share;
 }
 
+/** Fill the cell of an arm whose outcomes are hidden: only the number of finished trials. A click calls `choose`. */
+function fillCount(cell, arm, name, planned, choose) {
+  const text = `${arm?.finished ?? 0} of ${planned}`;
+  cell.className = `g-cell g-empty${(arm?.finished ?? 0) < planned ? " g-partial" : ""}`;
+  cell.title = `${name}: ${text} finished`;
+  fillButton(cell, choose, make("b", { text }), make("span", { text: "finished" }));
+}
+
+function fillButton(cell, choose, ...parts) {
+  const focused = cell.contains(document.activeElement);
+  cell.replaceChildren(make("button", { type: "button", "aria-label": `${cell.title}. Show its trials.`, on: { click: choose } }, ...parts));
+  if (focused) cell.firstChild.focus();
+}
+
 /** Fill the cell of an arm: its value, trials and interval, and trials still to run. A click calls `choose`. */
 function fillCell(cell, arm, name, planned, choose, good, metric) {
   const { finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null, text = "", interval = "" } = arm ?? {};
@@ -32,16 +46,12 @@ function fillCell(cell, arm, name, planned, choose, good, metric) {
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
   const other = metric && metric.name !== "success";
   const count = make("b", { text: !finished ? `0 of ${planned}` : other ? text : `${succeeded}/${finished}` });
-  const rates = other ? `n=${finished}, ${interval}` : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
+  const rates = other ? `n=${arm?.n ?? finished}, ${interval}` : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
   const small = share === null ? "finished" : rates;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
   const mean = `${score === null ? "" : `, mean score ${score.toFixed(2)}`}${finished && other && metric.name !== "score" ? `, ${metric.name} ${text}` : ""}`;
   cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "no trial finished"}${mean}${rest}`;
-  const label = `${cell.title}. Show its trials.`;
-  const parts = [count, make("span", { text: small })];
-  const focused = cell.contains(document.activeElement);
-  cell.replaceChildren(make("button", { type: "button", "aria-label": label, on: { click: choose } }, ...parts));
-  if (focused) cell.firstChild.focus();
+  fillButton(cell, choose, count, make("span", { text: small }));
 }
 
 /** Create the tables of a plan and return the cell of each arm by number. */
@@ -87,13 +97,15 @@ function view({ model, el }) {
   const [lowest, highest, meaning] = [make("span"), make("span"), make("span")];
   const legend = make("div", { class: "g-legend h-faint" }, make("label", { class: "g-metric" }, "metric ", metrics),
     make("span", { class: "g-scale" }, lowest, ...shades, highest), meaning);
+  const standing = make("p", { class: "g-standing", role: "status" });
+  const look = make("button", { type: "button", class: "g-look", hidden: true, on: { click: () => model.send({ kind: "look" }) } });
   const chosen = make("section", { class: "g-chosen", "aria-label": "Trials of the selected cell", hidden: true });
   const transcript = make("div", { class: "g-transcript" });
   const saved = make("style"); // hides the static form below a live view
   const list = make("ul", { class: "g-failures", tabindex: "0", "aria-label": "Trials without success" });
   const count = make("summary", { text: "No trial without success" });
   root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
-    make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, chosen, transcript,
+    make("div", { class: "g-progress" }, bar, words), alarm, running, standing, look, heat, legend, chosen, transcript,
     make("details", {}, count, list), saved);
 
   const [arms, failures] = [new Map(), new Map()];
@@ -103,8 +115,12 @@ function view({ model, el }) {
     button.addEventListener("click", () => button.getAttribute("aria-disabled") !== "true" && model.send({ kind }));
   }
 
-  const fill = (at) => cells.has(at) && fillCell(cells.get(at), arms.get(at), plan.arms[at], plan.planned[at],
-    () => model.send({ kind: "trials", arm: at }), rate(arms.get(at), whole.metric, arms), whole.metric);
+  const fill = (at) => {
+    if (!cells.has(at)) return;
+    const facts = [cells.get(at), arms.get(at), plan.arms[at], plan.planned[at], () => model.send({ kind: "trials", arm: at })];
+    if (whole.standing?.hides) fillCount(...facts);
+    else fillCell(...facts, rate(arms.get(at), whole.metric, arms), whole.metric);
+  };
   const fillAll = () => plan.arms.forEach((_, at) => fill(at));
   const showMetric = (metric) => {
     metrics.value = metric.name;
@@ -113,7 +129,17 @@ function view({ model, el }) {
     [lowest.textContent, highest.textContent] = ends;
     meaning.textContent = success ? "Each cell: succeeded / finished trials, share, 95 % interval. Dashed: trials still to run."
       : `Each cell: ${metric.label}, mean over tasks; n finished trials, 95 % interval. Dashed: trials still to run.`;
+    if (metric.note) meaning.textContent = metric.note;
     fillAll();
+  };
+  const showStanding = ({ hides, text, look: words }) => {
+    standing.textContent = text;
+    look.hidden = !words;
+    look.textContent = words ?? "";
+    legend.hidden = hides;
+    chosen.hidden = true;
+    fillAll();
+    showFailures();
   };
   const showChosen = ({ name: arm, trials, finished, planned }) => {
     const rows = trials.map(([trial, problem, outcome]) => make("tr", {},
@@ -130,8 +156,10 @@ function view({ model, el }) {
   const nested = nest(model, "inspector", transcript);
 
   const showFailures = () => {
-    const all = [...failures.values()];
-    count.textContent = all.length ? `${counted(all.length, "trial")} without success` : "No trial without success";
+    const hides = whole.standing?.hides;
+    const all = [...failures.values()].filter((one) => !hides || one.status === "crashed");
+    const [some, none] = hides ? ["crashed", "No crashed trial"] : ["without success", "No trial without success"];
+    count.textContent = all.length ? `${counted(all.length, "trial")} ${some}` : none;
     list.replaceChildren(...all.slice(-MOST_FAILURES).map((one) => make("li", { class: `g-${one.status}` }, one.text,
       ...(one.error ? [make("pre", { class: "h-error", text: one.error })] : []))));
   };
@@ -144,8 +172,9 @@ function view({ model, el }) {
     stop.setAttribute("aria-disabled", String(now !== "running"));
     level.textContent = whole.level ? `level ${whole.level}` : "";
     [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
-    const succeeded = [...arms.values()].reduce((sum, arm) => sum + arm.succeeded, 0);
-    words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished, ${number(succeeded)} succeeded`
+    const succeeded = [...arms.values()].reduce((sum, arm) => sum + (arm.succeeded ?? 0), 0);
+    words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished`
+      + (whole.standing?.hides ? "" : `, ${number(succeeded)} succeeded`)
       + (whole.left_seconds ? `, about ${duration(whole.left_seconds)} left` : "")
       + (whole.limit && now === "stopped" ? `; stopped by its limit: ${whole.limit}` : "");
     alarm.hidden = !(failure || error);
@@ -180,6 +209,7 @@ function view({ model, el }) {
         fillAll();
       }
       if (changed.metric || (changed.plan && all.metric)) showMetric(all.metric);
+      if (changed.standing) showStanding(all.standing);
       if (changed.chosen) showChosen(all.chosen);
       showState();
     },

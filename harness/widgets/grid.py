@@ -9,23 +9,27 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import ipywidgets
+import pandas as pd
 import traitlets
 
-from harness.analysis.measures import METRICS
-from harness.errors import HarnessError, UnknownName, UsageError, format_count
+from harness.analysis.measures import METRICS, measure_trial_retention
+from harness.errors import HarnessError, StoreError, UnknownName, UsageError, format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.limits import RunLimits
+from harness.experiment.looks import TRANSCRIPTS_NOTE, explain_withheld, find_look, record_look
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.harness_widget import SnapshotWidget, render_preformatted, render_table
 from harness.widgets.inspector import SessionInspector
-from harness.widgets.success_grid import LIVE_METRICS, SuccessGrid
+from harness.widgets.success_grid import SuccessGrid
 
 if TYPE_CHECKING:
     from harness.store.results import Results
@@ -39,7 +43,8 @@ RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "
 class GridWidget(SnapshotWidget):
     """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
 
-    A click on a cell lists the trials of the arm, and a click on a trial opens its transcript below, in a `SessionInspector`.
+    A click on a cell lists the trials of the arm, and a click on a trial opens its transcript below, in a `SessionInspector`. If
+    the experiment declares contrasts, cells show only how many trials have finished until all have, or until a declared look.
 
     Args:
         experiment: Experiment to run. Required.
@@ -52,8 +57,10 @@ class GridWidget(SnapshotWidget):
         experiment: Experiment that the widget runs.
         output: Folder of the journal and the tables.
         failure: Error message of a failed run, or an empty string.
+        limits: Limits of the next run, as given; may be set to others between two runs.
         state: State of the run, which is `new`, `running`, `stopping`, `stopped`, `done` or `failed`. Trait, read-only.
-        metric: Name of the metric that the cells show, one of `success`, `score`, `cost`, `tokens` and `steps`. Trait.
+        metric: Name of the metric that the cells show, one of `success`, `score`, `cost`, `tokens`, `steps` and
+            `retention`. Trait.
         progress: Share of the trials that have finished, 0 to 1. Trait, read-only.
         selected_trial: Id of the trial whose transcript is open, or an empty text; setting it opens another one. Trait.
         inspector: Inspector of the selected trial, or None. Trait, read-only.
@@ -65,7 +72,7 @@ class GridWidget(SnapshotWidget):
         widget.wait()  # returns "done"
 
     Raises:
-        StoreError: The journal in the folder cannot be read.
+        StoreError: The journal or the record of looks in the folder cannot be read.
     """
 
     state = traitlets.Unicode("new", read_only=True).tag(sync=True)
@@ -92,9 +99,11 @@ class GridWidget(SnapshotWidget):
         self.output = experiment.output if output is None else Path(output)
         self._state: RunState = "new"
         self.failure = ""
-        self.experiment, self._workers, self._limits = experiment, workers, limits
+        self.experiment, self._workers, self.limits = experiment, workers, limits
         self._lock = threading.Lock()
-        self._success_grid = SuccessGrid(experiment)
+        self._success_grid = SuccessGrid(experiment, hides_outcomes=bool(experiment.contrasts))
+        self._recorded_ids: set[str] = set()
+        """Ids of the experiment's trials that have a record, crashed ones included."""
         self._stop_event, self._end_event = threading.Event(), threading.Event()
         self._end_event.set()
         self._run_thread: threading.Thread | None = None
@@ -135,6 +144,7 @@ class GridWidget(SnapshotWidget):
             self._state, self.failure = "running", ""
             self._stop_event, self._end_event = threading.Event(), threading.Event()
             self._started_seconds = time.monotonic()
+        self._show_outcomes(is_look=False)
         self._publish_state()
         self._run_thread = threading.Thread(target=self._run, args=(pilot,), name="harness-grid", daemon=True)
         self._run_thread.start()
@@ -161,6 +171,31 @@ class GridWidget(SnapshotWidget):
             self._end_event.wait(timeout_seconds)
         return self._state
 
+    def take_look(self) -> None:
+        """Show the outcomes of the trials finished so far, as one of the interim looks that the plan declares.
+
+        The look is recorded in the output folder. Starting the grid again hides the outcomes.
+
+        Raises:
+            UsageError: The grid is running, no trial has finished, or no interim look at other trials is left.
+            StoreError: The record of looks cannot be read.
+        """
+        with self._lock:
+            if self._state in ("running", "stopping"):
+                raise UsageError("the grid is running; stop it to look at its outcomes")
+        if not self._success_grid.hides_outcomes:
+            return
+        looks, next_look = self.experiment.settings.looks, find_look(self.output, self._recorded_ids)
+        if not self._recorded_ids or (next_look.number >= looks and not next_look.is_recorded):
+            left = (
+                "no trial has finished"
+                if not self._recorded_ids
+                else "the last look is for the time when all trials have finished"
+            )
+            raise UsageError(f"there is no interim look to take: the plan declares {format_count(looks, 'look')}, and {left}")
+        self._show_outcomes(is_look=True)
+        self.update_snapshot()
+
     def open_trial(self, trial_id: str) -> SessionInspector:
         """Open the transcript of a finished trial below the grid, and return its inspector.
 
@@ -178,25 +213,48 @@ class GridWidget(SnapshotWidget):
     @traitlets.validate("metric")
     def _find_metric(self, proposal: Mapping[str, Any]) -> str:
         name = str(proposal["value"])
-        known = [metric.name for metric in LIVE_METRICS]
-        if name not in known:
-            raise UnknownName("metric", name, known)
+        if name not in METRICS:
+            raise UnknownName("metric", name, list(METRICS))
         return name
 
     @traitlets.observe("metric")
     def _show_metric(self, change: Mapping[str, Any]) -> None:
         with self._lock:
             self._success_grid.metric = METRICS[change["new"]]
+            self._read_retention()
             items = self._success_grid.list_arms()
         self.channel.append(items)
         self._publish_metric()
 
     def _publish_metric(self) -> None:
         metric = self._success_grid.metric
-        is_share = metric.kind != "amount"
-        self.channel.update_state(
-            metric={"name": metric.name, "is_share": is_share, "is_higher_better": metric.is_higher_better, "label": metric.label}
-        )
+        plain = {"name": metric.name, "is_share": metric.kind != "amount", "is_higher_better": metric.is_higher_better}
+        self.channel.update_state(metric={**plain, "label": metric.label, "note": self._describe_missing_retention()})
+
+    def _describe_missing_retention(self) -> str:
+        """Return why no cell has a value, if the cells show the retention of facts; otherwise an empty string."""
+        grid = self._success_grid
+        is_known = any(not isnan(value) for value in grid.retention.values())
+        if grid.metric.name != "retention" or grid.hides_outcomes or is_known:
+            return ""
+        if grid.finished_trials:
+            return "No finished trial has a compaction with facts of its task in view, so retention is unknown."
+        return "Retention is measured at compactions; it is shown as soon as a trial with a compaction has finished."
+
+    def _read_retention(self) -> None:
+        """Read from the journal how many facts the finished trials kept, if the cells show it; called with the lock."""
+        grid = self._success_grid
+        if grid.metric.name != "retention" or grid.hides_outcomes:
+            return
+        missing = [one for arm in grid.arms.values() for one in arm.records if one not in grid.retention]
+        file = self.output / JOURNAL_FILE
+        if not missing or not file.exists():
+            return
+        with Journal.open(file, read_only=True) as journal:
+            probes = journal.list_probes(missing)
+        columns = ["trial_id", "kind", "seen_before", "seen_after"]
+        measured = measure_trial_retention(pd.DataFrame(probes, columns=columns))
+        grid.retention.update(dict.fromkeys(missing, nan) | measured.to_dict())
 
     @traitlets.validate("selected_trial")
     def _find_session(self, proposal: Mapping[str, Any]) -> str:
@@ -238,6 +296,8 @@ class GridWidget(SnapshotWidget):
                 self.start()
             case "stop":
                 self.stop()
+            case "look":
+                self.take_look()
             case "trials":
                 self._list_trials(message.get("arm"))
             case "open":
@@ -258,14 +318,17 @@ class GridWidget(SnapshotWidget):
         """Return the progress of the experiment, its success by arm and its trials without success as static HTML."""
         with self._lock:
             grid, failures = self._success_grid, self._success_grid.failures
+            hides = grid.hides_outcomes
             level = f" Level {html.escape(grid.level)}." if grid.level else ""
             parts = [f"<p><b>{html.escape(self._describe_status())}</b>.{level}</p>"]
-            rows = [
-                (name, f"{len(arm.records)} of {arm.planned_trials}", str(arm.success_rate)) for name, arm in grid.arms.items()
-            ]
-        parts.append(render_table(("arm", "trials", "success, 95 % interval"), rows))
+            counts = {name: f"{len(arm.records)} of {arm.planned_trials}" for name, arm in grid.arms.items()}
+            rows = [(name, text, *([] if hides else [str(grid.arms[name].success_rate)])) for name, text in counts.items()]
+        parts.append(f"<p>{html.escape(self._describe_standing())}</p>")
+        parts.append(
+            render_table(("arm", "finished trials" if hides else "trials", *([] if hides else ["success, 95 % interval"])), rows)
+        )
         if failures:
-            lines = [format_record(record) for record in failures[:MAX_LISTED_FAILURES]]
+            lines = [format_record(record, hides_outcome=hides) for record in failures[:MAX_LISTED_FAILURES]]
             lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []
             parts.append(
                 f"<details><summary>Trials without success</summary>{render_preformatted(chr(10).join(lines))}</details>"
@@ -282,7 +345,18 @@ class GridWidget(SnapshotWidget):
     def _describe_status(self) -> str:
         finished, total = self._success_grid.finished_trials, format_count(len(self.experiment.grid), "trial")
         failed = len(self._success_grid.failures)
-        return f"{self.experiment.name}: {self._state}; {finished} of {total} finished, {failed} without success"
+        outcome = "outcomes not shown yet" if self._success_grid.hides_outcomes else f"{failed} without success"
+        return f"{self.experiment.name}: {self._state}; {finished} of {total} finished, {outcome}"
+
+    def _describe_standing(self) -> str:
+        """Return whether outcomes are hidden and why, or that they are exploratory, as text."""
+        looks = self.experiment.settings.looks
+        if not self.experiment.contrasts:
+            return "Exploratory: the plan declares no contrasts, so nothing that is shown here can be claimed."
+        if self._success_grid.hides_outcomes:
+            return f"{explain_withheld(looks)} {TRANSCRIPTS_NOTE}"
+        look = find_look(self.output, self._recorded_ids)
+        return f"Look {look.number} of {looks}: the report tests the declared contrasts; all that is shown here is exploratory."
 
     def _run(self, pilot: bool) -> None:
         """Run the experiment in its own thread, and show at the end whether the run is done, stopped or failed."""
@@ -294,7 +368,7 @@ class GridWidget(SnapshotWidget):
                 workers=self._workers,
                 progress=_WidgetDisplay(self._show_progress),
                 stop=self._stop_event,
-                limits=self._limits,
+                limits=self.limits,
                 pilot=pilot,
             )
             self._load_finished_trials()  # a worker of a killed kernel may have finished one that this run did not report
@@ -305,6 +379,8 @@ class GridWidget(SnapshotWidget):
             with self._lock:
                 self._state, self.failure = state, failure
             self.channel.update_state(running=[], left_seconds=None)
+            with suppress(StoreError):  # a record of looks that cannot be read has failed the run
+                self._publish_standing()
             self._publish_state()
             self._end_event.set()
             self.update_snapshot()
@@ -315,11 +391,44 @@ class GridWidget(SnapshotWidget):
         if not file.exists():
             return
         with Journal.open(file) as journal:
-            finished = [record for record in journal.list_trials() if record.status != "crashed"]
+            recorded = journal.list_trials()
+        planned = {cell.trial_id for cell in self.experiment.grid}
+        self._recorded_ids = {record.trial_id for record in recorded} & planned
         with self._lock:
-            items = self._success_grid.add(finished)
+            items = self._success_grid.add(record for record in recorded if record.status != "crashed")
+            self._read_retention()
         self.channel.append(items)
+        self._show_outcomes(is_look=len(self._recorded_ids) == len(planned))
         self._publish_state()
+
+    def _show_outcomes(self, *, is_look: bool) -> None:
+        """Show the outcomes of an experiment with declared contrasts and record the look, or hide them.
+
+        Args:
+            is_look: Whether outcomes are shown, because all trials have finished or a declared look is taken.
+        """
+        grid = self._success_grid
+        if self.experiment.contrasts:
+            complete = len(self._recorded_ids) == len(self.experiment.grid)
+            with self._lock:
+                grid.hides_outcomes = not (is_look or complete)
+                self._read_retention()
+                items = grid.list_arms() + grid.list_failures()
+            if not grid.hides_outcomes:
+                record_look(self.output, self._recorded_ids)
+            self.channel.append(items)
+            self._publish_metric()
+        self._publish_standing()
+
+    def _publish_standing(self) -> None:
+        """Send to the pages whether outcomes are hidden, in words, and whether a look at them can be taken."""
+        hides, looks = self._success_grid.hides_outcomes, self.experiment.settings.looks
+        look: str | None = None
+        if hides and looks > 1 and self._is_resting and self._recorded_ids:
+            next_look = find_look(self.output, self._recorded_ids)
+            if next_look.is_recorded or next_look.number < looks:
+                look = f"Look at outcomes (look {next_look.number} of {looks})"
+        self.channel.update_state(standing={"hides": hides, "text": self._describe_standing(), "look": look})
 
     def _publish_state(self) -> None:
         with self._lock:
@@ -334,6 +443,10 @@ class GridWidget(SnapshotWidget):
         if progress.last_record is not None:
             with self._lock:
                 items = self._success_grid.add((progress.last_record,))
+                self._read_retention()
+            if self.metric == "retention":
+                items = self._success_grid.list_arms() + items
+                self._publish_metric()
             if items:
                 self.channel.append(items)
                 self._publish_state()

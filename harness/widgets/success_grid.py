@@ -15,12 +15,10 @@ from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.paths import is_block
-from harness.experiment.progress import format_outcome, format_record
+from harness.experiment.progress import format_ending, format_outcome, format_record
 from harness.store.records import TrialRecord
 from harness.widgets.message_channel import JsonObject
 
-LIVE_METRICS = tuple(metric for metric in METRICS.values() if metric.name != "retention")
-"""Metrics that a running grid can show: all that follow from the records of its trials. Retention needs their probes."""
 MAX_ERROR_CHARACTERS = 600
 MAX_LISTED_TRIALS = 500
 
@@ -38,26 +36,35 @@ class ArmProgress:
         """Success rate of the finished trials of this arm (configuration), with its 95 % interval."""
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
-    def to_plain(self, number: int, metric: Metric) -> JsonObject:
+    def count(self, number: int) -> JsonObject:
+        """Return the arm's numbers of planned and finished trials as plain JSON, without outcomes.
+
+        Args:
+            number: Number of the arm, by which pages identify it.
+        """
+        return {"kind": "arm", "arm": number, "planned": self.planned_trials, "finished": len(self.records)}
+
+    def to_plain(self, number: int, metric: Metric, retention: Mapping[str, float]) -> JsonObject:
         """Return the arm's number of trials, success rate with its 95 % interval, mean score and another metric as plain JSON.
 
         Args:
             number: Number of the arm, by which pages identify it.
             metric: Metric that the heat map shows.
+            retention: Share of facts kept in view, by trial id, of the trials for which it is known.
         """
         rate, scores = self.success_rate, [record.score for record in self.records.values()]
-        counts: JsonObject = {"kind": "arm", "arm": number, "planned": self.planned_trials}
-        counts |= {"finished": rate.trials, "succeeded": rate.successes}
+        counts = self.count(number) | {"succeeded": rate.successes}
         if not scores:
             return counts
         counts |= {"share": rate.share, "low": rate.low, "high": rate.high, "score": sum(scores) / len(scores)}
-        return counts if metric.name == "success" else counts | self._measure(metric)
+        return counts if metric.name == "success" else counts | self._measure(metric, retention)
 
-    def _measure(self, metric: Metric) -> JsonObject:
+    def _measure(self, metric: Metric, retention: Mapping[str, float]) -> JsonObject:
         """Return the mean of a metric over the arm's finished trials with its 95 % interval, as text and as a number."""
-        cell = estimate_cell(_tabulate(self.records.values()), metric)
+        cell = estimate_cell(_tabulate(self.records.values(), retention), metric)
         known = cell.n > 0
         return {
+            "n": cell.n,
             "value": cell.value if known else None,
             "text": " ".join((metric.format_value(cell.value), metric.unit)).strip() if known else "unknown",
             "interval": metric.format_interval(cell.low, cell.high) if known else "",
@@ -73,6 +80,10 @@ class SuccessGrid:
     """Planned and finished trials of each arm by name of the arm, in the order of the grid."""
     metric: Metric = METRICS["success"]
     """Metric that the cells show."""
+    hides_outcomes: bool = False
+    """Whether only numbers of finished trials are shown, because to see outcomes would be a look that is not due."""
+    retention: dict[str, float] = field(default_factory=dict)
+    """Share of facts that compactions kept in view, by id of the finished trial; NaN for a trial without such a compaction."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
     """Name of the arm to which each planned trial belongs, by trial id."""
 
@@ -93,8 +104,11 @@ class SuccessGrid:
 
     @property
     def failures(self) -> list[TrialRecord]:
-        """Records of the finished trials that did not succeed, arm by arm."""
-        return [record for arm in self.arms.values() for record in arm.records.values() if not record.success]
+        """Records of the finished trials that did not succeed or, while outcomes are hidden, that crashed; arm by arm."""
+        return [record for arm in self.arms.values() for record in arm.records.values() if self._is_failure(record)]
+
+    def _is_failure(self, record: TrialRecord) -> bool:
+        return record.status == "crashed" if self.hides_outcomes else not record.success
 
     def add(self, records: Iterable[TrialRecord]) -> list[JsonObject]:
         """Add finished trials, and return the changes for the widget's page: updated arms, then trials without success.
@@ -109,15 +123,32 @@ class SuccessGrid:
             if arm is None or self.arms[arm].records.get(record.trial_id) == record:
                 continue
             known = self.arms[arm].records.pop(record.trial_id, None)
+            self.retention.pop(record.trial_id, None)
             self.arms[arm].records[record.trial_id] = record
             touched[arm] = None
-            if not record.success or known is not None:
-                failures.append(_encode_failure(arm, record))
-        return [self.arms[name].to_plain(numbers[name], self.metric) for name in touched] + failures
+            if self._is_failure(record) or known is not None:
+                failures.append(self._encode_failure(arm, record))
+        return [self._encode_arm(numbers[name], self.arms[name]) for name in touched] + failures
 
     def list_arms(self) -> list[JsonObject]:
         """Return all arms for the widget's page as plain JSON, e.g. after another metric was chosen."""
-        return [arm.to_plain(number, self.metric) for number, arm in enumerate(self.arms.values())]
+        return [self._encode_arm(number, arm) for number, arm in enumerate(self.arms.values())]
+
+    def list_failures(self) -> list[JsonObject]:
+        """Return all finished trials without success for the widget's page as plain JSON, e.g. when outcomes may be shown."""
+        listed = ((name, record) for name, arm in self.arms.items() for record in arm.records.values())
+        return [self._encode_failure(name, record) for name, record in listed if self._is_failure(record)]
+
+    def _encode_arm(self, number: int, arm: ArmProgress) -> JsonObject:
+        return arm.count(number) if self.hides_outcomes else arm.to_plain(number, self.metric, self.retention)
+
+    def _encode_failure(self, arm: str, record: TrialRecord) -> JsonObject:
+        """Return a trial that is no success for the widget's page as plain JSON; `over` is true if a new run of it is one."""
+        error = record.error.strip()[:MAX_ERROR_CHARACTERS]
+        is_over = not self._is_failure(record)
+        text = "" if is_over else format_record(record, hides_outcome=self.hides_outcomes)
+        details = {"arm": arm, "status": record.status, "text": text, "error": "" if is_over else error}
+        return {"kind": "failure", "trial": record.trial_id, "over": is_over, **details}
 
     def list_trials(self, number: int) -> JsonObject:
         """Return the finished trials of an arm for the widget's page as plain JSON, by task and seed.
@@ -128,7 +159,8 @@ class SuccessGrid:
         name = list(self.arms)[number]
         arm = self.arms[name]
         records = sorted(arm.records.values(), key=lambda one: (one.task, one.seed, one.replicate))
-        rows = [[record.trial_id, describe_problem(record), format_outcome(record)] for record in records[:MAX_LISTED_TRIALS]]
+        describe = format_ending if self.hides_outcomes else format_outcome
+        rows = [[record.trial_id, describe_problem(record), describe(record)] for record in records[:MAX_LISTED_TRIALS]]
         return {"arm": number, "name": name, "trials": rows, "finished": len(records), "planned": arm.planned_trials}
 
     def find_record(self, trial_id: str) -> TrialRecord | None:
@@ -148,11 +180,11 @@ class SuccessGrid:
             "planned": [arm.planned_trials for arm in self.arms.values()],
             "tables": _build_tables(list(cells.values()), numbers),
             "beside": [numbers[name] for name in self.arms if name in beside],
-            "metrics": [[metric.name, metric.label] for metric in LIVE_METRICS],
+            "metrics": [[metric.name, metric.label] for metric in METRICS.values()],
         }
 
 
-def _tabulate(records: Iterable[TrialRecord]) -> pd.DataFrame:
+def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) -> pd.DataFrame:
     """Return the columns of finished trials from which metrics are estimated; an unknown value is missing."""
     rows = []
     for record in records:
@@ -167,23 +199,17 @@ def _tabulate(records: Iterable[TrialRecord]) -> pd.DataFrame:
                 "score": record.score,
                 "steps": record.steps,
                 "total_tokens": sum(tokens),
+                "retention": retention.get(record.trial_id),
                 "total_cost_usd": None if None in costs else sum(cost or 0.0 for cost in costs),
             }
         )
     frame = pd.DataFrame(rows)
-    return frame.assign(total_cost_usd=frame["total_cost_usd"].astype(float))
+    return frame.astype({"total_cost_usd": float, "retention": float})
 
 
 def describe_problem(record: TrialRecord) -> str:
     """Return the task and the seed of a trial and, if it is a repetition, its number, as text."""
     return f"{record.task}, seed {record.seed}{f', replicate {record.replicate}' if record.replicate else ''}"
-
-
-def _encode_failure(arm: str, record: TrialRecord) -> JsonObject:
-    """Return an unsuccessful trial for the widget's page as plain JSON; `over` is true if the trial succeeded when run again."""
-    error = record.error.strip()[:MAX_ERROR_CHARACTERS]
-    details = {"arm": arm, "status": record.status, "text": format_record(record), "error": error}
-    return {"kind": "failure", "trial": record.trial_id, "over": record.success, **details}
 
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:

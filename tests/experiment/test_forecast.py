@@ -162,15 +162,15 @@ def test_a_pilot_runs_one_trial_of_each_task_and_model_and_the_grid_goes_on(tmp_
     assert grid.estimate(tmp_path).describe_time() == "none, since all trials have finished"
 
 
-def record_tape(tmp_path, monkeypatch, *, pilot):
-    """Record the answers of a priced model, and return the experiment, which has three trials, and the path of the cassette."""
+def record_tape(tmp_path, monkeypatch, *, trials, pilot):
+    """Record the answers of a priced model to an experiment; return the experiment and the path of the cassette."""
     model = "hosted_vllm/scripted/tiny:attentive"
     entry = {"litellm_provider": "hosted_vllm", "mode": "chat", "input_cost_per_token": 1e-5, "output_cost_per_token": 5e-5}
     (tmp_path / "models.json").write_text(json.dumps({model: {**entry, "max_input_tokens": 16_000}}))
     monkeypatch.setenv("HARNESS_MODEL_TABLE", str(tmp_path / "models.json"))
     monkeypatch.setitem(load_litellm().model_cost, model, {**entry, "max_input_tokens": 16_000})  # litellm may be loaded already
     base = replace(SMALL.base, model=model, policy=policy_from_plain({"kind": "none"}), window_tokens=16_000)
-    grid = Experiment(name="taped", base=base, axes={"replicate": [0, 1, 2]}, settings=Settings(executor="threads"))
+    grid = Experiment(name="taped", base=base, axes={"replicate": range(trials)}, settings=Settings(executor="threads"))
     tape = tmp_path / "tape.jsonl"
     with serve_endpoint(make_model_finder([tiny(0)], window_tokens=16_000)) as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
@@ -182,7 +182,7 @@ def record_tape(tmp_path, monkeypatch, *, pilot):
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_models_cost(tmp_path, monkeypatch):
-    grid, tape = record_tape(tmp_path, monkeypatch, pilot=True)
+    grid, tape = record_tape(tmp_path, monkeypatch, trials=3, pilot=True)
     replayed = grid.with_cassette(tape, "replay").run(tmp_path / "replayed", progress="off", pilot=True)
     [cost_usd] = replayed.trials["cost_usd"]
     assert cost_usd > 0
