@@ -24,7 +24,10 @@ from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import format_count
 from harness.experiment.contrasts import Contrast, Family
-from harness.experiment.looks import Look, explain_withheld, record_look
+from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld, find_look, record_look
+
+PROGRESS_HEADING = "Progress"
+"""Heading of the only section that is shown of an incomplete plan with declared contrasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,25 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
             family=newest, look=number, refusal=f"the grid was extended after trials had run, and {declared_looks}"
         )
     return ClaimReport(family=newest, look=number, claims=tuple(_test_family(ArmComparer(results), newest)))
+
+
+def find_withheld_family(results: Tables, *, takes_looks: bool = True) -> Family | None:
+    """Return the declared contrasts of an incomplete plan whose outcomes may not be shown yet; None if they may be shown.
+
+    Args:
+        results: Tables of results of one experiment, without trials of earlier plans.
+        takes_looks: Whether a declared interim look may be taken; otherwise only outcomes that were shown before are shown.
+    """
+    families = read_families(results)
+    declared = [family for family in families if family.contrasts]
+    if not declared or len({family.digest for family in families}) > 1:
+        return None
+    newest = max(declared, key=lambda family: family.planned_trials)
+    if len(results.trials) >= newest.planned_trials or (newest.looks > 1 and takes_looks):
+        return None
+    folder = getattr(results, "output", None)
+    is_known = newest.looks > 1 and isinstance(folder, Path) and find_look(folder, results.trials["trial_id"]).is_recorded
+    return None if is_known else newest
 
 
 def look_at(results: Tables) -> ClaimReport | None:
@@ -196,24 +218,25 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
     yield "Intervals have the level 95 % each. Everything else in this report is exploratory."
 
 
-def build_progress_section(trials: pd.DataFrame, judged: ClaimReport) -> Section:
+def build_progress_section(trials: pd.DataFrame, family: Family) -> Section:
     """Build the only section that is shown of an incomplete plan with declared contrasts.
 
     Args:
         trials: Trials that have finished.
-        judged: Declared contrasts.
+        family: Contrasts that the plan declares.
     """
     rows = [
         (str(arm), str(len(part)), str(len(select_excluded(part))), format_usd(part["total_cost_usd"].sum(min_count=1)))
         for arm, part in add_total_cost(trials).groupby("arm", sort=False)
     ]
     return Section(
-        heading="Progress",
+        heading=PROGRESS_HEADING,
         columns=("arm", "finished", "excluded", "total USD"),
         rows=tuple(rows),
         notes=(
-            f"{len(trials)} of {format_count(judged.family.planned_trials, 'planned trial')} have finished.",
-            explain_withheld(judged.family.looks),
+            f"{len(trials)} of {format_count(family.planned_trials, 'planned trial')} have finished.",
+            explain_withheld(family.looks),
+            TRANSCRIPTS_NOTE,
         ),
         is_detail=False,
     )

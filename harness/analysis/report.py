@@ -28,6 +28,7 @@ from harness.analysis.headlines import find_question
 from harness.analysis.report_sections import build_sections
 from harness.analysis.tables import Tables, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
+from harness.experiment.contrasts import Family
 from harness.text import escape_control_characters, render_html_table
 
 TEXT_WIDTH = 132
@@ -247,16 +248,31 @@ def report(results: Tables, against: str | None = None) -> Report:
         StoreError: The record of looks at the results cannot be read.
         UnknownName: The arm `against` does not exist; the message suggests similar names.
     """
-    trials = results.trials
-    if trials.empty:
+    if results.trials.empty:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
-    names = ", ".join(sorted(trials["experiment"].unique()))
-    current_results = drop_earlier_plans(results)
     judged = look_at(results)
     if judged is not None and judged.is_in_progress:
-        all_sections = [build_progress_section(current_results.trials, judged)]
-    else:
-        all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)]
+        return report_progress(results, judged.family)
+    current_results = drop_earlier_plans(results)
+    return _assemble(
+        results, [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)]
+    )
+
+
+def report_progress(results: Tables, family: Family) -> Report:
+    """Build the report on an incomplete plan with declared contrasts, which shows no outcome and is no look.
+
+    Args:
+        results: Results of one experiment.
+        family: Contrasts that the plan declares.
+    """
+    return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)])
+
+
+def _assemble(results: Tables, all_sections: list[Section]) -> Report:
+    """Return the report of some sections, with the question of the plan and a note on trials of earlier plans."""
+    trials, current_results = results.trials, drop_earlier_plans(results)
+    names = ", ".join(sorted(trials["experiment"].unique()))
     if question := find_question(results):
         first, *notes = all_sections[0].notes
         all_sections[0] = replace(all_sections[0], notes=(f"Question: {question} {first}", *notes))

@@ -33,7 +33,8 @@ def explain_withheld(looks: int) -> str:
         "Progress only: the plan declares contrasts, and to see outcomes before all trials have finished would be a look at them."
     )
     if looks > 1:
-        return f"{why} The plan declares {looks} looks, the last of them at all trials."
+        taken = "`harness report` or the button of GridWidget takes one"
+        return f"{why} The plan declares {looks} looks, the last of them at all trials; {taken}."
     return f"{why} A new plan can declare interim looks in advance, e.g. `looks = 2` under [experiment]."
 
 

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.claims import PROGRESS_HEADING, find_withheld_family, read_families
 from harness.analysis.formatting import Section
-from harness.analysis.report import Report, report
+from harness.analysis.report import Report, report, report_progress
+from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
 from harness.report_page.session_blocks import MAX_SESSIONS, build_blocks, choose_sessions, compress
-from harness.report_page.values import build_parts
+from harness.report_page.values import build_parts, build_progress_parts
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.results import Results
@@ -55,7 +57,8 @@ def write_page(
 
     The page fetches nothing. Arms can be filtered and sorted, metric and baseline chosen, and the sessions of trials read. Of a
     large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each arm,
-    then others at random with a fixed seed.
+    then others at random with a fixed seed. Of an incomplete plan with declared contrasts, the page shows the progress only,
+    unless the plan declares interim looks.
 
     Args:
         results: Results of one experiment, as returned by `harness.load`. Required.
@@ -87,21 +90,34 @@ def write_page(
 
 
 def collect_page(
-    results: Results, *, against: str | None = None, max_sessions: int = MAX_SESSIONS, document: Report | None = None
+    results: Results,
+    *,
+    against: str | None = None,
+    max_sessions: int = MAX_SESSIONS,
+    document: Report | None = None,
+    takes_looks: bool = True,
 ) -> PageData:
     """Return everything that a page shows: the report, the values and the chosen sessions.
+
+    Of an incomplete plan that declares contrasts, a page shows the progress only, unless a declared interim look is taken.
 
     Args:
         results: Results of one experiment.
         against: Arm that is the baseline at first.
         max_sessions: Maximum number of sessions in the page; 0 if a server sends them on demand.
         document: Report that was built already; None builds it.
+        takes_looks: Whether a declared interim look may be taken.
     """
-    document = document or report(results, against)
     current = drop_earlier_plans(results)
-    blocks = _read_blocks(results, choose_sessions(current.trials, max_sessions)) if max_sessions else {}
+    withheld = find_withheld_family(current, takes_looks=takes_looks)
+    document = document or (report(results, against) if withheld is None else report_progress(results, withheld))
+    session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
+    blocks = _read_blocks(results, session_ids)
     values = {
-        "parts": build_parts(current, against, list(blocks)),
+        "parts": build_parts(current, against, list(blocks)) if withheld is None else build_progress_parts(current, list(blocks)),
+        "standing": _describe_standing(current, is_withheld=withheld is not None),
+        "is_withheld": withheld is not None,
+        "planned": 0 if withheld is None else withheld.planned_trials,
         "headlines": list_headlines(document),
         "inspect_command": f"harness inspect --in {shlex.quote(str(results.output))}",
         "served": False,
@@ -111,19 +127,27 @@ def collect_page(
     return PageData(document=document, values=values, blocks=tuple(blocks.values()))
 
 
+def _describe_standing(results: Tables, *, is_withheld: bool) -> str:
+    """Return which of the numbers of a page can be claimed, as text; empty if the page shows no outcomes."""
+    if is_withheld:
+        return ""
+    if any(family.contrasts for family in read_families(results)):
+        return "The plan declares contrasts: the report below tests them, and everything else on this page is exploratory."
+    return "Exploratory: the plan declares no contrasts, so nothing on this page can be claimed."
+
+
 def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, str]:
     path = results.output / JOURNAL_FILE
-    if not path.is_file():
+    if not session_ids or not path.is_file():
         return {}
     with Journal.open(path, read_only=True) as journal:
         return build_blocks(session_ids, journal.read_entries)
 
 
 def list_headlines(document: Report) -> list[str]:
-    """Return the first lines of a report, as text."""
-    return [
-        escape_control_characters(note) for section in document.sections if section.heading == HEADLINES for note in section.notes
-    ]
+    """Return the first lines of a report, as text; those of its progress if it shows nothing else."""
+    leading = (section for section in document.sections if section.heading in (HEADLINES, PROGRESS_HEADING))
+    return [escape_control_characters(note) for section in leading for note in section.notes]
 
 
 def render_page(data: PageData, *, served: bool = False) -> str:
@@ -143,11 +167,12 @@ def render_page(data: PageData, *, served: bool = False) -> str:
         "form-action": "'none'",
     }
     title, headlines = escape(data.document.title), "".join(map(_render_headline, list_headlines(data.document)))
+    standing = f'<span id="standing">{escape(data.values["standing"])}</span>'
     body = "\n".join(
         [
             '<main class="p-page">',
             f"<h1>{title}</h1>",
-            f'<p class="h-faint">{escape(_describe_sessions(data, served=served))}</p>',
+            f'<p class="h-faint">{escape(_describe_sessions(data, served=served))} {standing}</p>',
             '<div id="progress" class="p-progress" hidden></div>',
             '<section class="p-card p-short" aria-label="in short"><h2>In short</h2>',
             f'<ul id="headlines" class="p-headlines">{headlines}</ul></section>',
@@ -215,6 +240,11 @@ def _describe_sessions(data: PageData, *, served: bool) -> str:
         return f"{format_count(trials, 'trial')}; transcripts are read from the journal when a trial is opened."
     if len(data.blocks) == trials:
         return f"{format_count(trials, 'trial')}, all with their transcripts in this file."
+    if data.values["is_withheld"]:
+        return (
+            f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file, chosen at random "
+            "(seed 0). `harness view` shows all."
+        )
     return (
         f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "
         "lowest, the highest and the median score of each arm first, then others at random (seed 0). `harness view` shows all."

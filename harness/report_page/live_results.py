@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.analysis.claims import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
+from harness.experiment.looks import LOOKS_FILE
 from harness.inspection.recorded_session import RecordedSession
 from harness.report_page.document import PageData, collect_page
 from harness.report_page.session_blocks import compress, encode_session
@@ -29,7 +30,7 @@ class RunState:
     """Progress of an experiment, as its journal and its lock show it."""
 
     digest: str
-    """Text that changes whenever a trial is recorded."""
+    """Text that changes whenever a trial is recorded or a look at the outcomes is taken."""
     finished: int
     planned: int
     """Number of trials of the plan; the number of finished trials if the plan did not record it."""
@@ -68,7 +69,7 @@ class LiveResults:
         with self._lock:
             digest = self._compute_digest()
             if self._page is None or digest != self._page_digest:
-                page = collect_page(load(self._folder), against=self._against, max_sessions=0)
+                page = collect_page(load(self._folder), against=self._against, max_sessions=0, takes_looks=False)
                 values = {**page.values, "digest": digest, "served": True}
                 self._page, self._page_digest = PageData(document=page.document, values=values), digest
             return self._page
@@ -113,7 +114,9 @@ class LiveResults:
 
     def _compute_digest(self) -> str:
         rows = self._query(_STATE_SQL)
-        return f"{rows[0]['finished']}-{rows[0]['revision']}" if rows else "0"
+        looks = self.output / LOOKS_FILE
+        changed_ns = looks.stat().st_mtime_ns if looks.exists() else 0  # a look that was taken elsewhere shows outcomes here, too
+        return f"{rows[0]['finished']}-{rows[0]['revision']}-{changed_ns}" if rows else "0"
 
     def _is_running(self) -> bool:
         """Return whether a process holds the lock of the output folder."""

@@ -132,7 +132,7 @@ class ReportPage {
   }
 
   usePart(index) {
-    Object.assign(this.state, { part: index, metric: this.part.metric, baseline: this.part.baselines[0] ?? -1, chosen: null, trial: -1, layout: "" });
+    Object.assign(this.state, { part: index, metric: this.part.metric ?? "", baseline: this.part.baselines[0] ?? -1, chosen: null, trial: -1, layout: "" });
     this.drawControls();
     this.draw();
     this.trials.hidden = this.transcript.hidden = true;
@@ -140,8 +140,14 @@ class ReportPage {
 
   /** Show newer values; choices are kept where they still exist. */
   update(values) {
+    const shows = this.values.is_withheld !== values.is_withheld; // outcomes may be shown now
     this.values = values;
+    document.getElementById("standing").textContent = values.standing;
     this.state.part = Math.min(this.state.part, values.parts.length - 1);
+    if (shows) {
+      this.usePart(this.state.part);
+      return;
+    }
     if (!this.part.baselines.includes(this.state.baseline)) this.state.baseline = this.part.baselines[0] ?? -1;
     this.drawControls();
     this.draw();
@@ -159,7 +165,7 @@ class ReportPage {
       this.draw();
     };
     const arm = (index) => this.part.arms[index].name;
-    const fields = [
+    const fields = this.values.is_withheld ? [] : [
       select("metric", this.state.metric, this.part.metrics.map((one) => [one.name, one.name]), (metric) => change({ metric })),
       select("baseline", this.state.baseline, [...this.part.baselines.map((one) => [one, arm(one)]), [-1, "none"]], (one) => change({ baseline: Number(one) })),
     ];
@@ -167,7 +173,7 @@ class ReportPage {
       const levels = this.values.parts.map((one, index) => [index, one.level]);
       fields.unshift(select("level", this.state.part, levels, (one) => this.usePart(Number(one))));
     }
-    if (this.part.tables.length && this.part.task_cells) {
+    if (this.part.tables?.length && this.part.task_cells) {
       fields.push(select("cells", this.state.layout || "axes", [["axes", "by axes"], ["tasks", "by task"]], (layout) => change({ layout })));
     }
     const filter = make("input", {
@@ -203,10 +209,35 @@ class ReportPage {
 
   draw() {
     const shown = this.shown();
-    this.about.textContent = `${this.metric.about} ${counted(shown.length, "arm")} of ${number(this.part.arms.length)} shown.`;
+    this.chart.hidden = this.grid.hidden = this.values.is_withheld;
+    this.about.textContent = `${this.metric?.about ?? ""} ${counted(shown.length, "arm")} of ${number(this.part.arms.length)} shown.`;
+    if (this.values.is_withheld) {
+      this.drawProgress(shown);
+      return;
+    }
     this.drawChart(shown);
     this.drawGrid(shown);
     this.drawArms(shown);
+  }
+
+  /** Show how many trials of each arm have finished, without outcomes. */
+  drawProgress(shown) {
+    const body = shown.map((index) => {
+      const arm = this.part.arms[index];
+      const name = make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } });
+      return make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
+        make("th", { scope: "row" }, name, make("span", { class: "p-settings", text: arm.settings })),
+        make("td", { text: number(arm.finished) }), make("td", { text: number(arm.excluded) }));
+    });
+    const head = ["arm", "finished", "excluded"].map((text) => make("th", { scope: "col", text }));
+    const all = this.part.arms.reduce((sum, arm) => sum + arm.finished, 0);
+    this.arms.replaceChildren(
+      make("h2", { text: "Progress" }),
+      make("p", { text: `${number(all)} of ${counted(this.values.planned, "planned trial")} finished; no outcomes are shown.` }),
+      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
+        make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))),
+      make("p", { class: "h-faint p-key", text: "Select an arm to list its trials." }),
+    );
   }
 
   // --- chart ----------------------------------------------------------------------------------------------------------
@@ -504,6 +535,7 @@ class ReportPage {
     const places = trials.arm.flatMap((one, place) => (one === arm && (task === null || trials.task[place] === task) ? [place] : []));
     places.sort((a, b) => (trials.task[a] < trials.task[b] ? -1 : trials.task[a] > trials.task[b] ? 1 : trials.seed[a] - trials.seed[b]));
     const outcome = (place) => {
+      if (this.values.is_withheld) return trials.valid[place] ? "finished" : `excluded, ${trials.status[place]}: ${trials.reason[place]}`;
       const text = trials.success[place] ? "success" : trials.valid[place] ? "not all checks passed" : "excluded";
       return trials.status[place] === "completed" ? text : `${text}, ${trials.status[place]}: ${trials.reason[place]}`;
     };
@@ -516,9 +548,10 @@ class ReportPage {
       })),
       make("td", { class: "p-text", text: outcome(place) }),
       ...shownMetrics.map((one) => make("td", { text: formatValue(one, trials[one.name][place]) })),
-      make("td", { text: number(trials.compactions[place]) }),
+      ...(this.values.is_withheld ? [] : [make("td", { text: number(trials.compactions[place]) })]),
       make("td", { class: "p-text", text: this.hasTranscript(place) ? "yes" : "no" })));
-    const head = ["trial", "outcome", ...shownMetrics.map((one) => one.name), "compactions", "transcript"].map((text) => make("th", { scope: "col", text }));
+    const counts = this.values.is_withheld ? ["state"] : ["outcome", ...shownMetrics.map((one) => one.name), "compactions"];
+    const head = ["trial", ...counts, "transcript"].map((text) => make("th", { scope: "col", text }));
     const more = places.length > limit
       ? [make("button", { type: "button", text: `show all ${number(places.length)}`, on: { click: () => this.listTrials(false, Infinity) } })] : [];
     this.trials.replaceChildren(

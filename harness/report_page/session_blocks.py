@@ -30,7 +30,7 @@ COMPRESSION_LEVEL = 2
 """Level that compresses a session to a sixth of its size in a few milliseconds."""
 
 
-def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS) -> list[str]:
+def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, by_score: bool = True) -> list[str]:
     """Return the ids of the sessions that a page contains, the most useful first.
 
     If there are too many, the trials with the lowest, the highest and the median score of each arm are chosen first, then others
@@ -39,12 +39,17 @@ def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS) -> l
     Args:
         trials: Trials of an experiment, with `arm`, `trial_id`, `session_id` and `score`.
         max_sessions: Maximum number of sessions.
+        by_score: Whether the scores may decide; False chooses all at random, because the choice would show outcomes.
     """
     known = trials[trials["session_id"] != ""]
     if len(known) <= max_sessions:
         return [str(one) for one in known["session_id"]]
     ranked = [rows.sort_values(["score", "trial_id"])["session_id"].tolist() for _, rows in known.groupby("arm", sort=False)]
-    first = chain((one[0] for one in ranked), (one[-1] for one in ranked), (one[len(one) // 2] for one in ranked))
+    first = (
+        ()
+        if not by_score
+        else chain((one[0] for one in ranked), (one[-1] for one in ranked), (one[len(one) // 2] for one in ranked))
+    )
     rest = sorted(known["session_id"])
     random.Random(0).shuffle(rest)
     return list(dict.fromkeys(chain(first, rest)))[:max_sessions]

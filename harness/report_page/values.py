@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, read_policy_field, select_valid
+from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, read_policy_field, select_excluded, select_valid
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.claims import read_families
 from harness.analysis.effects import Effect, estimate_effect
@@ -57,6 +57,44 @@ def build_parts(results: Tables, against: str | None, session_ids: Sequence[str]
         session_ids: Ids of the sessions that the page contains, in the order of their blocks.
     """
     return [_build_part(part, against, session_ids) for part in split_by_level(results)]
+
+
+def build_progress_parts(results: Tables, session_ids: Sequence[str]) -> list[Json]:
+    """Return the values of the page for each fidelity level without any outcome: arms, and which trials have finished.
+
+    Args:
+        results: Tables of results, without trials of earlier plans.
+        session_ids: Ids of the sessions that the page contains, in the order of their blocks.
+    """
+    return [_build_progress_part(part, session_ids) for part in split_by_level(results)]
+
+
+def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
+    trials = results.trials
+    names = order_arms(trials)
+    excluded = select_excluded(trials)
+    arms = [
+        {
+            "name": name,
+            "settings": _describe_settings(trials[trials["arm"] == name]),
+            "finished": int((trials["arm"] == name).sum()),
+            "excluded": int((excluded["arm"] == name).sum()),
+        }
+        for name in names
+    ]
+    invalid = trials["trial_id"].isin(set(excluded["trial_id"])).tolist()
+    columns = _encode_identity(trials, names, session_ids)
+    columns["status"] = [status if one else "finished" for status, one in zip(trials["status"], invalid, strict=True)]
+    columns["reason"] = [reason if one else "" for reason, one in zip(trials["reason"], invalid, strict=True)]
+    columns["error"] = [_shorten_error(text) if one else "" for text, one in zip(trials["error"], invalid, strict=True)]
+    columns["valid"] = [not one for one in invalid]
+    return {
+        "level": describe_level(require_single_level(trials)),
+        "metrics": [],
+        "baselines": [],
+        "arms": arms,
+        "trials": columns,
+    }
 
 
 def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]) -> Json:
@@ -270,17 +308,29 @@ def _unique_texts(values: Iterator[object]) -> list[str]:
 
 def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
     """Return the trials as columns."""
-    places = {name: index for index, name in enumerate(names)}
-    blocks = {session_id: index for index, session_id in enumerate(session_ids)}
-    columns: Json = {name: trials[name].tolist() for name in ("task", "seed", "replicate", "status", "reason", "compactions")}
+    columns = _encode_identity(trials, names, session_ids)
+    columns |= {name: trials[name].tolist() for name in ("status", "reason", "compactions")}
     columns |= {
-        "id": trials["trial_id"].tolist(),
-        "arm": [places[name] for name in trials["arm"]],
         "valid": trials["trial_id"].isin(set(select_valid(trials)["trial_id"])).tolist(),
-        "session": trials["session_id"].tolist(),
-        "block": [blocks.get(session, -1) for session in trials["session_id"]],
-        "error": [str(text or "")[:MAX_ERROR_CHARACTERS].strip() for text in trials["error"]],
+        "error": [_shorten_error(text) for text in trials["error"]],
     }
     for metric in METRICS.values():
         columns[metric.name] = [_encode_number(value) for value in trials[metric.column].astype(float)]
     return columns
+
+
+def _encode_identity(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
+    """Return the columns that identify trials and their sessions, without their outcomes."""
+    places = {name: index for index, name in enumerate(names)}
+    blocks = {session_id: index for index, session_id in enumerate(session_ids)}
+    return {
+        **{name: trials[name].tolist() for name in ("task", "seed", "replicate")},
+        "id": trials["trial_id"].tolist(),
+        "arm": [places[name] for name in trials["arm"]],
+        "session": trials["session_id"].tolist(),
+        "block": [blocks.get(session, -1) for session in trials["session_id"]],
+    }
+
+
+def _shorten_error(text: object) -> str:
+    return str(text or "")[:MAX_ERROR_CHARACTERS].strip()

@@ -43,6 +43,9 @@ class Explorer {
     this.look = null;
     this.known = {};
     this.build();
+    const form = make("div", { class: "h-form" });
+    el.append(form);
+    this.close = nest(model, "form", form);
     this.stop = connect(model, {
       state: (changed, whole) => this.hear(changed, whole),
       silent: () => this.refuse("The kernel does not answer. Run this cell to explore the session."),
@@ -70,6 +73,8 @@ class Explorer {
     const jump = (text, title, way) =>
       make("button", { type: "button", text, title, "aria-label": title, on: { click: () => this.jump(way) } });
     this.pin = make("button", { type: "button", on: { click: () => this.model.send({ kind: this.known.run.pinned ? "unpin" : "pin" }) } });
+    const open = { title: "open a form for a grid with these values, below", on: { click: () => this.model.send({ kind: "form" }) } };
+    this.use = make("button", { type: "button", text: "use in a grid", ...open });
     this.comparison = make("table", { class: "h-comparison", hidden: true });
     this.code = make("pre", { tabindex: "0", role: "region", "aria-label": "Python code" });
     this.plan = make("pre", { tabindex: "0", role: "region", "aria-label": "lines of a plan file" });
@@ -86,17 +91,15 @@ class Explorer {
     this.root.append(
       make("header", { class: "h-head" }, make("strong", { text: "Compaction explorer" }), this.name),
       make("div", { class: "h-choices" }, field("policy", this.policy), field("window", this.window),
-        make("label", { class: "h-field" }, this.scaled, this.scaledLabel), this.pin),
+        make("label", { class: "h-field" }, this.scaled, this.scaledLabel), this.pin, this.use),
       this.first, this.more, this.sentence, this.rule, this.error, this.line.element,
       make("div", { class: "h-steps" }, this.step, this.at,
         jump("◀ compaction", "previous compaction", -1), jump("compaction ▶", "next compaction", 1)),
       this.said, this.comparison, this.bars,
       make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
       make("div", { class: "h-pair" }, this.list.element, this.texts),
-      make("details", { class: "h-more h-use" }, make("summary", { text: "use in a grid" }),
-        make("p", { text: "Python, for any task:" }), this.code, make("p", { text: "plan.toml, for any task:" }), this.plan,
-        make("p", { text: "Form in a notebook, if this widget is called explorer:" }),
-        make("pre", { text: 'harness.GridForm(explorer.to_trial("flashcards"))' })),
+      make("details", { class: "h-more h-use" }, make("summary", { text: "these values as Python code and as lines of a plan" }),
+        make("p", { text: "Python, for any task:" }), this.code, make("p", { text: "plan.toml, for any task:" }), this.plan),
     );
   }
 
@@ -291,6 +294,7 @@ export default {
     return () => {
       explorer.stop();
       explorer.ask.end();
+      explorer.close();
     };
   },
 };

@@ -24,9 +24,10 @@ function view({ model, el }) {
   const refusal = make("p", { class: "h-error", role: "alert", hidden: true });
   const wrong = make("p", { class: "h-error", role: "status", hidden: true });
   const listing = (label) => make("pre", { tabindex: "0", role: "region", "aria-label": label });
-  const [code, plan] = [listing("Python code"), listing("plan.toml")];
+  const [code, plan, command] = ["Python code", "plan.toml", "command"].map(listing);
   const same = make("details", { class: "f-same" }, make("summary", { text: "the same grid as Python code and as plan.toml" }),
-    make("p", { text: "Python:" }), code, make("p", { text: "plan.toml, in a folder of its own, for harness run:" }), plan);
+    make("p", { text: "Python:" }), code, make("p", { text: "plan.toml, in a folder with the name of the grid:" }), plan,
+    make("p", { text: "The command that runs it:" }), command);
   root.append(make("table", { class: "f-facts" }, facts), refusal, wrong, same);
   let whole = {};
   const look = () => {
@@ -45,6 +46,7 @@ function view({ model, el }) {
       wrong.hidden = !all.wrong?.length;
       wrong.textContent = all.wrong?.length ? `Correct ${all.wrong.map((name) => name.replaceAll("_", " ")).join(", ")} to start the grid.` : "";
       [code.textContent, plan.textContent] = [all.code ?? "", all.plan ?? ""];
+      command.textContent = all.command ?? "";
       same.hidden = !all.code;
       look();
       requestAnimationFrame(look); // controls of another policy appear after this message

@@ -7,10 +7,13 @@ the class that will use it, so the form refuses what a plan file refuses. The su
 import html
 import os
 import re
+import shlex
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,8 +25,9 @@ from harness.analysis.planning import describe_comparability
 from harness.compaction.description import find_summarizer, name_policy
 from harness.errors import HarnessError, MissingKey, UnknownName, UsageError, WindowTooSmall, format_count
 from harness.experiment.experiment import Experiment
+from harness.experiment.forecast import format_duration
 from harness.experiment.grid import Arm
-from harness.experiment.limits import RunLimits
+from harness.experiment.limits import SECONDS_PER_HOUR, RunLimits, is_paid
 from harness.experiment.preflight import collect_warnings
 from harness.experiment.source_text import format_experiment_code, format_experiment_plan
 from harness.experiment.trial import Trial
@@ -31,7 +35,7 @@ from harness.policies import KeepLast, list_policy_names, load_policy_class, pol
 from harness.protocols import Policy
 from harness.tasks import SUITE
 from harness.widgets.assets import load_script, load_style
-from harness.widgets.explorer.controls import Control, build_controls
+from harness.widgets.controls import Control, build_controls
 from harness.widgets.grid import GridWidget
 from harness.widgets.harness_widget import HarnessWidget, SavedForm, render_preformatted, render_table
 
@@ -40,6 +44,9 @@ DEFAULT_SEEDS = (0, 1, 2)
 DEFAULT_WINDOW_TOKENS, DEFAULT_MAX_STEPS = 32_768, 300
 SUMMARIZERS = ("same", "scripted/oracle", "scripted/extractive", "scripted/lossy-0.5", "scripted/empty")
 """Summarizers that the form offers besides those of its starting values."""
+LIMIT_LABELS = {"max_trials": "most trials", "max_usd": "most US dollars", "max_hours": "most hours"}
+"""Labels of the controls for the limits of each run, by name of the limit."""
+LIMIT_NAMES = tuple(LIMIT_LABELS)
 CONTROL_ARM = Arm(name="control: no compaction", trial={"policy": {"kind": "none"}})
 MAX_SEEDS = 10_000
 _SEED_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
@@ -77,14 +84,17 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         name: Name of the experiment chosen first. Default: `'grid-from-form'`.
         output: Folder for the journal and the tables; None is the experiment's own folder. Default: `None`.
         workers: Maximum number of trials that run at the same time; None is the number of processors. Default: `None`.
-        limits: Maximum number of trials, cost or time of each run; None sets no limit. Default: `None`.
+        limits: Maximum number of trials, cost or time of each run that the controls show first; None sets no limit. Default:
+            `None`.
 
     Attributes:
-        controls: Controls (`ipywidgets`) by name: `name`, `task`, `seed`, `policy`, `model`, `window_tokens`, `control_arm`.
+        controls: Controls (`ipywidgets`) by name: `name`, `task`, `seed`, `policy`, `model`, `window_tokens`, `control_arm`,
+            `max_trials`, `max_usd`, `max_hours`. An empty limit is none.
         fields: Controls of the fields of the chosen policy by name, e.g. `threshold` and `summarizer`.
         start_button: Button that runs the grid; disabled while a value is wrong or the grid runs.
         pilot_button: Button that runs one trial of each task, from which cost and time of the others are expected.
         experiment: Experiment that the controls describe; None while a value is wrong. Trait, read-only.
+        limits: Limits of each run that the controls describe; without limits while a value is wrong. Trait, read-only.
         errors: Error message of each control with a wrong value, by name. Trait, read-only.
         grid: Widget of the grid that was started last, shown below; None if there is none. Trait, read-only.
 
@@ -100,6 +110,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     """
 
     experiment = traitlets.Instance(Experiment, allow_none=True, read_only=True)
+    limits = traitlets.Instance(RunLimits, args=(), read_only=True)
     errors = traitlets.Dict(read_only=True)
     grid = traitlets.Instance(GridWidget, allow_none=True, read_only=True)
 
@@ -126,11 +137,14 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         )
         self._policy = self._base.policy if policy is None else resolve_policy(policy)
         self._output = None if output is None else Path(output)
-        self._workers, self._limits, self._lock = workers, limits, threading.RLock()
+        self._workers, self._lock = workers, threading.RLock()
         self._summary = FormSummary()
         self._refusal = ""
         self._facts: list[tuple[str, str]] = []
-        self.controls: dict[str, Any] = self._build_controls(tasks or (self._base.task,), seeds, name)
+        self.controls: dict[str, Any] = {
+            **self._build_controls(tasks or (self._base.task,), seeds, name),
+            **_build_limit_controls(limits or RunLimits()),
+        }
         self.fields: dict[str, Any] = {}
         self.start_button = ipywidgets.Button(description="Start", tooltip="run the grid below")
         self.start_button.on_click(lambda _: self._on_click(pilot=False))
@@ -150,13 +164,27 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
 
     @property
     def code(self) -> str:
-        """Python code that builds the same experiment; empty while a value is wrong."""
-        return f"import harness\n\n{format_experiment_code(self.experiment)}" if self.experiment else ""
+        """Python code that builds the same experiment and, if there are any, its limits; empty while a value is wrong."""
+        if self.experiment is None:
+            return ""
+        lines = ["import harness", "", format_experiment_code(self.experiment)]
+        if given := _list_limits(self.limits):
+            arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            lines.append(f"limits = harness.RunLimits({arguments})  # experiment.run(limits=limits)")
+        return "\n".join(lines)
 
     @property
     def plan(self) -> str:
-        """Content of a `plan.toml` for the same experiment; empty while a value is wrong."""
+        """Content of a `plan.toml` for the same experiment; empty while a value is wrong. Limits are part of `command`."""
         return format_experiment_plan(self.experiment) if self.experiment else ""
+
+    @property
+    def command(self) -> str:
+        """Shell command that runs the plan from a folder with the name of the experiment; empty while a value is wrong."""
+        if self.experiment is None:
+            return ""
+        options = [f"--{name.replace('_', '-')} {value}" for name, value in _list_limits(self.limits).items()]
+        return " ".join(["harness run", shlex.quote(self.experiment.name), *options])
 
     def start(self, *, pilot: bool = False) -> GridWidget:
         """Run the grid in a `GridWidget` below the form, and return the widget at once.
@@ -178,13 +206,14 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         if before is not None and before.state in ("running", "stopping"):
             raise UsageError("the grid below is still running; stop it first, or wait until it ends")
         if before is None or before.experiment != self.experiment:
-            grid = GridWidget(self.experiment, self._output, workers=self._workers, limits=self._limits)
+            grid = GridWidget(self.experiment, self._output, workers=self._workers)
             grid.observe(self._on_change, "state")
             self.set_trait("grid", grid)
             self._grid_box.children = (grid,)
             if before is not None:
                 before.close()
         assert self.grid is not None
+        self.grid.limits = self.limits
         self.grid.start(pilot=pilot)
         return self.grid
 
@@ -199,12 +228,13 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def render_text(self) -> str:
         """Return the trials, cost, time and power of the grid and its Python code, or the wrong values, as plain text."""
         lines = [f"{name}: {text}" for name, text in (*self._facts, *self.errors.items())]
-        return "\n".join([*lines, *([self._refusal] if self._refusal else []), *(["", self.code] if self.code else [])])
+        same = ["", self.code, "", self.command] if self.code else []
+        return "\n".join([*lines, *([self._refusal] if self._refusal else []), *same])
 
     def render_html(self) -> str:
         """Return the trials, cost, time and power of the grid and its Python code, or the wrong values, as static HTML."""
         rows = [*self._facts, *self.errors.items(), *([("", self._refusal)] if self._refusal else [])]
-        return render_table((), rows) + (render_preformatted(self.code) if self.code else "")
+        return render_table((), rows) + (render_preformatted(f"{self.code}\n\n{self.command}") if self.code else "")
 
     # --- controls --------------------------------------------------------------------------------------------------------
 
@@ -290,25 +320,35 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         with self._lock:
             entries = self._read_controls()
             experiment, self._refusal = None, ""
+            limits = RunLimits(**{name: entries.values[name] for name in LIMIT_NAMES if name in entries.values})
             if not entries.errors:
                 try:
                     experiment = self._build_experiment(entries.values)
                     experiment.check()
+                    limits.refuse_unknown_prices(
+                        dict.fromkeys(name for one in experiment.grid.iter_trials() for name in one.models)
+                    )
                 except HarnessError as error:
                     experiment, place = None, _locate_error(error)
                     if place in self._error_labels:
                         entries.errors[place] = str(error)
                     else:
                         self._refusal = str(error)
-            self._facts = self._describe(experiment) if experiment else []
+            self._facts = self._describe(experiment, limits) if experiment else []
         for key, label in self._error_labels.items():
             label.value = f'<span role="alert">{html.escape(entries.errors[key])}</span>' if key in entries.errors else ""
         self.set_trait("errors", entries.errors)
+        self.set_trait("limits", limits if experiment else RunLimits())
         self.set_trait("experiment", experiment)
         running = self.grid is not None and self.grid.state in ("running", "stopping")
         self.start_button.disabled = self.pilot_button.disabled = experiment is None or running
         self._summary.channel.update_state(
-            facts=self._facts, refusal=self._refusal, wrong=list(entries.errors), code=self.code, plan=self.plan
+            facts=self._facts,
+            refusal=self._refusal,
+            wrong=list(entries.errors),
+            code=self.code,
+            plan=self.plan,
+            command=self.command,
         )
 
     def _read_controls(self) -> _Entries:
@@ -319,6 +359,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             "task": lambda value: _require_choice("task", value),
             "seed": _parse_seeds,
             "window_tokens": _parse_window,
+            **{name: partial(_parse_limit, name) for name in LIMIT_NAMES},
             "model": lambda value: replace(self._base, model=value.strip()).model or _refuse("choose a model"),
         }
         for key, read in readers.items():
@@ -371,7 +412,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             arms=(CONTROL_ARM,) if self.controls["control_arm"].value else (),
         )
 
-    def _describe(self, experiment: Experiment) -> list[tuple[str, str]]:
+    def _describe(self, experiment: Experiment, limits: RunLimits) -> list[tuple[str, str]]:
         forecast = experiment.estimate(self._output, workers=self._workers)
         cells = experiment.grid
         sizes = ", ".join(f"{len(values)} × {path.removeprefix('policy.')}" for path, values in experiment.axes.items())
@@ -384,6 +425,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             ("trials", trials),
             ("cost", forecast.describe_cost()),
             ("time", forecast.describe_time()),
+            ("each run stops", _describe_limits(limits, experiment)),
             ("comparison of two arms", comparison),
             ("results", str(self._output or experiment.output)),
             *warnings,
@@ -392,6 +434,8 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
 
 def _locate_error(error: HarnessError) -> str:
     """Return the name of the control whose value the check of the whole experiment has refused; empty if it is unknown."""
+    if str(error).startswith("max_usd: "):
+        return "max_usd"
     match error:
         case WindowTooSmall():
             return "window_tokens"
@@ -403,8 +447,31 @@ def _locate_error(error: HarnessError) -> str:
     return ""
 
 
-def _make_text(description: str, value: str) -> Any:
-    return ipywidgets.Text(description=description, value=value, continuous_update=False)
+def _make_text(description: str, value: str, placeholder: str = "") -> Any:
+    return ipywidgets.Text(description=description, value=value, placeholder=placeholder, continuous_update=False)
+
+
+def _build_limit_controls(limits: RunLimits) -> dict[str, Any]:
+    """Return a control for each limit of a run, by name; an empty one sets no limit."""
+    given = _list_limits(limits)
+    return {name: _make_text(label, str(given.get(name, "")), "no limit") for name, label in LIMIT_LABELS.items()}
+
+
+def _list_limits(limits: RunLimits) -> dict[str, float]:
+    """Return the limits that are set, by name; whole numbers without a decimal point."""
+    given = {name: getattr(limits, name) for name in LIMIT_NAMES}
+    return {name: int(value) if value == int(value) else value for name, value in given.items() if value is not None}
+
+
+def _describe_limits(limits: RunLimits, experiment: Experiment) -> str:
+    """Return after how many trials, how much cost and how much time a run stops, as text."""
+    texts = [] if limits.max_trials is None else [f"after {format_count(int(limits.max_trials), 'trial')}"]
+    if limits.max_usd is not None:
+        is_free = not any(is_paid(name) for trial in experiment.grid.iter_trials() for name in trial.models)
+        texts.append(f"at ${limits.max_usd:,.2f}{' (never reached: no model of this grid costs money)' if is_free else ''}")
+    if limits.max_hours is not None:
+        texts.append(f"after {format_duration(limits.max_hours * SECONDS_PER_HOUR)}")
+    return f"{' or '.join(texts)}; the next run goes on" if texts else "when all trials have finished"
 
 
 def _make_choice(description: str, options: Sequence[str], chosen: Iterable[object]) -> Any:
@@ -458,6 +525,19 @@ def _parse_seeds(text: str) -> tuple[int, ...]:
         else:
             raise UsageError(f"must be whole numbers, at least 0, or a range such as 0-4 (got {part!r})")
     return tuple(seeds)
+
+
+def _parse_limit(name: str, text: str) -> float | None:
+    """Return a limit of a run as a number, a number of trials as a whole one; None for an empty text, which is no limit."""
+    digits = text.strip().removeprefix("$").replace(",", "").replace("_", "")
+    if not digits:
+        return None
+    is_whole = name == "max_trials"
+    with suppress(ValueError, UsageError, OverflowError):
+        value = int(digits) if is_whole else float(digits)
+        if isfinite(value):
+            return getattr(RunLimits(**{name: value}), name)  # type: ignore[no-any-return]
+    raise UsageError(f"must be {'a whole number' if is_whole else 'a number'} above 0, or empty for no limit (got {text!r})")
 
 
 def _parse_window(text: str) -> int | None:

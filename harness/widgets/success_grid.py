@@ -123,7 +123,8 @@ class SuccessGrid:
             if arm is None or self.arms[arm].records.get(record.trial_id) == record:
                 continue
             known = self.arms[arm].records.pop(record.trial_id, None)
-            self.retention.pop(record.trial_id, None)
+            if known is not None:
+                self.retention.pop(record.trial_id, None)
             self.arms[arm].records[record.trial_id] = record
             touched[arm] = None
             if self._is_failure(record) or known is not None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.errors import StoreError
-from harness.experiment.looks import LOOKS_FILE, begin_record, record_look
+from harness.experiment.looks import LOOKS_FILE, begin_record, find_look, record_look
 
 
 def test_the_same_trials_are_the_same_look_in_any_order(tmp_path):
@@ -15,6 +15,16 @@ def test_the_same_trials_are_the_same_look_in_any_order(tmp_path):
     assert all(one.is_recorded_from_start for one in looks)
     begin_record(tmp_path)
     assert record_look(tmp_path, ["a", "b", "c"]).number == 3
+
+
+def test_a_look_can_be_numbered_without_being_taken(tmp_path):
+    begin_record(tmp_path)
+    assert [find_look(tmp_path, ids).number for ids in (["a"], ["b"])] == [1, 1]
+    record_look(tmp_path, ["a"])
+    assert [(one.number, one.is_recorded) for one in (find_look(tmp_path, ["a"]), find_look(tmp_path, ["b"]))] == [
+        (1, True),
+        (2, False),
+    ]
 
 
 def test_a_folder_whose_first_looks_were_not_recorded_says_so(tmp_path):

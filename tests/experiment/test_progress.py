@@ -35,6 +35,18 @@ def test_a_finished_trial_is_counted_by_what_it_came_to():
     assert "crashed: crashed" in after.last_result
 
 
+def test_outcomes_of_a_plan_with_declared_contrasts_are_not_shown_while_it_runs():
+    state = standing(hides_outcomes=True).with_record(record(arm="a", success=True, score=1.0, steps=17))
+    state = state.with_record(record(arm="a", success=False, score=0.25, status="crashed", reason="timeout"))
+    assert state.summary == "2/10 trials, 1 crashed"
+    assert state.last_result.startswith("a seed=0: crashed: timeout (")
+    stream = io.StringIO()
+    PlainDisplay(stream).show(standing(hides_outcomes=True).with_record(record(arm="a", success=True, score=1.0, steps=17)))
+    shown = stream.getvalue() + render_html(state)
+    assert "finished (" in shown
+    assert not [word for word in ("success", "succeeded", "score", "0.25", "17") if word in shown]
+
+
 def test_plain_lines_are_one_for_each_finished_trial():
     stream = io.StringIO()
     display, state = PlainDisplay(stream), standing()

@@ -4,7 +4,9 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+from harness import codec
 from harness.events import Compaction, Insert, ItemId, MessageAdded, Patch, SessionEnded, SessionStarted
+from harness.experiment.contrasts import Contrast, Family
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.store.journal import Journal
 from harness.store.results import Results, load
@@ -13,6 +15,12 @@ from tests.experiment.made import record
 from tests.inspection.test_counterfactual import finished
 
 PLAIN = "plain text"
+
+
+def declare(planned_trials: int, looks: int = 1) -> str:
+    """Return the provenance of a trial whose plan declares a contrast of the arms a and b."""
+    family = Family(contrasts=(Contrast(a="a", b="b", metric="score"),), planned_trials=planned_trials, looks=looks)
+    return json.dumps({"family": codec.to_plain(family)})
 
 
 def make_events(session_id: str, text: str, name: str = "read_file"):

@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import json
 import re
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from harness.errors import StoreError, UnknownName
 from harness.report_page.document import load_page_script, load_page_style, write_page
 from harness.store.results import load
 from tests.notebooks.test_contrast import RULES
-from tests.report_page.made import write_experiment
+from tests.report_page.made import declare, write_experiment
 
 FLAG = "window.hacked = (window.hacked || 0) + 1"
 INJECTIONS = (
@@ -280,6 +282,58 @@ def test_nothing_is_wider_than_a_narrow_window(open_page, written):
     page.locator(".p-trials .p-link").first.click()
     page.locator(".p-transcript .h-row").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def read_values(path):
+    (text,) = re.findall(r'id="values">([^<]*)<', decode(path))
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def test_the_page_of_an_incomplete_plan_with_declared_contrasts_contains_no_outcome(tmp_path):
+    results = write_experiment(tmp_path, provenance_json=declare(20), reason="max_steps", error="")
+    withheld = write_page(results, tmp_path / "withheld.html", max_sessions=6)
+    values = read_values(withheld)
+    (part,) = values["parts"]
+    assert values["is_withheld"]
+    assert set(part) == {"level", "metrics", "baselines", "arms", "trials"}
+    assert set(part["arms"][0]) == {"name", "settings", "finished", "excluded"}
+    assert set(part["trials"]["status"]) == {"finished"}
+    assert set(part["trials"]["reason"]) == {""}
+    assert not set(part["trials"]) & {"score", "success", "cost", "tokens", "steps", "retention", "compactions"}
+    assert "lowest" not in decode(withheld), "the choice of the transcripts follows no outcome"
+    for planned, looks in ((18, 1), (20, 2)):
+        shown = write_experiment(tmp_path / f"{planned}", provenance_json=declare(planned, looks))
+        values = read_values(write_page(shown, tmp_path / "shown.html"))
+        assert not values["is_withheld"]
+        assert values["standing"].startswith("The plan declares contrasts")
+        assert "effects" in values["parts"][0]
+
+
+def test_the_page_of_a_plan_without_contrasts_is_labelled_exploratory(written):
+    assert '<span id="standing">Exploratory: the plan declares no contrasts' in decode(written)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_progress_and_transcripts_of_an_incomplete_plan_are_shown(open_page, tmp_path, theme):
+    results = write_experiment(tmp_path, provenance_json=declare(20), error="")
+    page = open_page(write_page(results, tmp_path / "report.html"), color_scheme=theme)
+    assert "Progress only: the plan declares contrasts" in page.locator("#headlines").inner_text()
+    assert "`looks = 2` under [experiment]" in page.locator("#headlines").inner_text()
+    assert "18 of 20 planned trials finished; no outcomes are shown." in page.locator(".p-arms").inner_text()
+    assert page.locator(".p-chart, .p-grid").evaluate_all("all => all.every(one => !one.checkVisibility())")
+    assert page.locator(".p-arms thead th").all_inner_texts() == ["arm", "finished", "excluded"]
+    page.get_by_label("filter arms").fill("b")
+    page.locator(".p-arms .p-link").focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".p-trials thead th").all_inner_texts() == ["trial", "state", "transcript"]
+    assert {row.split("\t")[1] for row in page.locator(".p-trials tbody tr").all_inner_texts()} == {"finished"}
+    page.locator(".p-trials .p-link").first.focus()
+    page.keyboard.press("Enter")
+    page.locator(".p-transcript .h-row").first.wait_for()
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    found = Axe().run(page, options=RULES).response["violations"]
+    assert [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in found] == []
 
 
 @pytest.mark.browser

@@ -6,10 +6,13 @@ import zlib
 
 import pytest
 
+from harness.analysis.report import report
 from harness.errors import StoreError, UsageError
+from harness.experiment.looks import LOOKS_FILE, begin_record
 from harness.report_page.live_results import LiveResults, estimate_seconds_left, format_duration
 from harness.store.journal import Journal
-from tests.report_page.made import write_experiment, write_trial
+from harness.store.results import load
+from tests.report_page.made import declare, write_experiment, write_trial
 
 FAMILY = json.dumps({"family": {"contrasts": [], "planned_trials": 20, "looks": 1}})
 
@@ -44,6 +47,23 @@ def test_values_follow_the_journal(tmp_path):
         write_trial(journal, trial_id="new", session_id="new", arm="a", task="t1", seed=9)
     assert live.describe_progress().digest != digest
     assert "new" in live.page.values["parts"][0]["trials"]["id"]
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_plan_with_declared_contrasts_is_followed_without_taking_a_look(tmp_path, looks):
+    declared = declare(19, looks)
+    begin_record(tmp_path)
+    write_experiment(tmp_path, provenance_json=declared)
+    live = LiveResults(tmp_path)
+    assert live.page.values["is_withheld"]
+    assert "Progress only" in live.page.values["headlines"][1]
+    assert json.loads((tmp_path / LOOKS_FILE).read_text())["looks"] == []
+    report(load(tmp_path))
+    assert live.page.values["is_withheld"] == (looks == 1), "a look that was taken is shown here, too"
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        write_trial(journal, trial_id="new", session_id="new", arm="a", task="t1", seed=9, provenance_json=declared)
+    assert not live.page.values["is_withheld"]
+    assert len(json.loads((tmp_path / LOOKS_FILE).read_text())["looks"]) == looks
 
 
 def test_a_session_is_read_on_demand(tmp_path):

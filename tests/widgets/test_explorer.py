@@ -15,6 +15,7 @@ from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import Codex, KeepLast, OracleRetention
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.explorer.exploration import MAX_BAR_PARTS, _group_runs
+from harness.widgets.grid import GridWidget
 from harness.widgets.harness_widget import MAX_SENT_ROWS
 from tests.inspection.test_counterfactual import finished
 
@@ -276,6 +277,35 @@ def test_the_values_found_are_those_of_the_trial_the_code_and_the_plan(explorer,
 
 
 @pytest.mark.browser
+def test_the_values_found_are_those_of_the_form_that_its_button_opens(link, explorer, page):
+    linked = link(explorer)
+    assert explorer.form is None
+    explorer.change_settings(threshold=0.65, keep_last=7)
+    page.get_by_role("button", name="use in a grid").focus()
+    page.keyboard.press("Enter")
+    linked.settle()
+    first = explorer.form
+    assert first.experiment.base == explorer.to_trial("flashcards")
+    assert (first.fields["threshold"].value, first.fields["keep_last"].value) == ("0.65", "7")
+    explorer.change_settings(policy="codex", nominal_window_tokens=200_000)
+    second = explorer.open_form("rename-sweep")
+    assert explorer.form is second
+    assert first.comm is None, "the earlier form is closed"
+    assert second.experiment.base == explorer.to_trial("rename-sweep")
+    second.set_trait("grid", GridWidget(second.experiment))
+    second.grid._state = "running"
+    second.grid.set_trait("state", "running")
+    page.get_by_role("button", name="use in a grid").click()
+    linked.settle()
+    assert explorer.form is second
+    assert page.get_by_role("alert").inner_text().startswith("the grid of the form below is still running")
+    second.grid._state = "new"
+    explorer.close()
+    assert second.comm is None
+    explorer.close()
+
+
+@pytest.mark.browser
 def test_a_policy_is_pinned_and_requests_that_exceed_the_window_are_marked(link, explorer, page):
     linked = link(explorer)
     assert page.locator(".h-oversized").count() == 0
@@ -289,7 +319,8 @@ def test_a_policy_is_pinned_and_requests_that_exceed_the_window_are_marked(link,
     assert page.locator(".h-oversized").count() == 1
     assert page.locator(".h-said").inner_text().startswith("This request exceeds the window by ")
     assert page.locator(".h-pinned").get_attribute("points") != page.locator(".h-curve").get_attribute("points")
-    page.locator(".h-use summary").click()
+    page.locator(".h-use summary").focus()
+    page.keyboard.press("Enter")
     assert "policies.NoCompaction()" in page.get_by_label("Python code").inner_text()
     page.get_by_role("slider", name="step", exact=True).focus()
     page.keyboard.press("Home")

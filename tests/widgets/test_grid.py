@@ -3,12 +3,17 @@
 import threading
 import time
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 
 import pytest
 
+from harness.analysis.measures import add_measures
 from harness.errors import UsageError
+from harness.experiment.contrasts import Contrast
+from harness.experiment.experiment import Settings
 from harness.experiment.limits import RunLimits
+from harness.experiment.looks import LOOKS_FILE, begin_record
 from harness.experiment.output import open_output
 from harness.experiment.progress import RunProgress
 from harness.store.results import load
@@ -353,8 +358,8 @@ def test_the_metric_of_the_cells_can_be_chosen_in_the_page_and_from_code(page, t
     linked.settle()
     assert page.get_by_label("metric", exact=True).input_value() == "success"
     assert page.locator("td.g-cell b").first.inner_text().startswith("0/")
-    with pytest.raises(UsageError, match="retention"):
-        widget.metric = "retention"
+    with pytest.raises(UsageError, match="speed"):
+        widget.metric = "speed"
     assert widget.metric == "success"
 
 
@@ -383,3 +388,122 @@ def test_a_limit_stops_the_run_is_named_and_the_next_run_goes_on(page, tmp_path)
     until(linked, "() => document.querySelector('.g-state').textContent === 'done'")
     assert widget.progress == 1
     widget.close()
+
+
+OUTCOMES = ("succeeded", "without success", "score", "%", "95")
+"""Words that the page shows beside outcomes only."""
+
+
+MANY_SEEDS = 6
+"""Number of seeds of one task that can show a difference."""
+COUNTS = {f"{count} of {MANY_SEEDS}" for count in range(MANY_SEEDS + 1)}
+
+
+def declare(folder, looks=1):
+    """Return an experiment with a declared contrast, of which all trials but three have finished, and all its records."""
+    contrasts = (Contrast(a="keep_last=2", b="keep_last=4", metric="score"),)
+    axes = {"seed": list(range(MANY_SEEDS)), "policy.keep_last": [2, 4]}
+    grid = replace(GRID, axes=axes, contrasts=contrasts, settings=Settings(looks=looks))
+    records = [
+        record(trial_id=cell.trial_id, arm=cell.arm, seed=cell.trial.seed, success=cell.trial.seed == 0, session_id="")
+        for cell in grid.grid
+    ]
+    with open_output(folder) as output:
+        begin_record(folder)
+        for one in records[:-3]:
+            output.journal.record_trial(one, ())
+    return grid, records
+
+
+@pytest.mark.browser
+def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(page, tmp_path):
+    grid, records = declare(tmp_path)
+    widget = GridWidget(grid, tmp_path)
+    linked = Linked(page, widget, SHARED_SENDER)
+    assert set(counts(page).values()) <= COUNTS
+    said = page.locator(".g-standing").inner_text()
+    assert said.startswith("Progress only: the plan declares contrasts")
+    assert "`looks = 2` under [experiment]" in said
+    assert "Transcripts of single trials stay open" in said
+    assert not page.get_by_label("metric", exact=True).is_visible()
+    assert page.locator(".g-look").is_hidden()
+    page.locator(".g-cell button").first.click()
+    linked.settle()
+    assert all(row.split("\t")[-1].startswith("finished (") for row in page.locator(".g-trials tr").all_inner_texts())
+    widget.metric = "score"
+    widget._show_progress(RunProgress(experiment="e", total_trials=len(records)).with_record(records[-3]))
+    linked.settle()
+    shown = page.locator(".g-root").inner_text() + " ".join(
+        page.locator("td.g-cell").evaluate_all("all => all.map(one => one.title)")
+    )
+    for text in (shown, widget.render_html(), widget.render_text()):
+        assert not [word for word in OUTCOMES if word in text.replace(said, "")]
+    assert not (tmp_path / LOOKS_FILE).read_text().count("trials_sha256")
+    with pytest.raises(UsageError, match="no interim look to take: the plan declares 1 look"):
+        widget.take_look()
+    with open_output(tmp_path) as output:
+        for one in records:
+            output.journal.record_trial(one, ())
+    widget._load_finished_trials()
+    widget.metric = "success"
+    linked.settle()
+    assert counts(page) == dict.fromkeys(counts(page), f"1/{MANY_SEEDS}")
+    assert page.locator(".g-standing").inner_text().startswith("Look 1 of 1: the report tests the declared contrasts")
+    assert page.locator(".g-failures li").count() == len(records) - 3
+    assert (tmp_path / LOOKS_FILE).read_text().count("trials_sha256") == 1, "what the widget shows is a look"
+    assert "95 % interval" in widget.render_html()
+
+
+@pytest.mark.browser
+def test_a_declared_interim_look_is_taken_by_its_button_and_ends_when_the_grid_goes_on(page, tmp_path, monkeypatch):
+    grid, records = declare(tmp_path, looks=2)
+    widget = GridWidget(grid, tmp_path)
+    linked = Linked(page, widget, SHARED_SENDER)
+    assert set(counts(page).values()) <= COUNTS
+    button(linked, "Look at outcomes (look 1 of 2)").focus()
+    page.keyboard.press("Enter")
+    linked.settle()
+    assert {text.partition("/")[0] for text in counts(page).values()} == {"1"}
+    assert page.locator(".g-standing").inner_text().startswith("Look 1 of 2")
+    assert page.locator(".g-look").is_hidden()
+    monkeypatch.setattr(type(grid), "run", lambda *_, **__: None)  # a run that is stopped before a further trial
+    widget.start()
+    assert widget.wait(60) == "stopped"
+    linked.settle()
+    assert set(counts(page).values()) <= COUNTS
+    assert button(linked, "Look at outcomes (look 1 of 2)").is_visible(), "the same trials are the same look"
+    with open_output(tmp_path) as output:
+        output.journal.record_trial(records[-3], ())
+    widget._load_finished_trials()
+    with pytest.raises(UsageError, match="the last look is for the time when all trials have finished"):
+        widget.take_look()
+    linked.settle()
+    assert page.locator(".g-look").is_hidden()
+
+
+def test_a_plan_without_contrasts_is_exploratory_and_shows_its_outcomes(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    assert "Exploratory: the plan declares no contrasts" in widget.render_html()
+    assert not widget._success_grid.hides_outcomes
+    widget.take_look()
+    assert not (tmp_path / "output" / LOOKS_FILE).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_retention_is_offered_and_equals_that_of_the_tables(page, tmp_path):
+    grid = replace(SMALL, axes={"policy.summarizer": ["scripted/oracle", "scripted/empty"]})
+    widget = GridWidget(grid, tmp_path / "output", workers=2)
+    linked = Linked(page, widget, SHARED_SENDER)
+    page.get_by_label("metric", exact=True).select_option("retention")
+    linked.settle()
+    assert "shown as soon as a trial with a compaction has finished" in page.locator(".g-legend").inner_text()
+    widget.start()
+    assert widget.wait(300) == "done", widget.failure
+    linked.settle()
+    measured = add_measures(widget.results).set_index("arm")["retention"]
+    assert measured.notna().sum() == 2
+    shown = counts(page)
+    assert shown == {arm: "unknown" if isnan(value) else f"{value:.2f}" for arm, value in measured.items()}
+    assert "mean over tasks" in page.locator(".g-legend").inner_text()

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 import harness
 from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
+from harness.experiment.limits import RunLimits
 from harness.policies import Codex, KeepLast
 from harness.widgets.grid_form import GridForm
 from harness.widgets.message_channel import SHARED_SENDER
@@ -74,6 +75,15 @@ def test_code_and_plan_of_the_form_give_its_trials(form, tmp_path):
         ("window_tokens", "300", "more than the window of 300"),
         ("model", HOSTILE, "unknown model"),
         ("model", "gpt-4o", "OPENAI_API_KEY"),
+        *(
+            ("max_trials", text, "must be a whole number above 0, or empty for no limit")
+            for text in ("0", "2.5", "-1", "1e99", HOSTILE)
+        ),
+        *(
+            (name, text, "a number above 0")
+            for name in ("max_usd", "max_hours")
+            for text in ("0", "-1", "nan", "inf", "1e999", "five")
+        ),
     ],
 )
 def test_a_wrong_value_is_named_at_its_control_and_nothing_can_be_started(form, key, value, message, monkeypatch):
@@ -102,6 +112,35 @@ def test_another_policy_has_its_own_fields_and_the_first_one_keeps_its_values(fo
     assert form.experiment.base.policy == Codex()
     form.controls["policy"].value = "keep-last"
     assert form.experiment.base.policy == SMALL.base.policy
+
+
+def test_limits_are_part_of_code_and_command_and_stop_the_run(form, monkeypatch):
+    assert form.limits == RunLimits()
+    assert form.command == "harness run small"
+    assert "limits" not in form.code
+    for name, text in (("max_trials", "1,000"), ("max_usd", " $2.5 "), ("max_hours", "0.75")):
+        form.controls[name].value = text
+    assert form.limits == RunLimits(max_trials=1_000, max_usd=2.5, max_hours=0.75)
+    assert form.command == "harness run small --max-trials 1000 --max-usd 2.5 --max-hours 0.75"
+    names: dict[str, object] = {}
+    exec(form.code, names)
+    assert names["limits"] == form.limits
+    assert (
+        "each run stops: after 1,000 trials or at $2.50 (never reached: no model of this grid costs money) or after 45 min"
+        in form.render_text()
+    )
+    form.controls["name"].value = "two words"
+    assert form.command.startswith("harness run 'two words' ")
+    form.controls["max_hours"].value = ""
+    assert form.limits.max_hours is None
+    form.controls["model"].value = "hosted_vllm/no-such-model"
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    form.controls["seed"].value = "0"
+    assert list(form.errors) == ["max_usd"]
+    assert "price of 'hosted_vllm/no-such-model' is unknown" in form.errors["max_usd"]
+    assert form.limits == RunLimits()
+    again = GridForm(SMALL.base, limits=RunLimits(max_trials=2, max_hours=1.5))
+    assert [again.controls[name].value for name in ("max_trials", "max_usd", "max_hours")] == ["2", "", "1.5"]
 
 
 def test_values_found_in_the_explorer_are_starting_values():
@@ -143,7 +182,12 @@ def test_a_pilot_then_the_grid_then_another_grid(form):
     assert grid.wait(300) == "stopped", grid.failure
     assert len(grid.results.trials) == 1
     assert "time: expected" in form.render_text()
+    form.controls["max_trials"].value = "2"
     assert form.start() is grid, "the grid goes on where it was stopped"
+    assert grid.wait(300) == "stopped", grid.failure
+    assert len(grid.results.trials) == 3
+    form.controls["max_trials"].value = ""
+    assert form.start() is grid
     assert grid.wait(300) == "done", grid.failure
     assert len(grid.results.trials) == 4
     form.controls["seed"].value = "0-2"
@@ -220,6 +264,24 @@ def test_in_jupyter_a_grid_is_built_and_run_with_the_keyboard_only_and_axe_finds
     page.keyboard.press("x")  # would cut the cell if the notebook heard it
     page.keyboard.press("ArrowDown")
     form.get_by_label("summarizers").select_option("scripted/oracle")
+    limit = form.get_by_label("most trials", exact=True)
+    limit.focus()
+    page.keyboard.type("0")
+    page.keyboard.press("Enter")
+    form.locator(".harness-form-error").get_by_text("must be a whole number above 0").wait_for()
+    assert violations(page) == []
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("3")
+    page.keyboard.press("Enter")
+    form.get_by_text("after 3 trials; the next run goes on").wait_for()
+    start.focus()
+    page.keyboard.press("Enter")
+    form.get_by_text("stopped by its limit: max_trials 3 reached").wait_for()
+    limit.focus()
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Enter")
+    form.get_by_text("when all trials have finished").wait_for()
     start.focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.querySelector('.harness-form .g-state')?.textContent === 'done'")

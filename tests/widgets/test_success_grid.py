@@ -9,7 +9,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
-from harness.widgets.success_grid import LIVE_METRICS, SuccessGrid
+from harness.widgets.success_grid import SuccessGrid
 from tests.experiment.made import record
 
 BASE = Trial(task="flashcards", policy=KeepLast())
@@ -136,9 +136,42 @@ def test_a_cell_shows_the_chosen_metric_with_the_numbers_of_the_report(name, cha
 def test_every_offered_metric_can_be_measured_in_a_running_grid():
     made = SuccessGrid(experiment())
     made.add(records(list(made.experiment.grid)[::2], cost_usd=0.5))
-    for metric in LIVE_METRICS:
+    made.retention = dict.fromkeys(made._arm_by_trial, 0.5)
+    for metric in METRICS.values():
         made.metric = metric
         shown = [arm for arm in made.list_arms() if arm["finished"]]
         assert shown
         assert all(metric.name == "success" or arm["value"] is not None for arm in shown), metric.name
-    assert [name for name, _ in made.build_layout()["metrics"]] == ["score", "success", "cost", "tokens", "steps"]
+    assert [name for name, _ in made.build_layout()["metrics"]] == list(METRICS)
+
+
+def test_retention_is_unknown_for_trials_without_a_compaction():
+    made = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1, 2]}), metric=METRICS["retention"])
+    ids = [cell.trial_id for cell in made.experiment.grid]
+    made.retention = {ids[0]: 0.75, ids[1]: 0.25, ids[2]: float("nan")}
+    [arm] = made.add(records(made.experiment.grid, success=True))
+    assert (arm["value"], arm["n"], arm["finished"], arm["text"]) == (0.5, 2, 3, "0.50")
+    again = records(made.experiment.grid, success=True, steps=7)[0]
+    [arm, _] = made.add([again])
+    assert (arm["value"], arm["n"]) == (0.25, 1), "the figure of the earlier run of the trial is forgotten"
+
+
+def test_hidden_outcomes_are_in_no_item_for_the_page():
+    grid = experiment()
+    hidden, shown = SuccessGrid(grid, hides_outcomes=True), SuccessGrid(grid)
+    good, bad, broken = records(grid.grid, cost_usd=0.5)[:3]
+    good = replace(good, success=True, score=1.0)
+    broken = replace(broken, status="crashed", reason="crashed", error="killed")
+    items = hidden.add([good, bad, broken])
+    arms = [item for item in items if item["kind"] == "arm"]
+    assert [set(arm) for arm in arms] == [{"kind", "arm", "planned", "finished"}] * len(arms)
+    assert sum(arm["finished"] for arm in arms) == 3
+    assert [(item["trial"], "crashed" in item["text"], "score" in item["text"]) for item in items[len(arms) :]] == [
+        (broken.trial_id, True, False)
+    ]
+    seen = {key: None for item in shown.add([good, bad]) for key in item}
+    hidden.add([replace(bad, success=True)])
+    assert {"share", "score", "succeeded"} <= set(seen)
+    assert not {"share", "score", "succeeded"} & {key for item in hidden.list_arms() + hidden.list_failures() for key in item}
+    for number in range(len(hidden.arms)):
+        assert all(text.startswith(("finished", "crashed")) for _, _, text in hidden.list_trials(number)["trials"])

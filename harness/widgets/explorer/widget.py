@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import ipywidgets
 import pandas as pd
 import traitlets
 
@@ -20,15 +21,17 @@ from harness.inspection.session_steps import format_message_line
 from harness.policies import PRESETS, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy
 from harness.widgets.assets import load_script, load_style
-from harness.widgets.explorer.controls import build_controls
+from harness.widgets.controls import build_controls
 from harness.widgets.explorer.exploration import (
     DISPOSITIONS,
+    EXAMPLE_TASK,
     NOMINAL_WINDOW_TOKENS,
     WINDOW_CHOICES,
     Exploration,
     ExplorerSettings,
 )
 from harness.widgets.explorer.timeline_chart import draw_timeline
+from harness.widgets.grid_form import GridForm
 from harness.widgets.harness_widget import StepWidget, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
@@ -44,8 +47,9 @@ class CompactionExplorer(StepWidget):
     """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop, step by step.
 
     Sliders change the fields of the policy and the window. Two policies are compared by pinning one and choosing another; the
-    values found can be used in a grid, as Python code, as lines of a plan or with `to_trial`. No model is called: summaries are
-    placeholders of a given length, and the agent's recorded actions stay the same whatever the policy removes.
+    values found can be used in a grid: in a form that opens below, as Python code, as lines of a plan or with `to_trial`. No
+    model is called: summaries are placeholders of a given length, and the agent's recorded actions stay the same whatever the
+    policy removes.
 
     Args:
         session: Journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
@@ -62,6 +66,8 @@ class CompactionExplorer(StepWidget):
         policy: Policy that is shown, with the values of the sliders; may be set to a policy object or a public name. Trait.
         window_tokens: Size of the context window in tokens. Trait.
         step: Number of the step shown, from 1 to `step_count`. Trait.
+        form: Form for a grid with the values found, which the button *use in a grid* opens below; None if there is none. Trait,
+            read-only.
 
     Example::
 
@@ -79,6 +85,7 @@ class CompactionExplorer(StepWidget):
     policy = traitlets.Any()
     window_tokens = traitlets.Int().tag(sync=True)
     step = traitlets.Int(1).tag(sync=True)
+    form = traitlets.Instance(GridForm, allow_none=True, read_only=True).tag(sync=True, **ipywidgets.widget_serialization)
 
     _esm = load_script("asking", "timeline", "rows", "explorer")
     _css = load_style("timeline", "rows", "explorer")
@@ -190,6 +197,32 @@ class CompactionExplorer(StepWidget):
         with self._lock:
             return self._exploration.build_trial(task)
 
+    def open_form(self, task: str = EXAMPLE_TASK) -> GridForm:
+        """Open a form for a grid with the policy and the window that are shown, below the explorer, and return the form.
+
+        A form that was opened before is closed.
+
+        Args:
+            task: Name of the task chosen first. Default: `'flashcards'`.
+
+        Raises:
+            UsageError: The task does not exist, or the grid of the form that was opened before is still running.
+        """
+        previous = self.form
+        if previous is not None and previous.grid is not None and previous.grid.state in ("running", "stopping"):
+            raise UsageError("the grid of the form below is still running; stop it first, or wait until it ends")
+        opened = GridForm(self.to_trial(task))
+        self._publish_trait("form", opened)
+        if previous is not None:
+            previous.close()
+        return opened
+
+    def close(self) -> None:
+        """Close the explorer and its form, after the run of a grid in the form has ended. May be called more than once."""
+        if self.form is not None:
+            self.form.close()
+        super().close()
+
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table of what the policy did to each message that was logged before the step shown.
 
@@ -222,10 +255,15 @@ class CompactionExplorer(StepWidget):
             return draw_timeline(self._exploration, ax)
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from the widget's page; besides those of the base class, `{"kind": "pin"}` and `{"kind": "unpin"}`."""
+        """Handle a message from the widget's page; besides those of the base class, of the kinds `pin`, `unpin` and `form`."""
         if message.get("kind") in ("pin", "unpin"):
             with self._lock:
                 self._change_pin(message["kind"])
+        elif message.get("kind") == "form":
+            try:
+                self.open_form()
+            except UsageError as error:
+                self.channel.update_state(refused={"request": "", "text": str(error)})
         else:
             super()._handle_page_message(message)
 

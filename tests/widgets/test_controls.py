@@ -4,7 +4,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.policies import PRESETS, policy_from_plain
-from harness.widgets.explorer.controls import IGNORED_FIELDS, build_controls
+from harness.widgets.controls import IGNORED_FIELDS, build_controls
 
 
 def refusal(policy, field, value):
