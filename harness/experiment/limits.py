@@ -97,4 +97,4 @@ def compute_spent_usd(trial: Trial, record: TrialRecord) -> float:
     cassette = json.loads(record.provenance_json or "{}").get("cassette") or {}
     if cassette.get("mode") == "replay":
         return 0.0
-    return max(0.0, compute_real_cost_usd(trial, record) - cassette.get("replayed_usd", 0.0))
+    return max(0.0, compute_real_cost_usd(trial, record) - float(cassette.get("replayed_usd", 0.0)))

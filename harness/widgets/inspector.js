@@ -129,8 +129,10 @@ class Inspector {
     this.step.value = step.place;
     this.at.textContent = `step ${number(session.steps[step.place - 1])} of ${number(session.steps.length)}`;
     this.told.replaceChildren(...step.told.map(([name, text]) => this.fact(name, text)));
-    this.compactions.replaceChildren(...step.compactions.map((one) => this.compaction(one)));
     this.list.show(step);
+    if (step.place === this.drawn) return; // sent again, e.g. to another page: what the reader has opened stays open
+    this.drawn = step.place;
+    this.compactions.replaceChildren(...step.compactions.map((one) => this.compaction(one)));
     this.list.bring(step.count - 1);
     this.list.select(step.answer);
   }

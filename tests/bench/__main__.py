@@ -50,7 +50,7 @@ PARTS: Mapping[str, tuple[Callable[[], Iterable[Figure]], ...]] = {
     "attacks": (partial(attacks.attacks, IMAGE),),
     "widgets": (widgets.widgets,),
     "panel": (panel.streaming, panel.paging),
-    "lab": (lab.streaming, lab.exploring),
+    "lab": (lab.streaming, lab.exploring, lab.browsing),
     "studies": (studies.studies,),
     "suite": (suite.suite,),
 }

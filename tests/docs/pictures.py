@@ -287,6 +287,8 @@ class Workbench:
         self.run("inspector.show_step")
         shown = self._page.locator(".jp-OutputArea .harness-looking").filter(has_text="compaction before this step").last
         shown.wait_for()
+        shown.locator(".h-compaction summary").first.click()
+        shown.locator(".h-compaction details[open] pre").first.wait_for()
         self.photograph(shown, "compaction")
 
     def try_another_policy(self) -> None:

@@ -448,11 +448,8 @@ SessionInspector(compacted_session())
 
 @pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.parametrize(("app", "theme"), [("lab", "dark"), ("notebook", "light")])
-def test_in_jupyter_one_explores_and_inspects_and_the_saved_notebook_is_inert_and_readable(
-    open_notebook, page, tmp_path, app, theme
-):
-    notebook = open_notebook(IN_JUPYTER, "explorer.render_text().splitlines()[1]", INSPECTOR, app=app, theme=theme)
+def test_in_notebook_one_explores_and_inspects_and_the_saved_notebook_is_inert_and_readable(open_notebook, page, tmp_path):
+    notebook = open_notebook(IN_JUPYTER, "explorer.render_text().splitlines()[1]", INSPECTOR, app="notebook")
     for cell in (0, 2):
         notebook.start_cell(cell)
         notebook.finish_cell(cell)

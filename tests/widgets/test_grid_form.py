@@ -4,8 +4,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import expect
 
 import harness
 from harness.errors import UsageError
@@ -17,7 +15,6 @@ from harness.widgets.message_channel import SHARED_SENDER
 from tests.experiment.run_grid import POLICY, SMALL
 from tests.widgets.linked import Linked
 
-RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 
 
@@ -223,79 +220,6 @@ def test_the_form_is_public_and_closes_twice():
     form.close()
     form.close()
     assert threading.active_count() < 50
-
-
-IN_JUPYTER = """\
-from harness import GridForm
-from tests.experiment.run_grid import SMALL
-
-form = GridForm(SMALL.base, seeds=(0, 1), values={"threshold": [0.3, 0.5]}, name="small", output="NAME", workers=1)
-form
-"""
-TRIALS = "print(len(form.grid.results.trials), 'trials in the tables')"
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-@pytest.mark.bubblewrap
-@pytest.mark.parametrize(("app", "theme"), [("lab", "light"), ("notebook", "dark")])
-def test_in_jupyter_a_grid_is_built_and_run_with_the_keyboard_only_and_axe_finds_nothing(open_notebook, page, app, theme):
-    notebook = open_notebook(IN_JUPYTER.replace("NAME", f"form-{app}"), TRIALS, app=app, theme=theme)
-    notebook.start_cell(0)
-    notebook.finish_cell(0)
-    form = page.locator(".harness-form")
-    form.get_by_text("4 trials, 2 arms").wait_for()
-    threshold = form.get_by_label("threshold", exact=True)
-    threshold.focus()
-    page.keyboard.press("ControlOrMeta+A")
-    page.keyboard.type("0.3, 1.5")
-    page.keyboard.press("Enter")
-    form.locator(".harness-form-error").get_by_text("1.5").wait_for()
-    expect(threshold).to_have_attribute("aria-invalid", "true")
-    start = form.get_by_role("button", name="Start", exact=True).first
-    expect(start).to_be_disabled()
-    assert violations(page) == []
-    page.keyboard.press("ControlOrMeta+A")
-    page.keyboard.type("0.3, 0.5")
-    page.keyboard.press("Enter")
-    form.get_by_text("4 trials, 2 arms").wait_for()
-    expect(threshold).to_have_attribute("aria-invalid", "false")
-    form.get_by_label("summarizers").focus()
-    page.keyboard.press("x")  # would cut the cell if the notebook heard it
-    page.keyboard.press("ArrowDown")
-    form.get_by_label("summarizers").select_option("scripted/oracle")
-    limit = form.get_by_label("most trials", exact=True)
-    limit.focus()
-    page.keyboard.type("0")
-    page.keyboard.press("Enter")
-    form.locator(".harness-form-error").get_by_text("must be a whole number above 0").wait_for()
-    assert violations(page) == []
-    page.keyboard.press("ControlOrMeta+A")
-    page.keyboard.type("3")
-    page.keyboard.press("Enter")
-    form.get_by_text("after 3 trials; the next run goes on").wait_for()
-    start.focus()
-    page.keyboard.press("Enter")
-    form.get_by_text("stopped by its limit: max_trials 3 reached").wait_for()
-    limit.focus()
-    page.keyboard.press("ControlOrMeta+A")
-    page.keyboard.press("Delete")
-    page.keyboard.press("Enter")
-    form.get_by_text("when all trials have finished").wait_for()
-    start.focus()
-    page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('.harness-form .g-state')?.textContent === 'done'")
-    assert violations(page) == []
-    notebook.start_cell(1)
-    notebook.finish_cell(1)
-    page.get_by_text("4 trials in the tables").last.wait_for()
-    assert notebook.strangers == []
-
-
-def violations(page):
-    """Return the rules of WCAG that the form breaks, with the elements that break them."""
-    found = Axe().run(page, context=".harness-form", options=RULES).response["violations"]
-    return [(one["id"], node["html"][:200], node.get("failureSummary", "")[:300]) for one in found for node in one["nodes"]]
 
 
 CONTAINERS = """\

@@ -220,3 +220,24 @@ def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_p
     )
     points = page.locator(".h-curve").get_attribute("points").split()
     assert len(points) == inspector.step_count
+
+
+@pytest.mark.browser
+def test_what_is_opened_and_selected_stays_when_another_page_shows_the_session(link, post, page):
+    inspector = SessionInspector(compacted_session(), sender=post)
+    inspector.show_step(2)
+    linked = link(inspector)
+    page.locator(".h-compaction summary").click()
+    page.locator(".h-row").first.click()
+    linked.settle()
+    text = page.locator(".h-texts").inner_text()
+    page.evaluate("window.show()")
+    linked.settle()
+    assert page.locator(".harness-surface").count() == 2
+    first = page.locator(".harness-surface").first
+    assert first.locator(".h-compaction details").evaluate("one => one.open")
+    assert first.locator(".h-row[aria-selected=true]").get_attribute("aria-posinset") == "1"
+    assert first.locator(".h-texts").inner_text() == text
+    inspector.show_step(3)
+    linked.settle()
+    assert page.locator(".h-compaction").count() == 0
