@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, read_policy_field, select_valid
-from harness.analysis.claims import read_families
 from harness.analysis.effects import Effect
+from harness.analysis.families import read_families
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_change, find_metric
 from harness.analysis.tables import Tables, select
 

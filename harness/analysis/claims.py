@@ -6,7 +6,6 @@ under the same declaration, and the results were looked at no more often than de
 incomplete plan shows its progress only, because to see its outcomes would be a look.
 """
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from math import isnan, log
@@ -14,15 +13,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness import codec
 from harness.analysis.arms import add_total_cost, drop_earlier_plans, select_excluded
 from harness.analysis.comparison import ArmComparer, format_effect
 from harness.analysis.effects import Effect, compute_null_p
+from harness.analysis.families import find_unfinished, read_families
 from harness.analysis.formatting import Section, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
-from harness.errors import format_count
+from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld, find_look, record_look
 
@@ -77,10 +76,8 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
     if len({family.digest for family in families}) > 1:
         refusal = "some trials ran under another declaration, so all contrasts are exploratory"
         return ClaimReport(family=newest, look=number, refusal=refusal)
-    finished = len(results.trials)
-    if finished < newest.planned_trials and newest.looks == 1:
-        refusal = f"{finished} of {newest.planned_trials} trials have finished"
-        return ClaimReport(family=newest, look=number, refusal=refusal, is_in_progress=True)
+    if unfinished := find_unfinished(results.trials):
+        return ClaimReport(family=newest, look=number, refusal=str(unfinished), is_in_progress=True)
     declared_looks = f"the plan declared {format_count(newest.looks, 'look')}"
     if look is not None and look.number > newest.looks:
         refusal = f"this is look {look.number} at the results, after other trials had been seen, and {declared_looks}"
@@ -89,7 +86,11 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
         return ClaimReport(
             family=newest, look=number, refusal=f"the grid was extended after trials had run, and {declared_looks}"
         )
-    return ClaimReport(family=newest, look=number, claims=tuple(_test_family(ArmComparer(results), newest)))
+    try:
+        claims = tuple(_test_family(ArmComparer(results), newest))
+    except UsageError as error:  # e.g. no trial of an arm has finished before an interim look
+        return ClaimReport(family=newest, look=number, refusal=f"a declared contrast cannot be tested: {error}")
+    return ClaimReport(family=newest, look=number, claims=claims)
 
 
 def find_withheld_family(results: Tables, *, takes_looks: bool = True) -> Family | None:
@@ -136,15 +137,6 @@ def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimR
     if judged is None:
         return None
     return replace(judged, claims=tuple(one for one in judged.claims if {one.contrast.a, one.contrast.b} & set(arms)))
-
-
-def read_families(results: Tables) -> list[Family]:
-    """Return the distinct sets of contrasts that the trials' provenance declares; one set unless the plan was changed."""
-    families = dict[str, Family]()
-    for text in results.trials["provenance_json"].unique():
-        plain = json.loads(text or "{}").get("family") or {}
-        families.setdefault(json.dumps(plain, sort_keys=True), codec.from_plain(Family, plain, "family"))
-    return list(families.values())
 
 
 def _test_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:

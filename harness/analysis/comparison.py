@@ -9,6 +9,7 @@ import pandas as pd
 from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_excluded, select_valid
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
+from harness.analysis.families import open_outcomes
 from harness.analysis.formatting import (
     describe_level,
     format_interval,
@@ -294,6 +295,9 @@ def compare(
 ) -> Comparison:
     """Compare two arms (configurations under study) on the tasks and seeds that both ran.
 
+    If the plan declares contrasts, a comparison is a look at the outcomes, and recorded as such. The outcomes of an incomplete
+    plan that declares a single look are not shown.
+
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
         a: Name of an arm as in the column `arm`, or settings that only one arm has, e.g. `{"threshold": 0.5}`. A setting is named
@@ -309,6 +313,10 @@ def compare(
     Raises:
         UnknownName: An arm or a path does not exist; the message suggests similar names.
         UsageError: The values select no arm or several arms, the arms have different fidelity levels, there are too few tasks for
-            the estimand, or an arm has two trials of the same task, seed and replicate.
+            the estimand, an arm has two trials of the same task, seed and replicate, or a plan that declares contrasts and a
+            single look is incomplete.
+        StoreError: The record of looks at the results cannot be read.
     """
-    return ArmComparer(results).compare(find_arm(results.trials, a), find_arm(results.trials, b), estimand)
+    a, b = find_arm(results.trials, a), find_arm(results.trials, b)
+    open_outcomes(results)
+    return ArmComparer(results).compare(a, b, estimand)

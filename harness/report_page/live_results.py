@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analysis.claims import read_families
+from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
 from harness.experiment.looks import LOOKS_FILE

@@ -14,8 +14,8 @@ import pandas as pd
 
 from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, read_policy_field, select_excluded, select_valid
 from harness.analysis.axes import is_grid_arm
-from harness.analysis.claims import read_families
 from harness.analysis.effects import Effect, estimate_effect
+from harness.analysis.families import read_families
 from harness.analysis.formatting import describe_level
 from harness.analysis.intervals import ALPHA, Interval
 from harness.analysis.measures import (

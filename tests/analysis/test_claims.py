@@ -58,7 +58,7 @@ def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
     extended = judge_contrasts(results(rows(Family(contrasts=(SUCCESS,), planned_trials=7), arms="a") + rows(whole, arms="b")))
     changed = judge_contrasts(results(rows(Family(planned_trials=7), arms="a") + rows(family, arms="b")))
     assert [one.refusal for one in (incomplete, extended, changed) if one] == [
-        "14 of 20 trials have finished",
+        "14 of 20 planned trials have finished",
         "the grid was extended after trials had run, and the plan declared 1 look",
         "some trials ran under another declaration, so all contrasts are exploratory",
     ]
@@ -133,6 +133,17 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     assert (judged.refusal, [one.is_shown for one in judged.claims]) == ("", [True, True])
     found = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
     assert [section.heading for section in found] == ["Declared contrasts (confirmatory)"] * 2
+
+
+def test_a_contrast_that_cannot_be_tested_is_named_instead_of_breaking_the_report(tmp_path):
+    begin_record(tmp_path)
+    family = Family(contrasts=(SUCCESS,), planned_trials=14, looks=2)
+    judged = look_at(Folder(tmp_path, rows(family, arms="a")))
+    assert judged is not None
+    assert judged.refusal.startswith("a declared contrast cannot be tested: unknown arm 'b'")
+    few = Family(contrasts=(Contrast(a="a", b="b", estimand="tasks like these"),), planned_trials=14, looks=2)
+    (first, *_) = report(results(rows(few, tasks=3))).sections
+    assert "3 tasks cannot speak for tasks like these" in " ".join(first.notes)
 
 
 def test_an_experiment_without_declared_contrasts_has_no_section():

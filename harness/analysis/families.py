@@ -1,0 +1,88 @@
+"""Contrasts (comparisons) that an experiment declared before its trials ran, and whether its outcomes may be shown already.
+
+To see outcomes is a look at them. Unless a plan with declared contrasts declares several looks, its outcomes are shown only when
+all planned trials have finished. Everything that shows outcomes calls `open_outcomes` or `claims.look_at` before.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from harness import codec
+from harness.analysis.arms import EARLIER_PLAN_MARKER
+from harness.analysis.tables import Selection, Tables
+from harness.errors import UsageError, format_count
+from harness.experiment.contrasts import Family
+from harness.experiment.looks import record_look
+
+
+class Unfinished(NamedTuple):
+    """Plan with declared contrasts and a single look at its outcomes, of which some trials have not finished."""
+
+    family: Family
+    finished_trials: int
+
+    def __str__(self) -> str:
+        return f"{self.finished_trials} of {format_count(self.family.planned_trials, 'planned trial')} have finished"
+
+
+def read_families(results: Tables) -> list[Family]:
+    """Return the distinct sets of contrasts that the trials' provenance declares; one set unless the plan was changed."""
+    return _read_families(results.trials)
+
+
+def _read_families(trials: pd.DataFrame) -> list[Family]:
+    families = dict[str, Family]()
+    for text in trials["provenance_json"].unique():
+        plain = json.loads(text or "{}").get("family") or {}
+        families.setdefault(json.dumps(plain, sort_keys=True), codec.from_plain(Family, plain, "family"))
+    return list(families.values())
+
+
+def find_unfinished(trials: pd.DataFrame) -> Unfinished | None:
+    """Return the plan of one experiment if only its progress may be shown, because not all planned trials have finished.
+
+    None if the plan is complete or declares no contrasts or several looks, or if its declaration was changed later, so that
+    nothing can be claimed any more.
+
+    Args:
+        trials: All trials of the experiment, without those of earlier plans.
+    """
+    families = _read_families(trials)
+    declared = [family for family in families if family.contrasts]
+    if not declared or len({family.digest for family in families}) > 1:
+        return None
+    newest = max(declared, key=lambda family: family.planned_trials)
+    is_incomplete = len(trials) < newest.planned_trials and newest.looks == 1
+    return Unfinished(newest, len(trials)) if is_incomplete else None
+
+
+def open_outcomes(results: Tables) -> None:
+    """Record that outcomes of an experiment with declared contrasts are shown, or refuse to show them.
+
+    The look is that at all trials from which the given ones were selected. It is recorded in the output folder; results without
+    one, and joined results of several experiments, have no record.
+
+    Args:
+        results: Tables of results, or a selection from them.
+
+    Raises:
+        UsageError: A plan with declared contrasts and a single look is incomplete.
+        StoreError: The record of looks cannot be read.
+    """
+    while isinstance(results, Selection) and results.source is not None:
+        results = results.source
+    trials = results.trials[~results.trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)]
+    experiments = [part for _, part in trials.groupby("experiment", sort=False)]
+    for part in experiments:
+        if unfinished := find_unfinished(part):
+            raise UsageError(
+                f"{unfinished}, and the plan declares contrasts and a single look at their outcomes: run the other trials first "
+                "(`harness run` goes on where it stopped); a new plan can declare interim looks, e.g. `looks = 2` under "
+                "[experiment]"
+            )
+    folder = getattr(results, "output", None)
+    if len(experiments) == 1 and isinstance(folder, Path) and any(one.contrasts for one in _read_families(trials)):
+        record_look(folder, trials["trial_id"])

@@ -1,0 +1,71 @@
+"""Declared contrasts and looks: when outcomes may be shown, and that a comparison is a look like a report."""
+
+import json
+
+import pytest
+
+from harness.analysis.claims import look_at
+from harness.analysis.comparison import compare
+from harness.analysis.tables import select
+from harness.errors import UsageError
+from harness.experiment.contrasts import Family
+from harness.experiment.looks import begin_record
+from tests.analysis.made import results
+from tests.analysis.test_claims import SUCCESS, Folder, rows
+
+
+def looks(folder):
+    return [one["trials"] for one in json.loads((folder / "looks.json").read_text())["looks"]]
+
+
+def test_a_comparison_within_an_incomplete_plan_is_refused_with_a_way_to_go_on(tmp_path):
+    begin_record(tmp_path)
+    family = Family(contrasts=(SUCCESS,), planned_trials=20)
+    for tables in (results(rows(family)), Folder(tmp_path, rows(family))):
+        with pytest.raises(UsageError, match=r"^14 of 20 planned trials have finished.*harness run.*`looks = 2`"):
+            compare(tables, "a", "b")
+    assert looks(tmp_path) == []
+
+
+def test_a_comparison_is_recorded_as_a_look_once_for_the_same_trials(tmp_path):
+    begin_record(tmp_path)
+    interim = rows(Family(contrasts=(SUCCESS,), planned_trials=20, looks=2))
+    for _ in range(2):
+        assert compare(Folder(tmp_path, interim), "a", "b").difference == 1.0
+    assert looks(tmp_path) == [14]
+    judged = look_at(Folder(tmp_path, interim))
+    assert judged is not None
+    assert judged.look == 1
+
+
+def test_a_grid_that_is_extended_after_a_comparison_claims_nothing(tmp_path):
+    begin_record(tmp_path)
+    small, large = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (14, 18))
+    first = rows(small)
+    compare(Folder(tmp_path, first), "a", "b")
+    extended = Folder(tmp_path, first + [row for row in rows(large, tasks=9) if row["task"] in {"t7", "t8"}])
+    judged = look_at(extended)
+    assert judged is not None
+    assert (judged.look, judged.claims) == (2, ())
+    assert judged.refusal.startswith("this is look 2")
+
+
+def test_some_trials_of_a_complete_plan_may_be_compared_and_the_look_is_at_all(tmp_path):
+    begin_record(tmp_path)
+    whole = Folder(tmp_path, rows(Family(contrasts=(SUCCESS,), planned_trials=14)))
+    part = select(whole, whole.trials[whole.trials["task"] != "t0"])
+    assert compare(part, "a", "b").counts.pairs == 6
+    assert looks(tmp_path) == [14]
+
+
+def test_an_experiment_without_declared_contrasts_is_compared_at_any_time(tmp_path):
+    begin_record(tmp_path)
+    assert compare(Folder(tmp_path, rows(Family(planned_trials=20))), "a", "b").counts.pairs == 7
+    assert looks(tmp_path) == []
+
+
+def test_an_unfinished_experiment_is_not_shown_because_it_is_joined_to_a_finished_one():
+    done = [row | {"experiment": "first"} for row in rows(Family(contrasts=(SUCCESS,), planned_trials=14))]
+    half = [row | {"experiment": "second"} for row in rows(Family(contrasts=(SUCCESS,), planned_trials=15), arms="cd")]
+    with pytest.raises(UsageError, match="14 of 15 planned trials"):
+        compare(results(done + half), "a", "b")
