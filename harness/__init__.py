@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.agent.loop import Agent, Limits, Outcome
     from harness.analysis import figures
+    from harness.analysis.best_arm import estimate_best_arm
     from harness.analysis.comparison import Comparison, compare
     from harness.analysis.outcomes import load_outcomes
     from harness.analysis.report import Report, report
@@ -71,6 +72,7 @@ _MODULE_BY_NAME = {
     "UsageError": "harness.errors",
     "Workers": "harness.experiment.workers",
     "compare": "harness.analysis.comparison",
+    "estimate_best_arm": "harness.analysis.best_arm",
     "figures": "harness.analysis.figures",
     "find_session": "harness.store.sessions.lookup",
     "inspect_session": "harness.inspection.timeline",
@@ -117,6 +119,7 @@ __all__ = [
     "UsageError",
     "Workers",
     "compare",
+    "estimate_best_arm",
     "figures",
     "find_session",
     "inspect_session",
