@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.stats import bootstrap
 
 from harness.analysis.intervals import Interval
 
@@ -74,13 +73,8 @@ def _bootstrap_interval(numerators: Sums, denominators: Sums, resamples: int) ->
     """Return the 95 % bootstrap interval (percentile method) for the ratio of two sums over tasks; NaN with too few tasks."""
     if len(numerators) < MIN_BOOTSTRAP_TASKS:
         return _UNKNOWN_INTERVAL
-    low, high = bootstrap(
-        (numerators, denominators),
-        lambda top, bottom, axis: top.sum(axis=axis) / bottom.sum(axis=axis),
-        paired=True,
-        vectorized=True,
-        n_resamples=resamples,
-        method="percentile",
-        rng=np.random.default_rng(0),
-    ).confidence_interval
+    count = len(numerators)
+    drawn = np.random.default_rng(0).integers(0, count, (resamples, count))
+    ratios = numerators[drawn].sum(axis=1) / denominators[drawn].sum(axis=1)
+    low, high = np.percentile(ratios, (2.5, 97.5))
     return Interval(float(low), float(high))

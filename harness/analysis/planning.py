@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import isnan, log, nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.stats import nct, norm, t
+from scipy.special import nctdtr, ndtr, ndtri, stdtrit
 
 from harness.analysis.arms import add_total_cost, select_valid
 from harness.analysis.estimation import Estimand, choose_estimand, compute_bounds, compute_p, find_refusal
@@ -16,8 +17,10 @@ from harness.analysis.statistics import POWER
 from harness.analysis.validity import PAIR_COLUMNS
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import MIN_TASKS, Contrast
-from harness.experiment.experiment import Experiment
 from harness.store.results import load
+
+if TYPE_CHECKING:
+    from harness.experiment.experiment import Experiment  # imports everything that runs trials, which a report does not need
 
 TYPICAL_DISCORDANCE = 0.16
 """Share of pairs in which exactly one of two runs of the same agent succeeds, typical of coding agents (0.12 to 0.28)."""
@@ -120,9 +123,9 @@ def compute_least_detectable_difference(
     within = assumptions.discordance / (task_count * seed_count)
     if estimand == "tasks like these":
         freedom, error = task_count - 1, sqrt(assumptions.task_sd**2 / task_count + within)
-        effect = float(t.ppf(1 - alpha / 2, freedom) + t.ppf(POWER, freedom)) * error
+        effect = float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER)) * error
     else:
-        effect = float(norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * sqrt(within)
+        effect = float(ndtri(1 - alpha / 2) + ndtri(POWER)) * sqrt(within)
     return effect if effect <= assumptions.discordance else None
 
 
@@ -196,10 +199,10 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
     sd, distance = sds.get(contrast.metric, assumptions.log_sd), margin if contrast.metric in sds else log(margin)
     if estimand == "tasks like these":
         error = sqrt(assumptions.task_sd**2 / task_count + sd**2 / (task_count * seed_count))
-        return float(nct.sf(t.ppf(1 - alpha / 2, task_count - 1), task_count - 1, distance / error))
+        return 1.0 - float(nctdtr(task_count - 1, distance / error, stdtrit(task_count - 1, 1 - alpha / 2)))
     if contrast.metric != "score":
-        critical = norm.ppf(1 - alpha / 2) if contrast.metric == "success" else t.ppf(1 - alpha / 2, seed_count - 1)
-        return float(norm.sf(critical - distance * sqrt(task_count * seed_count) / sd))
+        critical = ndtri(1 - alpha / 2) if contrast.metric == "success" else stdtrit(seed_count - 1, 1 - alpha / 2)
+        return float(ndtr(distance * sqrt(task_count * seed_count) / sd - critical))
     draws = np.random.default_rng(0).normal(0.0, sd, (task_count, SIMULATED_STUDIES, seed_count)).clip(-1.0, 1.0)
     zeros = np.zeros_like(draws)
     return float((compute_bounds("bounded", list(draws), list(zeros), estimand, alpha).low > -margin).mean())
@@ -263,7 +266,7 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
     return f"{units}, {estimand}: {best_case}; {shown}{corrected}, {given}{hint}"
 
 
-def describe_comparability(experiment: Experiment) -> str:
+def describe_comparability(experiment: "Experiment") -> str:
     """Return a text on what the planned trials can show about the difference of two arms (configurations).
 
     Args:

@@ -7,8 +7,7 @@ not necessarily used correctly later. Kinds of facts are never pooled.
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
-from statsmodels.duration.survfunc import SurvfuncRight
+from scipy.special import stdtrit
 
 from harness.analysis.arms import order_arms, select_valid
 from harness.analysis.intervals import ALPHA
@@ -82,9 +81,10 @@ def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
     Args:
         lifetime_rows: Rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.
     """
-    estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
-    times, alive = np.asarray(estimate.surv_times, dtype=int), np.asarray(estimate.surv_prob, dtype=float)
-    at_risk, lost = np.asarray(estimate.n_risk, dtype=float), np.asarray(estimate.n_events, dtype=float)
+    rounds = lifetime_rows["rounds"].to_numpy(dtype=int)
+    times, losses = np.unique(rounds[lifetime_rows["lost"].to_numpy(dtype=bool)], return_counts=True)
+    lost, at_risk = losses.astype(float), (rounds[:, None] >= times).sum(axis=0).astype(float)
+    alive = np.cumprod(1 - lost / at_risk)
     last = int(lifetime_rows["rounds"].max())
     whole_times = np.append(times, last) if last > (times[-1] if len(times) else 0) else times
     session_ends = lifetime_rows.groupby("trial_id")["rounds"].max().to_numpy()
@@ -138,7 +138,7 @@ def _compute_bounds(
     """
     inside = (alive > 0) & (alive < 1)
     safe = np.where(inside, alive, 0.5)
-    quantile = float(t.ppf(1 - ALPHA / 2, session_count - 1)) if session_count > 1 else np.nan
+    quantile = float(stdtrit(session_count - 1, 1 - ALPHA / 2)) if session_count > 1 else np.nan
     spread = quantile * np.where(inside, error, 0.0) / np.abs(np.log(safe))
     low, high = safe ** np.exp(spread), safe ** np.exp(-spread)
     all_kept = (ALPHA / 2) ** (1 / np.maximum(sessions_at_risk, 1))

@@ -1,6 +1,6 @@
 """Statistics of counts: success rates, pairs of outcomes, the exact McNemar test, and corrections for multiple tests.
 
-Most functions are thin layers over SciPy and statsmodels.
+The tests compare the functions with SciPy, statsmodels and published numbers.
 """
 
 from collections.abc import Sequence
@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, nan
 
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
+import numpy as np
 
-from harness.analysis.intervals import Interval, compute_exact_rate_bounds, compute_newcombe_bounds, compute_wilson_bounds
+from harness.analysis.intervals import (
+    Interval,
+    compute_exact_rate_bounds,
+    compute_newcombe_bounds,
+    compute_sign_p,
+    compute_wilson_bounds,
+)
 from harness.errors import UsageError
 
 POWER = 0.8
@@ -118,10 +123,7 @@ def compute_mcnemar_p(counts: PairedCounts) -> float:
 
     The p is 1 if there are no such pairs.
     """
-    if counts.discordant_pairs == 0:
-        return 1.0
-    table = [[counts.both, counts.only_a], [counts.only_b, counts.neither]]
-    return min(1.0, float(mcnemar(table, exact=True).pvalue))
+    return compute_sign_p(counts.only_a, counts.discordant_pairs)
 
 
 def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
@@ -166,13 +168,27 @@ def _check_replicates(successes: int, replicates: int, k: int) -> None:
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values for multiple comparisons by Holm's method, and return them in the given order."""
-    if not p_values:
-        return []
-    return [float(p) for p in multipletests(list(p_values), method="holm")[1]]
+    order, ordered, count = *_sort(p_values), len(p_values)
+    adjusted = np.maximum.accumulate(ordered * np.arange(count, 0, -1))
+    return _restore_order(adjusted, order)
 
 
 def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Adjust p-values by the method of Benjamini and Hochberg, which bounds the share of false discoveries."""
-    if not p_values:
-        return []
-    return [float(p) for p in multipletests(list(p_values), method="fdr_bh")[1]]
+    order, ordered, count = *_sort(p_values), len(p_values)
+    adjusted = np.minimum.accumulate((ordered * count / np.arange(1, count + 1))[::-1])[::-1]
+    return _restore_order(adjusted, order)
+
+
+def _sort(p_values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of the p-values in ascending order, and the p-values in that order."""
+    values = np.asarray(p_values, dtype=float)
+    order = np.argsort(values, kind="stable")
+    return order, values[order]
+
+
+def _restore_order(adjusted: np.ndarray, order: np.ndarray) -> list[float]:
+    """Return adjusted p-values, at most 1 each, in the order in which the p-values were given."""
+    restored = np.empty(len(order))
+    restored[order] = np.minimum(adjusted, 1.0)
+    return [float(p) for p in restored]

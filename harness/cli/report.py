@@ -17,7 +17,6 @@ from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
-from harness.report_page.document import write_page
 from harness.signals import end_with_parent
 from harness.store.database import replace_file
 from harness.store.results import Results, load
@@ -142,6 +141,8 @@ def print_report(
         with replace_file(folder / RECORD_FILE) as unfinished:
             unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         if as_page:
+            from harness.report_page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
+
             click.echo(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
     finally:
         pool.stop()

@@ -1,37 +1,10 @@
-"""Opening of finished sessions from a journal, an experiment folder, a recording of another agent, or a scripted task."""
+"""Finished session with its log, as the widgets and the report page show it."""
 
-import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.compaction.presets.none import NoCompaction
-from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionStarted
-from harness.inspection.import_export import load_entries
-from harness.inspection.sample_run import SampleOracle, build_scripted_log
-from harness.inspection.sample_story import STORY_PROMPT, find_last_use, make_story_step
 from harness.protocols import Oracle
-from harness.replay.document import open_document
-from harness.replay.formats import detect_format, read_recordings
-from harness.replay.session_file import NAME
-from harness.replay.session_log import build_entries
-from harness.session.execution import execute_session
-from harness.session.oracle import build_scripted_oracle
-from harness.session.spec import SessionSpec
-from harness.store.database import is_database
-from harness.store.sessions.lookup import find_session, is_partial_id
-from harness.task import Task
-from harness.tasks import SUITE, make_task
-from harness.tokens import UNLIMITED_WINDOW
-
-SAMPLE_NAME = "sample"
-"""Name that is given instead of a file or folder to open the readable sample session.
-
-In the sample, an agent repairs a service that sends flood alerts too late; see `harness.inspection.sample_story`.
-"""
-MAX_STEPS = 10_000
-MAX_NAMES_SHOWN = 5
-"""Maximum number of session names listed in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,71 +23,3 @@ class RecordedSession:
     def start_event(self) -> SessionStarted | None:
         """First `SessionStarted` event in the log of the session; None if the log has no such event."""
         return next((entry.event for entry in self.entries if isinstance(entry.event, SessionStarted)), None)
-
-
-def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_id: str | None = None) -> RecordedSession:
-    """Open a finished session from a journal, an experiment folder, a recording of another agent, or a task name.
-
-    Args:
-        source: Journal file, folder of an experiment or of its output, recording of another agent (see
-            `harness.replay.formats.FORMATS`), name of a task, whose scripted session is then run in a sandbox without compaction,
-            or `sample`.
-        session_id: Name of the session, or a unique beginning or end of it, if the source contains several sessions.
-
-    Raises:
-        UnknownName: There is no such source, or the source does not contain the session.
-        UsageError: The source contains several sessions and `session_id` is missing, or the source cannot be read.
-        StoreError: A folder contains no journal, or the journal is damaged.
-        SandboxError: The session of a task cannot be run here.
-    """
-    path = Path(source)
-    if path.is_dir() or (path.is_file() and is_database(path)):
-        location = find_session(session_id or "", (path,))
-        return RecordedSession(name=location.session_id, entries=tuple(location.read_entries()), journal=location.journal)
-    if path.is_file():
-        return _open_file(path, session_id)
-    if session_id is not None:
-        raise UsageError(f"there is no journal or folder {str(source)!r} to look for session {session_id!r}")
-    return _open_named(str(source))
-
-
-def _open_file(path: Path, session_id: str | None) -> RecordedSession:
-    if detect_format(open_document(path)) == NAME:
-        return RecordedSession(name=path.name, entries=load_entries(path))
-    recordings = read_recordings(path)
-    names = [one.session_id or f"session {number}" for number, one in enumerate(recordings, 1)]
-    recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
-    return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording))
-
-
-def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
-    """Return the one session name that begins or ends with a text; raise an error if no name or several names do."""
-    matching_names = names if part is None else tuple(name for name in names if is_partial_id(part, name))
-    if len(matching_names) == 1:
-        return matching_names[0]
-    if not matching_names:
-        raise UnknownName(f"session in {str(path)!r}:", str(part), names)
-    more = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
-    listed = ", ".join(matching_names[:MAX_NAMES_SHOWN])
-    raise UsageError(f"{str(path)!r} contains {len(matching_names)} sessions; choose one of {listed}{more}")
-
-
-def _open_named(name: str) -> RecordedSession:
-    """Return the readable sample session or, for the name of a task, run the task with the scripted agent."""
-    if name == SAMPLE_NAME:
-        return RecordedSession(
-            name="sample session", entries=build_scripted_log(STORY_PROMPT, make_story_step), oracle=SampleOracle(find_last_use)
-        )
-    if ":" not in name and name not in SUITE:
-        raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE_NAME))
-    task = make_task(name, 0)
-    return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=build_scripted_oracle(task))
-
-
-def _run_scripted(task: Task) -> tuple[Entry, ...]:
-    """Run a task with the scripted agent and without compaction, and return the log of the session."""
-    entries_log: list[Entry] = []
-    session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
-    session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))
-    execute_session(session, "looked-at", on_event=lambda one: entries_log.append(one) if isinstance(one, Entry) else None)
-    return tuple(entries_log)

@@ -3,13 +3,22 @@
 The widget `SessionInspector` and the report page show the same texts, so both take them from here. Nothing is escaped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from harness.errors import HarnessError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.timeline import RequestHistory, SentRequest, inspect_session
+from harness.inspection.timeline import (
+    Digests,
+    Inspection,
+    LogReader,
+    RequestHistory,
+    SentRequest,
+    StepPoint,
+    inspect_session,
+)
 from harness.messages import Message, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
@@ -35,16 +44,31 @@ class SessionSteps:
 
     Args:
         session: Session with its log.
+        digests: Digests of requests that were computed for other sessions, see `RequestHistory`.
     """
 
-    def __init__(self, session: RecordedSession) -> None:
+    def __init__(self, session: RecordedSession, digests: Digests | None = None) -> None:
         self.session = session
-        self.inspection = inspect_session(session.entries)
-        self.history = RequestHistory(session.entries)
+        self.history = RequestHistory(session.entries, digests)
         """Requests of the session, reconstructed from its log."""
         self._workspace_events = [
             entry.event for entry in drop_rolled_back(session.entries) if isinstance(entry.event, WorkspaceSaved)
         ]
+
+    @cached_property
+    def inspection(self) -> Inspection:
+        """Numbers of the whole session."""
+        return inspect_session(self.session.entries)
+
+    def describe_all(self) -> Iterator[tuple[SentRequest, list[tuple[str, str]]]]:
+        """Yield the request of each step and the facts about the step, in order, in one pass over the log.
+
+        Afterwards the numbers of the session are known without another pass.
+        """
+        reader = LogReader.for_log(self.session.entries)
+        for number, sent in enumerate(self.history.reconstruct_all(reader), 1):
+            yield sent, self._describe_step(number, sent, reader.timeline[-1])
+        self.inspection = reader.build_inspection()
 
     def describe_session(self) -> list[tuple[str, str]]:
         """Return names and values of facts about the session, such as its model, policy and cost."""
@@ -70,13 +94,15 @@ class SessionSteps:
             number: Number of the step among the finished steps, from 1.
             sent: Request of the step.
         """
-        point = self.inspection.timeline[number - 1]
+        return self._describe_step(number, sent, self.inspection.timeline[number - 1])
+
+    def _describe_step(self, number: int, sent: SentRequest, point: StepPoint) -> list[tuple[str, str]]:
         cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
         digest = "equal to the log" if sent.matches_log else f"NOT equal to the log, which has {sent.logged_digest[:16]}…"
         messages = format_count(len(sent.messages), "message")
         shared = format_count(sent.end_event.kept_prefix_messages, "message")
         rows = [
-            ("step", f"{point.step}, number {number} of {len(self.inspection.timeline)}"),
+            ("step", f"{point.step}, number {number} of {self.history.step_count}"),
             ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
             ("repeated", f"{shared} of the previous request; {point.cache_read_tokens:,} tokens read from a cache"),
             ("digest", f"{sent.digest[:16]}… {digest}"),

@@ -31,6 +31,9 @@ MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool r
 _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 
 MAX_CACHED_DIGESTS = 200_000
+Digests: TypeAlias = dict[tuple[bytes, int], tuple[Message, bytes]]
+"""Digests of requests by the digest of all earlier messages and the `id` of the last one, which is kept, so that no other message
+gets this `id`."""
 
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
@@ -192,7 +195,7 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
         print(harness.inspect_session(location.read_entries()).totals.describe())
     """
     log = tuple(entries)
-    reader = _LogReader(find_counter(log), Counter(entry.event.kind for entry in log))
+    reader = LogReader.for_log(log)
     for entry in drop_rolled_back(log):
         reader.read(entry)
     return reader.build_inspection()
@@ -222,11 +225,12 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 
 @dataclass(slots=True)
-class _LogReader:
+class LogReader:
     """Reader that goes through a session's log, entry by entry, and collects the numbers for an `Inspection`."""
 
     counter: TokenCounter
     events: Counter[str]
+    """Number of events of each kind in the whole log."""
     view: View = field(default_factory=View)
     totals: SessionTotals = field(default_factory=SessionTotals)
     added_messages: dict[ItemId, Message] = field(default_factory=dict)
@@ -235,7 +239,13 @@ class _LogReader:
     logged_messages: Counter[MessageKind] = field(default_factory=Counter)
     logged_tokens: Counter[MessageKind] = field(default_factory=Counter)
     timeline: list[StepPoint] = field(default_factory=list)
+    """Numbers of the steps that were read so far."""
     compactions: list[CompactionPoint] = field(default_factory=list)
+
+    @classmethod
+    def for_log(cls, log: Sequence[Entry]) -> "LogReader":
+        """Return a reader for the log of a session, of which nothing has been read yet."""
+        return cls(find_counter(log), Counter(entry.event.kind for entry in log))
 
     def read(self, entry: Entry) -> None:
         """Read the next log entry, and update the messages in view and all numbers about the session."""
@@ -384,17 +394,19 @@ class RequestHistory:
     The preparation takes time that grows with the length of the session; each request then takes a fraction of a second.
     """
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[Entry], digests: Digests | None = None) -> None:
         """Prepare to reconstruct the requests of a session from its log.
 
         Args:
             entries: Log of the session. Events that were rolled back are ignored.
+            digests: Digests that were computed before, to which new ones are added; None computes every digest. Sessions that
+                share message objects save time if they share their digests.
         """
         log = tuple(entries)
         self._entries = drop_rolled_back(log)
         self._counter = find_counter(log)
         self._places = _find_places(self._entries)
-        self._digests: dict[tuple[bytes, int], bytes] = {}
+        self._digests: Digests = {} if digests is None else digests
         self._previous: tuple[Sequence[Message], bytes] = ((), b"")  # messages and digest of the request computed last
 
     @cached_property
@@ -419,20 +431,34 @@ class RequestHistory:
             raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
         return self._build_request(step, place, place.answer, self._views.view_after(place.answer))
 
-    def reconstruct_all(self) -> Iterator[SentRequest]:
+    @property
+    def step_count(self) -> int:
+        """Number of finished steps."""
+        return len(self._places)
+
+    def reconstruct_all(self, reader: LogReader) -> Iterator[SentRequest]:
         """Reconstruct the requests of all finished steps in order, in one pass over the log.
+
+        Args:
+            reader: Reader of the same log, of which nothing has been read yet. With each request, it has read the log to the end
+                of the step; after the last request, it has read the whole log.
 
         Raises:
             UsageError: The log does not contain the answer of a step.
         """
-        view, position = View(), 0
+        position = 0
         for step, place in sorted(self._places.items()):
             if place.answer is None:
                 raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
             for entry in self._entries[position : place.answer]:
-                view = fold(view, entry, self._counter)
-            position = place.answer
+                reader.read(entry)
+            view = reader.view
+            for entry in self._entries[place.answer : place.end + 1]:
+                reader.read(entry)
+            position = place.end + 1
             yield self._build_request(step, place, place.answer, view)
+        for entry in self._entries[position:]:
+            reader.read(entry)
 
     def _build_request(self, step: int, place: _StepPlace, answer_index: int, view: View) -> SentRequest:
         answer, *later = [
@@ -460,12 +486,12 @@ class RequestHistory:
         if messages[: len(previous)] != previous:
             previous, digest = (), b""
         for message in messages[len(previous) :]:
-            key = digest, id(message)  # the log keeps its messages, so that no other message gets this `id`
+            key = digest, id(message)
             if key not in self._digests:
                 if len(self._digests) >= MAX_CACHED_DIGESTS:
                     self._digests.clear()
-                self._digests[key] = digest_message(message, digest)
-            digest = self._digests[key]
+                self._digests[key] = message, digest_message(message, digest)
+            digest = self._digests[key][1]
         self._previous = messages, digest
         return digest.hex()
 

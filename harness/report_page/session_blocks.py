@@ -11,21 +11,26 @@ import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
+from pydantic_core import to_json
 
 from harness.errors import HarnessError
 from harness.events import Entry
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps, encode_compactions, format_full_text, format_message_line
+from harness.inspection.timeline import Digests
 from harness.messages import Message
 
 MAX_SESSIONS = 200
 """Default maximum number of sessions in a page."""
 MAX_BLOCK_BYTES = 24_000_000
 """Maximum size of all sessions of a page together; sessions beyond it are left out."""
+MAX_KNOWN_CHARACTERS = 100_000_000
+"""Maximum number of characters in the messages that are kept while sessions are encoded, which bounds the memory."""
 COMPRESSION_LEVEL = 2
 """Level that compresses a session to a sixth of its size in a few milliseconds."""
 
@@ -56,21 +61,25 @@ def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, b
 
 
 def build_blocks(
-    session_ids: Sequence[str], read_entries: Callable[[str], Iterable[Entry]], max_bytes: int = MAX_BLOCK_BYTES
+    session_ids: Sequence[str],
+    read_entries: Callable[[str, dict[str, Message]], Iterable[Entry]],
+    max_bytes: int = MAX_BLOCK_BYTES,
 ) -> Mapping[str, str]:
     """Return the sessions of a page as base64 texts by session id; sessions beyond the size limit or without a step are missing.
 
     Args:
         session_ids: Ids of the sessions, the most useful first.
-        read_entries: Function that reads the log of a session.
+        read_entries: Function that reads the log of a session; the messages that it has read are in its second argument.
         max_bytes: Maximum size of all texts together.
     """
     blocks: dict[str, str] = {}
     size = 0
+    known = KnownMessages()
     with _pause_garbage_collection():
         for session_id in session_ids:
             try:
-                plain = encode_session(RecordedSession(name=session_id, entries=tuple(read_entries(session_id))))
+                entries = tuple(read_entries(session_id, known.by_row))
+                plain = encode_session(RecordedSession(name=session_id, entries=entries), known)
             except HarnessError:
                 continue  # an incomplete log has no transcript, and the page says so
             if plain is None:
@@ -96,16 +105,60 @@ def _pause_garbage_collection() -> Iterator[None]:
 
 def compress(plain: Mapping[str, Any]) -> bytes:
     """Return plain JSON as compressed bytes, in the format that browsers call `deflate`."""
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    return zlib.compress(text.encode("utf-8", "replace"), COMPRESSION_LEVEL)
+    try:
+        text = to_json(plain)
+    except ValueError:  # a lone surrogate
+        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return zlib.compress(text, COMPRESSION_LEVEL)
 
 
-def encode_session(session: RecordedSession) -> dict[str, Any] | None:
-    """Return a session as plain JSON for the page, or None if it has no finished step."""
-    steps = SessionSteps(session)
-    if not steps.inspection.timeline:
+Row: TypeAlias = tuple[str, str, str]
+"""Role, first line and whole text of a message."""
+
+
+@dataclass(slots=True)
+class KnownMessages:
+    """Messages of the sessions that were encoded before, which are not decoded, formatted and hashed again.
+
+    The trials of a task and seed begin alike in all arms, so more than half of their messages are equal.
+    """
+
+    by_row: dict[str, Message] = field(default_factory=dict)
+    """Messages by the text of their rows in the journal."""
+    digests: Digests = field(default_factory=dict)
+    rows: dict[int, tuple[Message, Row]] = field(default_factory=dict)
+    """Row of each message by the `id` of the message, which is kept, so that no other message gets this `id`."""
+    characters: int = 0
+    """Number of characters in all rows."""
+
+    def format(self, message: Message) -> Row:
+        """Return the row of a message; all messages are forgotten when they become too many."""
+        known = self.rows.get(id(message))
+        if known is not None:
+            return known[1]
+        row = (message.role, format_message_line(message), format_full_text(message))
+        self.characters += len(row[2])
+        if self.characters > MAX_KNOWN_CHARACTERS:
+            self.by_row.clear()
+            self.digests.clear()
+            self.rows.clear()
+            self.characters = len(row[2])
+        self.rows[id(message)] = message, row
+        return row
+
+
+def encode_session(session: RecordedSession, known: KnownMessages | None = None) -> dict[str, Any] | None:
+    """Return a session as plain JSON for the page, or None if it has no finished step.
+
+    Args:
+        session: Session with its log.
+        known: Messages of other sessions that may be the same objects; None if there are none.
+    """
+    known = known or KnownMessages()
+    steps = SessionSteps(session, known.digests)
+    if not steps.history.step_count:
         return None
-    messages = _MessageTable()
+    messages = _MessageTable(known)
     encoded_steps = list(_encode_steps(steps, messages))
     return {"session": steps.build_constants(), "messages": messages.rows, "steps": encoded_steps}
 
@@ -113,18 +166,18 @@ def encode_session(session: RecordedSession) -> dict[str, Any] | None:
 class _MessageTable:
     """Distinct messages of a session, each with its index."""
 
-    def __init__(self) -> None:
-        self.rows: list[tuple[str, str, str]] = []
-        """Role, first line and whole text of each message."""
+    def __init__(self, known: KnownMessages) -> None:
+        self.rows: list[Row] = []
+        self._known = known
         self._messages: list[Message] = []  # keeps the messages alive, so that no other message gets the same id
         self._index_by_id: dict[int, int] = {}
-        self._index_by_row: dict[tuple[str, str, str], int] = {}
+        self._index_by_row: dict[Row, int] = {}
 
     def find(self, message: Message) -> int:
         """Return the index of a message, after adding the message if the table does not contain it."""
         index = self._index_by_id.get(id(message))
         if index is None:
-            row = (message.role, format_message_line(message), format_full_text(message))
+            row = self._known.format(message)
             index = self._index_by_row.setdefault(row, len(self.rows))
             if index == len(self.rows):
                 self.rows.append(row)
@@ -136,13 +189,13 @@ class _MessageTable:
 def _encode_steps(steps: SessionSteps, messages: _MessageTable) -> Iterator[dict[str, Any]]:
     previous: Sequence[Message] = ()
     ranges: list[tuple[int, int]] = []
-    for number, sent in enumerate(steps.history.reconstruct_all(), 1):
+    for sent, told in steps.describe_all():
         if sent.messages[: len(previous)] != previous:
             previous, ranges = (), []
         ranges = extend_ranges(ranges, [messages.find(message) for message in sent.messages[len(previous) :]])
         previous = sent.messages
         yield {
-            "told": steps.describe_step(number, sent),
+            "told": told,
             "sent": ranges,
             "new": sent.end_event.kept_prefix_messages,
             "answer": messages.find(sent.answer),

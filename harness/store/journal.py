@@ -13,6 +13,7 @@ from typing import Any
 from harness.codec import CALLS_ADAPTER, RESULTS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry, SessionEnded, StopReason
+from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values
 from harness.store.log import SavedOutputs, SessionLog, read_entries
@@ -134,13 +135,18 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the ids of all sessions in the journal, oldest first."""
         return tuple(row[0] for row in self.query("SELECT id FROM session ORDER BY created_at_ms, key"))
 
-    def read_entries(self, session_id: str) -> Iterator[Entry]:
+    def read_entries(self, session_id: str, known_messages: dict[str, Message] | None = None) -> Iterator[Entry]:
         """Return the events of a session, each with its number, in the order in which they were logged.
+
+        Args:
+            session_id: Id of the session.
+            known_messages: Messages that were read before, by the text of their rows, to which new messages are added, so that
+                equal messages of several sessions are decoded once. None decodes every message. Default: `None`.
 
         Raises:
             StoreError: The journal has no such session.
         """
-        return read_entries(self.database, self.find_key(session_id))
+        return read_entries(self.database, self.find_key(session_id), known_messages)
 
     def read_draft(self, session_id: str) -> UnfinishedStep | None:
         """Return the unfinished answer of a session's model, as last saved; None if every answer is complete and logged.

@@ -246,23 +246,35 @@ def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> 
     return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
-def read_entries(database: Database, key: int) -> Iterator[Entry]:
+def read_entries(database: Database, key: int, known_messages: dict[str, Message] | None = None) -> Iterator[Entry]:
     """Yield the events of a session with their numbers, read from the journal in blocks of rows.
 
     Args:
         database: Connection to the journal that holds the session.
         key: Integer key of the session in the tables of the journal.
+        known_messages: Messages that were read before, by the text of their rows, to which new messages are added. Equal messages
+            of several sessions are then decoded once and are the same object. None decodes every message.
 
     Raises:
         StoreError: A row holds no event that this version of the package can read.
     """
-    last_seq = 0
+    last_seq, known = 0, {} if known_messages is None else known_messages
     sql = "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500"
     while rows := database.fetch(sql, key, last_seq):
-        texts = load_texts(database, [json.loads(body) for *_, body in rows if body and '"address"' in body])
+        texts = load_texts(
+            database, [json.loads(body) for *_, body in rows if body and '"address"' in body and body not in known]
+        )
         steps = _read_steps(database, key, rows[0][0], rows[-1][0])
         for seq, kind, step, body in rows:
-            yield Entry(seq, steps[seq] if body is None else _decode_event(database, (seq, kind, step or 0, body), texts))
+            if body is None:
+                yield Entry(seq, steps[seq])
+            elif body in known:
+                yield Entry(seq, MessageAdded(message=known[body], step=step or 0))
+            else:
+                event = _decode_event(database, (seq, kind, step or 0, body), texts)
+                if known_messages is not None and isinstance(event, MessageAdded):
+                    known_messages[body] = event.message
+                yield Entry(seq, event)
         last_seq = rows[-1][0]
 
 
@@ -277,7 +289,9 @@ def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
 def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
     seq, kind, step, body = row
     try:
-        plain = attach_texts(json.loads(body), texts)
+        plain = json.loads(body)
+        if '"address"' in body:
+            plain = attach_texts(plain, texts)
         if kind == "message-added":
             return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step)
         return parse_event(kind, plain)

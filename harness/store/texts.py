@@ -85,7 +85,7 @@ def list_addresses(stored: Any) -> list[str]:
             return [stored["address"]]
         return [address for value in stored.values() for address in list_addresses(value)]
     if isinstance(stored, list):
-        return [address for value in stored for address in list_addresses(value)]
+        return [address for value in stored if not isinstance(value, int) for address in list_addresses(value)]
     return []
 
 
@@ -99,7 +99,7 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
             return texts[stored["address"]]
         return {key: attach_texts(value, texts) for key, value in stored.items()}
     if isinstance(stored, list):
-        return [attach_texts(value, texts) for value in stored]
+        return [value if isinstance(value, int) else attach_texts(value, texts) for value in stored]
     return stored
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import traitlets
 
 from harness.errors import UsageError
-from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
+from harness.inspection.open_session import SAMPLE_NAME, open_recorded_session
+from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import (
     MAX_REASON_CHARACTERS,
     SessionSteps,

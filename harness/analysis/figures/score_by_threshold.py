@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import isotonic_regression
 
 from harness.analysis.arms import drop_earlier_plans, select_valid
 from harness.analysis.baselines import resolve_metric
@@ -121,6 +120,8 @@ def _fit(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the better of a rising and a falling isotonic fit; NaN with too few values or an unknown one."""
     if len(values) < MIN_FIT_LEVELS or np.isnan(values).any():
         return np.full(len(values), nan)
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415  (slow, and few experiments have so many thresholds)
+
     fits = [np.asarray(isotonic_regression(values, weights=weights, increasing=up).x) for up in (True, False)]
     return min(fits, key=lambda fit: float((weights * (fit - values) ** 2).sum()))
 

@@ -16,7 +16,8 @@ from harness import codec
 from harness.compaction.description import extract_description
 from harness.errors import UsageError, format_count
 from harness.experiment.trial import Trial
-from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
+from harness.inspection.open_session import SAMPLE_NAME, open_recorded_session
+from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import format_message_line
 from harness.policies import PRESETS, list_policy_names, load_policy_class, resolve_policy
 from harness.protocols import Policy

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import StoreError, UsageError
 from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.inspection.import_export import export_session
-from harness.inspection.recorded_session import open_recorded_session
+from harness.inspection.open_session import open_recorded_session
 from harness.inspection.sample_run import build_sample_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
