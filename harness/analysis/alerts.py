@@ -81,8 +81,12 @@ _STEP_COLUMNS = (
 )
 _COMPACTION_COLUMNS = ("event", "step", "summarizer_seconds", "summarizer_cost_usd")
 
+_ALERT_NOTE = (
+    "Overflow rate: summaries per model call, in any 5 minutes of a trial. Cache hits: share of the prompt tokens of a trial "
+    "that came from a cache. Summaries: US dollars for summaries in any hour of a trial."
+)
 _SIMULATED_NOTE = (
-    "Cache hits are simulated where the provider reports no cache: share of each request repeated from the one before."
+    "Where the provider reports no cache, cache hits are simulated: the share of each request that repeats the one before."
 )
 _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated")
 
@@ -203,7 +207,7 @@ def build_alert_sections(results: Tables) -> Iterator[Section]:
     trials = results.trials
     shown_arms = set(alert_table["arm"])
     yield make_arm_section(
-        "Monitoring: number of trials in which an alert fires, and the worst value",
+        "Monitoring: number of trials in which an alert would fire, and the worst value",
         ("n", *(alert.label for alert in ALERTS), "cache saved USD", "could save", "pruning ms"),
         {
             arm: _format_row(alert_table[alert_table["arm"] == arm], trials[trials["arm"] == arm])
@@ -211,9 +215,9 @@ def build_alert_sections(results: Tables) -> Iterator[Section]:
             if arm in shown_arms
         },
         (
-            "By the clock of each trial: summaries per model call in 5 minutes, cache hits of the session, US dollars per hour.",
+            _ALERT_NOTE,
             *([_SIMULATED_NOTE] if alert_table["simulated"].any() else []),
-            "Cache saved: reported by the provider. Could save: simulated cache without eviction. Pruning: mean time.",
+            "Cache saved: as the provider reports. Could save: USD with a cache that forgets nothing. Pruning: mean time.",
             *_describe_fired_alerts(alert_table),
         ),
     )

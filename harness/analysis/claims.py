@@ -171,8 +171,8 @@ def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
         yield Section(heading="Declared contrasts", notes=("No declared contrast concerns the arms of this level.",))
         return
     yield Section(
-        heading="Declared contrasts (confirmatory)",
-        columns=("contrast", "metric", "estimand", "effect, 95 %", "p", "Holm", "result"),
+        heading="Declared contrasts: comparisons that the plan named before the trials ran",
+        columns=("contrast", "metric", "about", "effect, 95 %", "p", "p, corrected", "result"),
         rows=tuple(_format_claim(one) for one in judged.claims),
         notes=tuple(_describe_family(judged)),
     )
@@ -199,15 +199,15 @@ def _format_claim(claim: Claim) -> tuple[str, ...]:
 def _describe_family(judged: ClaimReport) -> Iterator[str]:
     family = judged.family
     yield (
-        f"Holm: p corrected for the {len(family.contrasts)} declared contrasts"
+        f"p, corrected: by Holm's method, for the {format_count(len(family.contrasts), 'declared contrast')}"
         + (f" and {family.looks} declared looks" if family.looks > 1 else "")
-        + f"; declaration {family.digest[:12]}, recorded in the provenance of every trial."
+        + f"; the declaration, {family.digest[:12]}, is recorded with every trial."
     )
     if family.looks > 1 and judged.look is not None:
-        yield f"This is look {judged.look} of {family.looks}: a distinct set of trials whose outcomes are shown."
+        yield f"This is look {judged.look} of {family.looks}; a look is a set of trials whose outcomes are shown."
     if any(one.contrast.margin is not None for one in judged.claims):
-        yield "With a margin, p tests an effect as bad as the margin: a small p shows that the first arm is not worse than that."
-    yield "Intervals have the level 95 % each. Everything else in this report is exploratory."
+        yield "With a margin, a small p shows that the first arm is not worse than the second by more than the margin."
+    yield "Each interval alone has the level 95 %. Everything else in this report is exploratory: not declared, so not a claim."
 
 
 def build_progress_section(trials: pd.DataFrame, family: Family) -> Section:

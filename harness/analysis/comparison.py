@@ -138,16 +138,17 @@ class Comparison:
 
     def __str__(self) -> str:
         counts, success = self.counts, self.find_effect("success")
-        distinct = "" if self.distinct_trajectories is None else f" ({self.distinct_trajectories} distinct)"
+        courses = format_count(self.distinct_trajectories or 0, "distinct course")
+        distinct = "" if self.distinct_trajectories is None else f", which took {courses}"
         lines = [
             f"a = {self.a}",
             f"b = {self.b}",
-            f"{format_count(counts.pairs, 'pair')} of the same task and seed{distinct}, {describe_level(self.level)}",
+            f"{format_count(counts.pairs, 'pair')} of trials on the same task and seed{distinct}; {describe_level(self.level)}",
             f"success: a {self.success_a}, b {self.success_b}",
-            f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
+            f"pairs by success: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
         ]
         if success.task_count:
-            lines.append(f"estimand: {describe_estimand(success.estimand, success.task_count)}")
+            lines.append(f"estimand, which the numbers are about: {describe_estimand(success.estimand, success.task_count)}")
         return "\n".join(
             [
                 *lines,
@@ -164,20 +165,20 @@ class Comparison:
         pairs = format_count(self.counts.pairs, "pair")
         for name, count in (("a", self.inert_pairs_a), ("b", self.inert_pairs_b)):
             if count:
-                yield f"{name} is inert in {count} of {pairs}: its policy was never triggered or changed nothing"
+                yield f"the policy of {name} was never triggered or changed nothing in {count} of {pairs}"
         if self.excluded_trials:
             yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
         if self.worst_case is not None:
             yield (
-                f"the arms lost different numbers of trials: success a − b would be between {100 * self.worst_case.low:+.0f} and "
-                f"{100 * self.worst_case.high:+.0f} points, whatever the excluded trials would have shown"
+                f"the arms lost different numbers of trials: whatever the excluded trials would have shown, success a "
+                f"− b is between {100 * self.worst_case.low:+.0f} and {100 * self.worst_case.high:+.0f} points"
             )
         if self.unpaired_trials:
-            yield f"{format_count(self.unpaired_trials, 'trial')} excluded for lack of a partner"
+            yield f"{format_count(self.unpaired_trials, 'trial')} left out, since the other arm has none on that task and seed"
 
 
 EXPLORATORY_NOTE = (
-    "Exploratory: the p-values are for these comparisons alone. Only contrasts that the plan declared in advance can be claimed."
+    "Exploratory: each p is for one comparison alone. Only comparisons that the plan declared in advance can be claimed."
 )
 METRIC_LABELS = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost in USD (with summaries)"}
 

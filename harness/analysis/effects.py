@@ -210,12 +210,12 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
 def describe_estimand(estimand: Estimand, task_count: int) -> str:
     """Return a sentence that says to which tasks a number applies: to tasks like these, or to these tasks only."""
     if estimand == "tasks like these":
-        return f"tasks like these: the mean over the kind of tasks from which the {task_count} tasks were drawn"
+        return f"tasks like these: the mean over all tasks of the kind of these {task_count}"
     if task_count == 1:
         return "these tasks: this one task only, over its seeds"
     return (
-        f"these tasks: the mean over exactly these {task_count} tasks, over their seeds; statements about tasks like these need "
-        f"at least {MIN_TASKS}"
+        f"these tasks: the mean over these {task_count} tasks only, over their seeds; statements about other tasks need at least "
+        f"{MIN_TASKS}"
     )
 
 
@@ -226,8 +226,8 @@ def describe_too_few(smallest_p: float) -> str:
         smallest_p: Smallest p-value that these pairs can reach.
     """
     return (
-        f"Too few pairs to show a difference in success at the 5 % level, whatever an interval suggests: the smallest possible p "
-        f"is {smallest_p:.2g}. Read the trials as examples, not as evidence."
+        f"Too few pairs to show a difference in success, whatever an interval suggests: even if all pairs agreed, p would be "
+        f"{smallest_p:.2g}, above 0.05. Read the trials as examples, not as evidence."
     )
 
 
@@ -240,9 +240,9 @@ def describe_evidence(effect: Effect) -> str:
         return describe_too_few(smallest)
     if effect.refusal:
         return f"No interval for success ({effect.refusal})."
-    width = f"Half-width of the interval for success: {100 * effect.half_width:.0f} points."
+    width = f"Interval for success: ±{100 * effect.half_width:.0f} points around the estimate."
     if effect.interval.low <= 0 <= effect.interval.high:
-        return f"{width} It contains 0, which does not show that success is equal: the data agree with any difference in it."
+        return f"{width} It contains 0, which does not show that success is equal: any difference within it is possible."
     if not effect.is_significant:
-        return f"{width} It excludes 0, but the test does not reach 5 %: a hint to be tested on new seeds or tasks."
+        return f"{width} It excludes 0, but p is above 0.05: a hint to be tested on new seeds or tasks."
     return f"{width} Both the interval and the test exclude 0."

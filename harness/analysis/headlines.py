@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil, isnan, nan
 from pathlib import Path
 
@@ -12,13 +12,14 @@ import pandas as pd
 from harness.analysis.arms import ArmSummary, add_total_cost, read_policy_field, select_excluded, select_valid
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
-from harness.analysis.effects import Effect, describe_too_few, estimate_effect
+from harness.analysis.effects import Effect, describe_estimand, describe_too_few, estimate_effect
 from harness.analysis.formatting import Section, describe_level, format_label, format_relation, format_short_number, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import add_measures, choose_metric
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.retention import measure_retention
 from harness.analysis.tables import Tables
+from harness.analysis.validity import pair_repeats
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
 from harness.input_files import read_input
@@ -29,6 +30,15 @@ MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
 MAX_KEPT_ARMS = 5
 """Maximum number of arms whose shares of kept facts are all named in a report's first lines."""
+MAX_LOST_KINDS = 2
+"""Maximum number of kinds of facts that a report's first lines name for each arm as lost most often."""
+LOST_KINDS: Mapping[str, str] = {
+    **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
+    "progress": "work done",
+    "next-step": "next steps",
+    "superseded": "changed values",
+}
+"""Kinds of facts in the words of a report's first lines."""
 MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
 TARGET_HALF_WIDTH = 0.05
@@ -60,16 +70,16 @@ def build_headline_section(
     finishing = {one.arm for one in candidates if one.counts["overflow"] <= len(one.trials) / 2}
     claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
     notes = [
-        " ".join([_describe_size(trials, len(arms)), *_describe_settings(candidates)]),
+        " ".join(
+            [
+                _describe_size(trials, len(arms)),
+                *_describe_metric(metric, describe_constant_success([one.trials for one in known])),
+                *_describe_settings(candidates),
+            ]
+        ),
         *_describe_claims(judged),
-        _describe_best(best, metric, len(candidates), len(known), describe_constant_success([one.trials for one in known])),
-        _describe_cheapest(
-            trials,
-            {arm: effect for arm, effect in effects.items() if arm in finishing},
-            best.arm,
-            is_finishing=best.arm in finishing,
-        )
-        + _describe_left_out([arm for arm in effects if arm not in finishing]),
+        _describe_best(best, metric, len(candidates), len(known)),
+        _describe_cheapest(trials, effects, best.arm, finishing),
         *_describe_kept_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -99,7 +109,7 @@ def find_question(results: Tables) -> str:
 
 
 def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
-    """Return a clause which says that all trials of several arms succeeded or that all failed; empty if outcomes differ.
+    """Return a clause which says that all trials of several arms succeeded or that none did; empty if outcomes differ.
 
     Args:
         groups: Valid trials of each arm, with the column `success`.
@@ -107,7 +117,7 @@ def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
     outcomes = pd.concat([trials["success"] for trials in groups]) if groups else pd.Series(dtype=bool)
     if len(groups) < 2 or outcomes.nunique() != 1:
         return ""
-    return f"Success is {len(outcomes) if outcomes.iloc[0] else 0} of {format_count(len(outcomes), 'trial')}"
+    return f"{'All' if outcomes.iloc[0] else 'None'} of {len(outcomes)} trials passed every check (success)"
 
 
 def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
@@ -115,38 +125,58 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     threats = []
     failed = [one for one in comparisons if not one.placebo_check.has_passed]
     if failed:
-        threats.append(
-            f"{format_count(len(failed), 'comparison')} failed the placebo check (requests differed before any compaction)."
-        )
+        comparisons_text = format_count(len(failed), "comparison")
+        threats.append(f"in {comparisons_text} of arms, requests differed before any compaction (the placebo check failed).")
     lost = len(select_excluded(trials))
     if lost:
         threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
     inert = {one.a for one in comparisons if one.counts.pairs and one.inert_pairs_a == one.counts.pairs}
     inert_policies = inert - set(trials[trials["policy"] == "none"]["arm"])
     if inert_policies:
-        threats.append(f"no effect of the policy in any trial of {', '.join(sorted(inert_policies))}.")
+        threats.append(f"the policy changed nothing in any trial of {', '.join(sorted(inert_policies))}.")
     for arm, rows in trials.groupby("arm", sort=False):
         stopped = int((rows["reason"] == "max_steps").sum())
         if stopped > len(rows) / 4:
-            threats.append(f"{stopped} of {format_count(len(rows), 'trial')} of {arm} were stopped at the step limit.")
+            threats.append(
+                f"{stopped} of {format_count(len(rows), 'trial')} of {arm} were stopped at the maximum number of steps."
+            )
     tasks = trials["task"].nunique()
     if tasks < MIN_TASKS:
-        threats.append(f"{format_count(tasks, 'task')} only: nothing is shown about tasks like these, which needs {MIN_TASKS}.")
+        threats.append(
+            f"{format_count(tasks, 'task')} only: nothing is shown about other tasks, which needs at least {MIN_TASKS}."
+        )
     return threats
 
 
 def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
     tasks, seeds = trials["task"].nunique(), trials.groupby("task")["seed"].nunique()
     spread = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
+    level = str(trials["level"].iloc[0])
+    arms = f"{arm_count} arms (compared settings)" if arm_count > 1 else "1 arm"
     units = f"{format_count(tasks, 'task')} × {spread} {'seed' if spread == '1' else 'seeds'}"
-    return (
-        f"{format_count(arm_count, 'arm')} on {units}, {format_count(len(trials), 'trial')}; "
-        f"{describe_level(str(trials['level'].iloc[0]))}."
-    )
+    return f"{arms} on {units}, {format_count(len(trials), 'trial')}; {LEVEL_TEXTS.get(level, describe_level(level))}."
+
+
+LEVEL_TEXTS = {"L0": "agent and summarizer are simulated (level L0)"}
+"""Fidelity levels whose labels are too short for the first line of a report."""
+METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (share of checks passed)"}
+"""The two metrics of a result with what they mean."""
+SETTING_TEXTS = {
+    "threshold": "share of the usable window at which messages are compacted",
+    "keep_last": "number of newest messages left as they are",
+}
+"""Meaning of the usual settings of a policy."""
+
+
+def _describe_metric(metric: str, constant: str) -> Iterator[str]:
+    if constant:
+        yield f"{constant}, so arms are compared by {METRIC_TEXTS[metric]}."
+    else:
+        yield f"Arms are compared by {METRIC_TEXTS[metric]}."
 
 
 def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a line with the settings that differ between arms of the same policy, unless the names of the arms contain them."""
+    """Yield the settings that differ between arms of the same policy, and those of each arm whose name does not state them."""
     policies = {one.arm: json.loads(one.trials["policy_json"].iloc[0]) for one in arms}
     kinds = Counter(policy.get("kind") for policy in policies.values())
     if not kinds or len(arms) > MAX_DESCRIBED_ARMS:
@@ -161,9 +191,18 @@ def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
         arm: [f"{name} {policy.get(name)}" for name in names if str(policy.get(name)) != usual[name]]
         for arm, policy in alike.items()
     }
-    texts = (f"{arm} ({', '.join(changes)})" for arm, changes in others.items() if changes)
-    settings = ", ".join(f"{name} {value}" for name, value in usual.items())
-    yield f"Settings of {kind}: {settings}; other values in {'; '.join(texts)}."
+    texts = [
+        f"{arm}: {', '.join(changes)}"
+        for arm, changes in others.items()
+        if not all(_spell(change) in _spell(arm) for change in changes)
+    ]
+    meanings = {name: f" ({SETTING_TEXTS[name]})" if name in SETTING_TEXTS else "" for name in names}
+    settings = ", ".join(f"{name} {value}{meanings[name]}" for name, value in usual.items())
+    yield f"Settings, unless an arm's name says otherwise: {settings}{''.join(f'; in {text}' for text in texts)}."
+
+
+def _spell(text: str) -> str:
+    return text.replace("_", "-").casefold()
 
 
 def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
@@ -180,7 +219,12 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     yield from first
     more = len(judged.claims) - MAX_CLAIMS
     further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
-    yield f"{last} p is corrected for all contrasts, intervals are not.{further}"
+    count = len(judged.family.contrasts)
+    declared = "This comparison was" if count == 1 else f"These {count} comparisons were"
+    correction = "" if count == 1 else f", p corrected for {count} comparisons"
+    estimands = {(one.effect.estimand, one.effect.task_count): None for one in judged.claims}
+    about = " and ".join(describe_estimand(*one).partition(": ")[2].partition(";")[0] for one in estimands)
+    yield f"{last} {declared} declared before the run; in brackets, the 95 % interval for {about}{correction}.{further}"
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -192,7 +236,7 @@ def _describe_claim(claim: Claim) -> str:
         verdict = f"{'Shown' if claim.is_shown else 'Not shown'} to be worse by less than {contrast.margin:g}"
     return (
         f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
-        f"{format_effect(claim.effect)}, {claim.effect.estimand}, p {format_relation(claim.holm_p)}."
+        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}."
     )
 
 
@@ -202,50 +246,51 @@ def _knows_future(trials: pd.DataFrame) -> bool:
     return bool((trials["policy"] == "oracle").any() or (summarizers == "scripted/oracle").any())
 
 
-def _describe_best(best: ArmSummary, metric: str, candidate_count: int, arm_count: int, constant: str) -> str:
-    why = f"{constant}, so arms are compared by score. " if constant else ""
+def _describe_best(best: ArmSummary, metric: str, candidate_count: int, arm_count: int) -> str:
     value = best.trials[metric].mean()
     excluded = format_count(arm_count - candidate_count, "arm")
     bounds = f"; {excluded} with an oracle left out" if candidate_count < arm_count else ""
-    return (
-        f"{why}Highest observed {metric}: {best.arm}, {value:.2f} (n {len(best.trials)}{bounds}). The highest of "
-        f"{format_count(candidate_count, 'arm')} is expected to be lower on new trials."
-    )
+    luck = f" The highest of {candidate_count} arms is partly luck: expect less on new trials." if candidate_count > 1 else ""
+    return f"Highest observed {metric}: {best.arm}, {value:.2f} ({format_count(len(best.trials), 'trial')}{bounds}).{luck}"
 
 
-def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, *, is_finishing: bool) -> str:
-    """Return a sentence on the cheapest arm that is not shown to be worse than the one with the highest value.
+def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, finishing: Collection[str]) -> str:
+    """Return sentences on the cheapest arm that is not shown to be worse than the one with the highest value.
 
     Args:
         trials: Trials of one fidelity level.
         effects: Effect of each arm, by name, against the one with the highest value.
         best: Name of the arm with the highest value.
-        is_finishing: Whether most trials of the arm with the highest value end before the window is full.
+        finishing: Names of the arms most of whose trials end before the window is full.
     """
-    beginning = f"Cheapest arm not shown to be worse than {best}:"
+    beginning = "Cheapest without a demonstrated loss:"
     costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
-    rivals = [arm for arm, effect in effects.items() if arm in known and effect.pair_count and not _is_worse(effect)]
-    cheaper = [arm for arm in rivals if best in known and (costs_usd[arm] < costs_usd[best] or not is_finishing)]
-    if not cheaper and not is_finishing:
-        return f"{beginning} none, since most trials of {best} end with a full window."
-    if not cheaper:
-        price = format_usd(costs_usd.get(best, nan))
-        return f"{beginning} that arm itself, at {price} USD per trial."
-    cheapest = min(cheaper, key=lambda arm: costs_usd[arm])
+    full = [arm for arm in effects if arm not in finishing]
+    rivals = [arm for arm in effects if arm in known and arm in finishing and effects[arm].pair_count]
+    equals = [arm for arm in rivals if not _is_worse(effects[arm])]
+    cheaper = [arm for arm in equals if best in known and (costs_usd[arm] < costs_usd[best] or best not in finishing)]
+    if not cheaper and best not in finishing:
+        return f"{beginning} no arm, since most trials of {best}, the highest, ended with a full window."
+    cheapest = min(cheaper, key=lambda arm: costs_usd[arm], default=best)
+    price = f"{beginning} {cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial."
+    excluded = {arm: "lower" for arm in rivals if arm not in equals} | dict.fromkeys(full, "window full in most trials")
+    texts = [
+        f"{arm} ({format_usd(costs_usd[arm])} USD, {f'{effects[arm].metric} lower' if why == 'lower' else why})"
+        for arm, why in excluded.items()
+        if arm in known and cheapest in known and costs_usd[arm] < costs_usd[cheapest]
+    ]
+    left_out = f" Cheaper, but left out: {', '.join(texts)}." if 0 < len(texts) <= MAX_KEPT_ARMS else ""
+    if len(texts) > MAX_KEPT_ARMS:
+        left_out = f" {len(texts)} cheaper arms are left out: worse, or the window was full in most trials."
+    if cheapest == best:
+        return f"{price} It is also the highest.{left_out}"
     effect = effects[cheapest]
-    prices = f"{format_usd(costs_usd[cheapest])} instead of {format_usd(costs_usd[best])} USD per trial"
+    rival = f"{best} ({format_usd(costs_usd[best])} USD)"
     return (
-        f"{beginning} {cheapest}, at {prices}; its {effect.metric} differs by "
-        f"{format_effect(effect)}, which does not show that it is as good."
+        f"{price} Its {effect.metric} is not shown to be lower than that of {rival}, nor to be as high: {format_effect(effect)}."
+        f"{left_out}"
     )
-
-
-def _describe_left_out(arms: Sequence[str]) -> str:
-    if not arms:
-        return ""
-    names = ", ".join(arms) if len(arms) <= MAX_KEPT_ARMS else format_count(len(arms), "arm")
-    return f" Left out, because most trials ended with a full window: {names}."
 
 
 def _is_worse(effect: Effect) -> bool:
@@ -253,27 +298,32 @@ def _is_worse(effect: Effect) -> bool:
 
 
 def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a line on the share of facts that compactions kept, for the arms with the largest and the smallest shares."""
+    """Yield a line on the facts that compactions kept and the kinds of facts that they lost, for up to five arms."""
     retention = add_measures(results).groupby("arm")["retention"].mean().dropna()
     shares = {one.arm: float(retention[one.arm]) for one in arms if one.arm in retention}
     if not shares:
         return
-    ordered = sorted(shares, key=lambda arm: -shares[arm])
+    ordered = sorted(shares, key=lambda arm: shares[arm])
     named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
-    texts = ", ".join(f"{arm} {100 * shares[arm]:.0f} %" for arm in named)
+    texts = ", ".join(f"{100 * shares[arm]:.0f} % in {arm}" for arm in named)
     kinds = measure_retention(results)
-    worst = kinds[kinds["arm"] == ordered[-1]]
-    lost = min(zip(worst["kind"], worst["kept"], strict=True), key=lambda pair: pair[1].share)
-    yield (
-        f"Facts that stayed in view at a compaction: {texts}. Lost most often: facts of the kind {lost[0]} in {ordered[-1]}, "
-        f"{lost[1].trials - lost[1].successes} of {lost[1].trials}."
-    )
+    repeated = set(pair_repeats(results.trials)["arm_b"])
+    losses = "; ".join(f"{_list_losses(kinds[kinds['arm'] == arm])} in {arm}" for arm in named if arm not in repeated)
+    yield f"Facts that the agent still saw after a compaction: {texts}. Kinds of facts lost most often: {losses}."
+
+
+def _list_losses(kinds: pd.DataFrame) -> str:
+    """Return the kinds of facts that an arm lost most often, each with the numbers of lost facts and of all facts in view."""
+    rates = sorted(zip(kinds["kind"], kinds["kept"], strict=True), key=lambda pair: pair[1].share)
+    lost = [(kind, rate) for kind, rate in rates[:MAX_LOST_KINDS] if rate.successes < rate.trials]
+    texts = [f"{LOST_KINDS.get(kind, kind)} ({rate.trials - rate.successes} of {rate.trials})" for kind, rate in lost]
+    return " and ".join(texts) or "nothing"
 
 
 def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     known = [effect for effect in effects if effect.pair_count]
     if not known:
-        return "Cannot be said: how the arms differ, since no two arms share a task and seed."
+        return "Cannot be said: how the arms differ, since no two of them ran the same task and seed."
     largest = max(known, key=lambda effect: (effect.task_count, effect.unit_count))
     smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand)
     if smallest > ALPHA:
@@ -281,17 +331,17 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     widths = [effect.half_width for effect in known if not effect.refusal and not isnan(effect.half_width)]
     if not widths:
         return f"Cannot be said: how large differences in {metric} are ({known[0].refusal})."
-    narrow, wide = (f"{100 * one:.0f}" for one in (min(widths), max(widths)))
+    narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: differences in {metric} below the half-widths of the intervals, {span} points. An interval that "
-        "contains 0 does not show that arms are equal."
+        f"Cannot be said: whether arms differ in {metric} by less than the uncertainty ({span}). An interval that contains 0 "
+        "does not show that arms are equal."
     )
 
 
 def _describe_level_threat(level: str) -> str:
     return {
-        "L0": "agent and summarizer are simulated; the order of arms may differ for real models.",
+        "L0": "agent and summarizer are simulated; with real models, the order of the arms may differ.",
         "L1": "the agent is simulated; only the summarizer is real.",
         "L2-open": "the recorded actions do not react to compaction, so only sizes and costs are meaningful.",
     }.get(level, "the model may behave differently on another day; repeat an arm as an A/A arm.")
@@ -301,15 +351,15 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
     """Return how many tasks or seeds would make the intervals narrow, or what else to do."""
     known = [effect for effect in effects if effect.pair_count and not effect.refusal]
     if not known:
-        return "the same arms on the same tasks with several seeds, and at least six tasks for statements about tasks like these."
+        return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
     effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    goal = f"for intervals of ±{100 * TARGET_HALF_WIDTH:.0f} points of {metric}"
+    goal = f"for intervals of ±{TARGET_HALF_WIDTH} in {metric}"
     if effect.estimand == "tasks like these":
         if factor <= 1:
-            return "new seeds, to confirm what is exploratory here as a declared contrast."
+            return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."
         return f"about {format_short_number(ceil(effect.task_count * factor))} tasks instead of {effect.task_count}, {goal}."
-    advice = f"at least {MIN_TASKS} tasks, for statements about tasks like these"
+    advice = f"at least {MIN_TASKS} tasks, for statements about other tasks"
     if factor <= 1:
         return f"{advice}."
     seeds = ceil(effect.unit_count * factor / effect.task_count)

@@ -65,7 +65,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     yield from _build_axis_sections(results)
     for name, comparisons in contrasts.items():
         if comparisons:
-            yield _build_comparison_section(name, arms, comparisons)
+            yield _build_comparison_section(name, arms, comparisons, judged)
     yield from _build_retention_section(results)
     yield from _build_pathology_section(results)
     yield from _build_regret_section(results)
@@ -74,9 +74,21 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
 
 
 _OUTCOME_NOTE = (
-    "Success: every check passed. Score: share of checks passed. USD: mean cost of a trial. Facts kept: share of the facts in "
-    "view that compactions left in view, the mean over trials. Exposed: at least one compaction was applied."
+    "Score: share of checks passed; mean, 95 % interval in brackets, lowest–highest trial. USD: mean cost of a trial. Facts "
+    "kept: share of the facts in view before a compaction that are in view after it. Compacted: trials with a compaction."
 )
+_COUNT_LABELS = {"overflow": "window full"}
+"""Headings of counted problems, where the name of the count is not plain."""
+_COUNT_TEXTS = {
+    "never fired": "the policy was never triggered",
+    "no effect": "the policy changed nothing",
+    "summarizer unused": "the summarizer was never called",
+    "treatment missed": "a compaction that was due failed",
+    "step limit": "the maximum number of steps was reached",
+    "overflow": "the context window was full at the end",
+    "excluded": "an infrastructure failure ended the trial",
+}
+"""Meaning of the counted problems of trials."""
 
 
 def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: str) -> Section:
@@ -105,16 +117,20 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
             *(str(one.counts[label]) for label in shown),
         )
     headings = {"success": "success, 95 %", "score": "score, 95 % and range"}
+    meanings = [f"{_COUNT_LABELS.get(one, one).capitalize()}: {_COUNT_TEXTS[one]}." for one in shown]
     return make_arm_section(
         f"How the trials ended ({level})",
-        ("n", *(headings[metric] for metric in metrics), "USD", "facts kept", "exposed", *shown),
+        (
+            *("trials", *(headings[metric] for metric in metrics), "USD", "facts kept", "compacted"),
+            *(_COUNT_LABELS.get(label, label) for label in shown),
+        ),
         rows,
         (
-            *([f"{constant}, so it does not tell the arms apart and is left out."] if constant else []),
-            _OUTCOME_NOTE,
+            *([f"{constant}, so success is left out."] if constant else ["Success: every check passed."]),
+            " ".join([_OUTCOME_NOTE, *meanings]),
             f"Intervals speak about {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
-            *([f"Columns left out, because they are 0 in every arm: {', '.join(absent)}."] if absent else []),
+            *([f"In no trial: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
         ),
     )
 
@@ -132,7 +148,7 @@ def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
     for label, text in INERT_TEXTS.items():
         inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
         if inert_arms:
-            yield f"Inert in every trial: {', '.join(inert_arms)}: {text}."
+            yield f"Without effect in every trial: {', '.join(inert_arms)}: {text}."
 
 
 def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
@@ -148,7 +164,7 @@ def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
         "Effort: median [min–max] per trial, and total cost",
         ("n", "rounds", "steps", "prompt tokens", *cost_headings, "total USD"),
         rows,
-        ("Rounds: applied compactions. Tokens: counted by the provider or the scripted model's tokenizer. ?: price unknown.",),
+        ("Rounds: compactions of a trial. Tokens: as counted by the provider or the scripted model. ?: price unknown.",),
     )
 
 
@@ -168,18 +184,21 @@ def _build_axis_sections(results: Tables) -> Iterator[Section]:
         rows.append((one.axis, f"{one.value} against {one.baseline}", str(one.arm_pairs), *cells))
     first = contrasts[0].effects[0]
     yield Section(
-        heading="By axis: effect of a value, averaged over the arms of the grid",
-        columns=("axis", "value", "arm pairs", "success", "score", "tokens", "cost"),
+        heading="By axis: effect of each value of a setting, averaged over the other settings",
+        columns=("setting", "value", "arm pairs", "success", "score", "tokens", "cost"),
         rows=tuple(rows),
         notes=(
-            "Pairs of arms that differ in one axis only, on the same task and seed.",
+            "Arm pairs: pairs of arms that differ in this setting only; their trials are paired by task and seed.",
             f"{_ESTIMAND_NOTE}{describe_estimand(first.estimand, first.task_count)}.",
             _describe_marks(len(contrasts) * len(contrasts[0].effects)),
         ),
     )
 
 
-_ESTIMAND_NOTE = "Success in points, score in checks passed, tokens and cost as typical ratios; 95 % intervals about "
+_ESTIMAND_NOTE = (
+    "Success and score: differences, success in percentage points, score from 0 to 1. Tokens and cost: ratios. In brackets: 95 % "
+    "intervals about "
+)
 
 
 def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
@@ -191,8 +210,8 @@ def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
 
 def _describe_marks(count: int) -> str:
     return (
-        f"*: p ≤ 0.05 after the adjustment of Benjamini and Hochberg for the {count} numbers of this table. Exploratory: nothing "
-        "here is a claim."
+        f"*: p ≤ 0.05, adjusted for the {count} numbers of this table (Benjamini and Hochberg). Exploratory: a reason to look "
+        "closer, not a claim."
     )
 
 
@@ -208,35 +227,56 @@ def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: st
     return [one for one in comparisons if one.counts.pairs]
 
 
-_SHOWN_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
+_SHOWN_METRICS = ("score", "prompt_tokens", "total_cost_usd")
 
 
-def _build_comparison_section(baseline: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:
+def _build_comparison_section(
+    baseline: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison], judged: ClaimReport | None
+) -> Section:
     overflow_trials = sum(one.counts["overflow"] for one in arms if one.arm == baseline)
     overflow_note = (
         f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to that arm "
         "show the value of any compaction at this window, not the value of a particular policy."
     )
-    shown = [[one.find_effect(metric) for metric in _SHOWN_METRICS] for one in comparisons]
+    metrics = [*([] if _is_success_constant(comparisons) else ["success"]), *_SHOWN_METRICS]
+    shown = [[one.find_effect(metric) for metric in metrics] for one in comparisons]
     marks = _mark_effects([effect for effects in shown for effect in effects])
+    declared = {} if judged is None else {(one.contrast.a, one.contrast.b, one.effect.metric): one for one in judged.claims}
     rows = {}
     for one, effects in zip(comparisons, shown, strict=True):
-        cells = [f"{format_effect(effect)}{next(marks)}" for effect in effects]
-        rows[one.a] = (_format_pairs(one), _format_split(one), cells[0], format_p(one.p_value), *cells[1:])
-    success = max((effects[0] for effects in shown), key=lambda effect: effect.task_count)
+        cells = []
+        for effect in effects:
+            mark, is_declared = next(marks), (one.a, baseline, effect.metric) in declared
+            cells.append(f"{format_effect(effect)}{'†' if is_declared else mark}")
+        about_success = (_format_split(one), cells[0], format_p(one.p_value)) if metrics[0] == "success" else ()
+        rows[one.a] = (_format_pairs(one), *about_success, *cells[len(cells) - len(_SHOWN_METRICS) :])
+    largest = max((effects[0] for effects in shown), key=lambda effect: effect.task_count)
+    success_notes = (
+        f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
+        f"p: of success, not adjusted; {max((one.find_effect('success') for one in comparisons), key=_count_tasks).method}.",
+    )
     return make_arm_section(
         f"Paired comparison on the same task and seed, against: {baseline}",
-        ("pairs", "split", "success", "p", "score", "tokens", "cost"),
+        ("pairs", *(("split", "success", "p") if metrics[0] == "success" else ()), "score", "tokens", "cost"),
         rows,
         (
-            f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
-            "Pairs in brackets: distinct trajectories, the effective n.",
-            f"{_ESTIMAND_NOTE}{describe_estimand(success.estimand, success.task_count)}. p: of success, not adjusted.",
-            f"Interval and test of success: {success.method}.",
-            _describe_marks(len(shown) * len(_SHOWN_METRICS)),
+            *(success_notes if metrics[0] == "success" else ["Success is equal in all pairs and left out."]),
+            "Pairs in brackets: pairs whose trials took distinct courses; copies add no information.",
+            f"{_ESTIMAND_NOTE}{describe_estimand(largest.estimand, largest.task_count)}.",
+            _describe_marks(len(shown) * len(metrics)),
+            *(["†: declared contrast; its verdict stands in the section of declared contrasts."] if "†" in str(rows) else []),
             *([overflow_note] if overflow_trials else []),
         ),
     )
+
+
+def _is_success_constant(comparisons: Sequence[Comparison]) -> bool:
+    """Return whether all pairs succeeded in both arms, or all failed in both."""
+    return any(all(getattr(one.counts, kind) == one.counts.pairs for one in comparisons) for kind in ("both", "neither"))
+
+
+def _count_tasks(effect: Effect) -> int:
+    return effect.task_count
 
 
 def _format_pairs(comparison: Comparison) -> str:
@@ -251,28 +291,40 @@ def _format_split(comparison: Comparison) -> str:
 
 PATHOLOGY_LABELS = {
     "retrieval_calls": "look-ups",
-    "redundant_calls": "redundant",
+    "redundant_calls": "repeated",
     "reacquisitions": "fetched again",
     "repeated_dead_ends": "dead ends",
-    "stale_uses": "stale",
-    "wrong_uses": "wrong",
+    "stale_uses": "old values",
+    "wrong_uses": "wrong values",
     "constraint_violations": "violations",
 }
 """Headings under which the report shows the counts of problems such as loops, by the name of the column in the trials table."""
 
 _RETENTION_NOTE = (
-    "Facts in view before a compaction whose newest value can still be read after it by the patterns of the task: percent with "
-    "95 % Wilson interval; n: number of facts of all kinds."
+    "Percent of the facts in view before a compaction whose newest value the patterns of the task still find after it, with 95 % "
+    "Wilson interval. n: number of facts of all kinds."
 )
 _REWORDING_NOTE = (
-    "Lost, but in text: lost values that still appear in the text of the view in other words, which a real agent may understand. "
-    "Values shorter than 4 characters are left out; a common word may appear for another reason."
+    "Lost, but in text: lost values that still stand somewhere in the view, where a real agent may understand them. Values "
+    "shorter than 4 characters are not counted; a common word may stand there for another reason."
 )
-_PATHOLOGY_NOTE = (
-    "Columns that equal the arm without compaction are left out. Fetched again: information that a compaction had removed. "
-    "Thrash, loops: number of trials. The documentation of the trials table defines every column."
+_PATHOLOGY_TEXTS = {
+    "retrieval_calls": "calls that only look something up",
+    "redundant_calls": "calls made before, with the same answer",
+    "reacquisitions": "information that a compaction had removed",
+    "repeated_dead_ends": "calls that retried what had failed before a compaction",
+    "stale_uses": "uses of a value that had changed",
+    "wrong_uses": "uses of a value that is wrong",
+    "constraint_violations": "uses of a wrong value for a constraint of the task",
+    "thrash": "trials in which compactions came too often or freed too little",
+    "loops": "trials in which the agent repeated itself",
+}
+"""Meaning of the counts of problems, by the name of the column in the trials table or the heading of the report."""
+MAX_KIND_COLUMNS = 5
+"""Maximum number of kinds of facts in one table, so that its rows fit a terminal."""
+_REGRET_NOTE = (
+    "Mean difference from the oracle (which knows what the task needs later) on the same task and seed; 95 % intervals about "
 )
-_REGRET_NOTE = "Mean difference from the oracle on the same task and seed, with 95 % intervals about "
 _NEGATIVE_REGRET_NOTE = (
     "Below 0: the arm did better than the oracle, or cost less because it failed. The oracle keeps or removes whole messages: it "
     "writes no summary, fetches removed content again, and reads in circles if one step needs more than it may keep."
@@ -286,23 +338,32 @@ def _build_retention_section(results: Tables) -> Iterator[Section]:
     kinds = [kind for kind in FACT_KINDS if kind in set(retention_table["kind"])]
     rates = {arm: rows.set_index("kind") for arm, rows in retention_table.groupby("arm", sort=False)}
     has_rewordings = any(rate.successes for rate in retention_table["unread"])
+    first, further = kinds[:MAX_KIND_COLUMNS], kinds[MAX_KIND_COLUMNS:]
+    notes = (
+        _RETENTION_NOTE,
+        "Facts of one session are lost together, so the intervals are too narrow. A fact in view is not necessarily used.",
+        *([_REWORDING_NOTE] if has_rewordings else []),
+    )
     yield make_arm_section(
         "Facts kept in view by compactions, by kind of fact",
-        ("n", *kinds, *(["lost, but in text"] if has_rewordings else [])),
+        ("n", *first, *(["lost, but in text"] if has_rewordings else [])),
         {
             arm: (
                 str(sum(rate.trials for rate in rows["kept"])),
-                *(_format_percent(rows["kept"].get(kind)) for kind in kinds),
+                *(_format_percent(rows["kept"].get(kind)) for kind in first),
                 *([_format_counts(rows["unread"])] if has_rewordings else []),
             )
             for arm, rows in rates.items()
         },
-        (
-            _RETENTION_NOTE,
-            "Facts of one session are lost together, so the intervals are too narrow. A fact in view is not necessarily used.",
-            *([_REWORDING_NOTE] if has_rewordings else []),
-        ),
+        () if further else notes,
     )
+    if further:
+        yield make_arm_section(
+            "Facts kept in view by compactions, further kinds of facts",
+            further,
+            {arm: tuple(_format_percent(rows["kept"].get(kind)) for kind in further) for arm, rows in rates.items()},
+            notes,
+        )
 
 
 def _format_percent(rate: Rate | None) -> str:
@@ -324,9 +385,10 @@ def _build_pathology_section(results: Tables) -> Iterator[Section]:
     shown_flags = {name: values for name, values in flags.items() if values.any()}
     if not columns and not shown_flags:
         return
+    headings = {name: PATHOLOGY_LABELS[name] for name in columns} | {name: name for name in shown_flags}
     yield make_arm_section(
         "Behaviour of the agents: median [min–max] per trial",
-        ("n", *(PATHOLOGY_LABELS[name] for name in columns), *shown_flags),
+        ("n", *headings.values()),
         {
             arm: (
                 str(int(is_of_arm.sum())),
@@ -336,7 +398,10 @@ def _build_pathology_section(results: Tables) -> Iterator[Section]:
             for arm in order_arms(trials)
             for is_of_arm in [trials["arm"] == arm]
         },
-        (_PATHOLOGY_NOTE,),
+        (
+            f"{'. '.join(f'{label.capitalize()}: {_PATHOLOGY_TEXTS[name]}' for name, label in headings.items())}.",
+            "Columns that equal the arm without compaction are left out. The documentation of the trials table defines all.",
+        ),
     )
 
 
@@ -352,7 +417,7 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
     if not arm_regrets:
         return
     yield make_arm_section(
-        "Oracle regret: difference from the oracle policy at the same budget",
+        "Oracle regret: how far each arm is from the oracle policy at the same budget",
         ("oracle", "pairs", "success", "steps", "USD"),
         {
             one.arm: (
@@ -379,7 +444,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
         heading="Validity",
         is_detail=False,
         notes=(
-            compare_repeats(results).describe(metric),
+            f"{compare_repeats(results).describe(metric)}.",
             _describe_placebo_checks(comparisons),
             *_describe_power(comparisons, metric),
             *_describe_excluded_trials(results.trials),
@@ -391,8 +456,8 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
 
 def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
-        return "placebo check: no two arms share a task and seed"
-    return str(pool_placebo_checks([one.placebo_check for one in comparisons]))
+        return "Placebo check (paired trials must be equal until one compacts): no two arms share a task and seed."
+    return f"{str(pool_placebo_checks([one.placebo_check for one in comparisons])).replace('placebo', 'Placebo', 1)}."
 
 
 def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
@@ -407,7 +472,10 @@ def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[
     if widths:
         few_seeds = effects[0].estimand == "these tasks" and metric == "score"
         why = "; over few seeds they are wide, since a failure that is rare need not occur in any of them" if few_seeds else ""
-        yield f"Half-width of the intervals for {metric}: {min(widths):.0f} to {max(widths):.0f} points{why}."
+        unit = " points" if metric == "success" else ""
+        size = 1 if metric == "success" else 100
+        low, high = (f"±{one / size:.{0 if size == 1 else 2}f}" for one in (min(widths), max(widths)))
+        yield f"Intervals of differences in {metric}: {low} to {high}{unit}{why}."
     yield "An interval that contains 0 is not evidence of equality."
 
 
@@ -420,8 +488,8 @@ def _describe_excluded_trials(trials: pd.DataFrame) -> Iterator[str]:
 
 
 _LEVEL_LIMITS = {
-    "L0": "Simulated: model and summarizer are scripted. The numbers show the effect of a policy on a session that depends on "
-    "its view; they are not success rates of a real agent.",
+    "L0": "Simulated: model and summarizer are scripts. The numbers show how a policy changes a session in which the agent acts "
+    "on its view alone; they are not success rates of a real agent.",
     "L1": "The agent is scripted and only the summarizer is real: the numbers show what summaries keep, not how often a real "
     "agent succeeds.",
     "L2-open": "Open-loop replay: the recorded actions assume the whole history. Only sizes and costs are meaningful, not "

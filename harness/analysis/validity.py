@@ -46,16 +46,19 @@ class PlaceboCheck:
 
     def __str__(self) -> str:
         if self.compared_steps == 0:
-            return "placebo check: no steps to compare"
+            return "placebo check (paired trials must be equal until one compacts): no steps to compare"
         pairs = format_count(self.pairs, "pair")
-        head = f"placebo check: {self.equal_pairs} of {pairs} sent identical requests until the first compaction"
+        head = (
+            f"placebo check (paired trials must be equal until one compacts): {self.equal_pairs} of {pairs} sent identical "
+            "requests until then"
+        )
         if self.has_passed:
             return f"{head} ({format_count(self.compared_steps, 'step')} compared)"
         if self.different_first_requests:
             return f"{head}; {self.different_first_requests} differ from the first request on, so their tasks were not the same"
         return (
-            f"{head}; the earliest difference is in the request of step {self.earliest_difference}, before a compaction: either "
-            "a policy truncated an output, which is part of its effect, or the model is nondeterministic, which is not"
+            f"{head}; the earliest difference is in the request of step {self.earliest_difference}: either a policy truncated an "
+            "output, which is part of its effect, or the model is nondeterministic, which is not"
         )
 
 
@@ -128,15 +131,16 @@ class RepeatComparison:
         """
         n = self.counts.pairs
         if n == 0:
-            return "A/A: no configuration ran twice, so the differences caused by chance are unknown"
+            return "A/A (same settings, run again): none, so it is unknown how much results differ by chance"
         changes = [abs(one) for one in self.score_changes if not isnan(one)]
         if metric == "score" and changes:
             changed = sum(one > 0 for one in changes)
-            what = f"the score in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average"
+            what = f"the score changed in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average over all pairs"
         else:
-            what = f"success in {self.counts.discordant_pairs} of {n} pairs"
+            what = f"success changed in {self.counts.discordant_pairs} of {n} pairs"
         return (
-            f"A/A: running the same configuration again changed {what}; {self.equal_request_pairs} of {n} repeated every request"
+            f"A/A (same settings run again, so differences are chance): {what}; all requests were equal in "
+            f"{self.equal_request_pairs} of {n}"
         )
 
     def __str__(self) -> str:

@@ -38,7 +38,7 @@ class Arm:
     Attributes:
         name: Name of the arm (compared configuration) in tables and charts. Required.
         trial: Differences from the base trial, as nested tables or dotted paths. A table with a `kind` replaces the whole policy.
-            Default: `{}`.
+            Without any, the arm names the base trial if only task, seed and world are varied. Default: `{}`.
 
     Example:
         >>> from harness import Arm
@@ -346,15 +346,23 @@ def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[st
     return {path: point[path] for path in axes}
 
 
-def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
+def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
+    """Return the trials without copies.
+
+    An extra arm that equals the only configuration of the axes, the base trial, gives it its name.
+
+    Raises:
+        UsageError: Two quantiles give the same trial.
+    """
     cells_by_id: dict[str, Cell] = {}
     for cell in cells:
         first_cell = cells_by_id.setdefault(cell.trial_id, cell)
-        if first_cell is cell:
-            yield cell
-        elif first_cell.quantiles != cell.quantiles:
+        if first_cell.quantiles != cell.quantiles:
             values = " and ".join(_format_quantiles(one) or "a number" for one in (first_cell, cell))
             raise UsageError(f"{values} give the same trial of {cell.trial.problem}; remove one of them")
+        if cell.arm and not first_cell.arm and all(map(is_block, first_cell.axes)):
+            cells_by_id[cell.trial_id] = replace(first_cell, arm=cell.arm)
+    return list(cells_by_id.values())
 
 
 def _format_quantiles(cell: Cell) -> str:

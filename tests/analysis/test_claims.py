@@ -98,7 +98,7 @@ def test_a_grid_that_is_extended_after_a_look_claims_nothing_more_unless_looks_w
             assert (
                 judged.refusal == "this is look 2 at the results, after other trials had been seen, and the plan declared 1 look"
             )
-        assert headings(output, first)[1] == "Declared contrasts (confirmatory)"
+        assert headings(output, first)[1] == "Declared contrasts: comparisons that the plan named before the trials ran"
 
 
 def test_a_grid_that_is_extended_before_its_first_look_is_complete(tmp_path):
@@ -121,7 +121,7 @@ def test_an_incomplete_plan_shows_its_progress_only_unless_interim_looks_were_de
     assert not (tmp_path / "report" / "charts" / "success_heatmap.png").exists()
     assert json.loads((tmp_path / "looks.json").read_text())["looks"] == []
     interim = rows(Family(contrasts=(SUCCESS,), planned_trials=20, looks=2))
-    assert "Declared contrasts (confirmatory)" in headings(tmp_path, interim)
+    assert "Declared contrasts: comparisons that the plan named before the trials ran" in headings(tmp_path, interim)
 
 
 def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_them():
@@ -132,7 +132,9 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     assert judged is not None
     assert (judged.refusal, [one.is_shown for one in judged.claims]) == ("", [True, True])
     found = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
-    assert [section.heading for section in found] == ["Declared contrasts (confirmatory)"] * 2
+    assert [section.heading for section in found] == [
+        "Declared contrasts: comparisons that the plan named before the trials ran"
+    ] * 2
 
 
 def test_a_contrast_that_cannot_be_tested_is_named_instead_of_breaking_the_report(tmp_path):

@@ -93,7 +93,7 @@ def test_another_value_than_no_effect_can_be_tested():
 @pytest.mark.parametrize(
     ("a", "b", "said"),
     [
-        ([1] * 5, [0] * 5, "the smallest possible p is 0.062. Read the trials as examples"),
+        ([1] * 5, [0] * 5, "p would be 0.062, above 0.05. Read the trials as examples"),
         ([1] * 8, [1] * 5 + [0] * 3, "does not show that success is equal"),
         ([1] * 5 + [0] * 3, [0] * 8, "a hint"),
         ([1] * 8, [0] * 8, "Both the interval and the test exclude 0"),

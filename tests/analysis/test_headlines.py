@@ -41,33 +41,45 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     trials = results(
         [
             *arm("dear", (0.80, 0.82), cost_usd=9.0),
-            *arm("cheap", (0.79, 0.81), cost_usd=1.0),
+            *arm("cheap", (0.82, 0.82), cost_usd=1.0),
             *arm("bad", (0.20, 0.25), cost_usd=0.1),
         ]
     )
     notes = headlines(trials)
-    assert notes[0] == "3 arms on 7 tasks × 2 seeds, 42 trials; L0 simulated."
+    assert notes[0] == (
+        "3 arms (compared settings) on 7 tasks × 2 seeds, 42 trials; agent and summarizer are simulated (level L0). "
+        "None of 42 trials passed every check (success), so arms are compared by score (share of checks passed)."
+    )
     assert any("Highest observed score: dear, 0.8" in note for note in notes)
-    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
-    assert "bad" not in cheapest
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
+    assert cheapest.startswith(
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Its score is not shown to be lower"
+    )
+    assert "that of dear (9.00 USD), nor to be as high: -0.0" in cheapest
+    assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, score lower).")
 
 
 def test_the_first_lines_say_which_facts_a_policy_loses():
-    trials = [*arm("careful", (0.8,), cost_usd=1.0), *arm("careless", (0.4,), cost_usd=1.0)]
+    again = arm("careless again", (0.4,), cost_usd=1.0, replicate=1)
+    trials = [*arm("careful", (0.8,), cost_usd=1.0), *arm("careless", (0.4,), cost_usd=1.0), *again]
     probes = [
-        probe(f"{name}/task-0/0/0", fact=f"{kind} {number}", kind=kind, seen_after=number < kept)
-        for name, kinds in (("careful", {"goal": 4, "error": 3}), ("careless", {"goal": 1, "error": 3}))
+        probe(f"{name}/task-0/0/{int(name.endswith('again'))}", fact=f"{kind} {number}", kind=kind, seen_after=number < kept)
+        for name, kinds in (
+            ("careful", {"goal": 4, "superseded": 3}),
+            ("careless", {"goal": 1, "superseded": 3}),
+            ("careless again", {"goal": 1, "superseded": 3}),
+        )
         for kind, kept in kinds.items()
         for number in range(4)
     ]
     table = results(trials, probes=probes)
     assert (
-        "Facts that stayed in view at a compaction: careful 88 %, careless 50 %. "
-        "Lost most often: facts of the kind goal in careless, 3 of 4."
+        "Facts that the agent still saw after a compaction: 50 % in careless, 50 % in careless again, 88 % in careful. Kinds of "
+        "facts lost most often: goals (3 of 4) and changed values (1 of 4) in careless; changed values (1 of 4) in careful."
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
-    assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %"]
-    assert [row[section.columns.index("USD")] for row in section.rows] == ["1.00", "1.00"]
+    assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
+    assert [row[section.columns.index("USD")] for row in section.rows] == ["1.00"] * 3
 
 
 def test_an_arm_that_knows_the_future_is_no_recommendation():
@@ -93,11 +105,11 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     broken = arm("full", (0.775, 0.795), cost_usd=0.1, status="failed", reason="overflow")
     looping = arm("looping", (0.77, 0.79), cost_usd=3.0, reason="max_steps")
     notes = headlines(results([*arm("whole", (0.80, 0.82), cost_usd=9.0), *broken, *looping]))
-    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
-    assert cheapest.endswith("Left out, because most trials ended with a full window: full.")
-    assert "full, at" not in cheapest
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest without"))
+    assert cheapest.startswith("Cheapest without a demonstrated loss: looping, 3.00 USD")
+    assert cheapest.endswith("Cheaper, but left out: full (0.10 USD, window full in most trials).")
     threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
-    assert threats == ["14 of 14 trials of looping were stopped at the step limit."]
+    assert threats == ["14 of 14 trials of looping were stopped at the maximum number of steps."]
 
 
 def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest():
@@ -105,20 +117,23 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
     (cheapest,) = (
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
-    assert cheapest.startswith("Cheapest arm not shown to be worse than full: whole, at 9.00 instead of 0.10 USD")
+    assert cheapest.startswith("Cheapest without a demonstrated loss: whole, 9.00 USD per trial.")
+    assert "that of full (0.10 USD)" in cheapest
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
-    assert cheapest == "Cheapest arm not shown to be worse than full: none, since most trials of full end with a full window."
+    assert cheapest == (
+        "Cheapest without a demonstrated loss: no arm, since most trials of full, the highest, ended with a full window."
+    )
 
 
-@pytest.mark.parametrize(("success", "clause"), [(False, "Success is 0 of 28 trials"), (True, "Success is 28 of 28 trials")])
+@pytest.mark.parametrize(("success", "clause"), [(False, "None of 28 trials"), (True, "All of 28 trials")])
 def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0)]
     found = report(results([row | {"success": success} for row in rows]))
-    assert any(note.startswith(f"{clause}, so arms are compared by score. Highest observed") for note in found.sections[0].notes)
+    assert f"{clause} passed every check (success), so arms are compared by score (share of" in found.sections[0].notes[0]
     (table,) = (section for section in found.sections if section.heading.startswith("How the trials ended"))
-    assert table.columns[1:3] == ("n", "score, 95 % and range")
+    assert table.columns[1:3] == ("trials", "score, 95 % and range")
     assert not any("success" in column for column in table.columns)
-    assert f"{clause}, so it does not tell the arms apart and is left out." in table.notes
+    assert f"{clause} passed every check (success), so success is left out." in table.notes
     assert table.rows[0][2].startswith("0.55 [0.5")
 
 
@@ -129,8 +144,12 @@ def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     base = arm("base", (0.5, 0.6), cost_usd=1.0, policy_json=policy())
     again = arm("again", (0.5, 0.6), cost_usd=1.0, policy_json=policy())
     early = arm("early", (0.4, 0.6), cost_usd=1.0, policy_json=policy(threshold=0.5))
-    notes = headlines(results([*base, *again, *early]))
-    assert notes[0].endswith("Settings of keep-last: threshold 0.8; other values in early (threshold 0.5).")
+    named = arm("keep-last 30", (0.4, 0.6), cost_usd=1.0, policy_json=policy(keep_last=30))
+    notes = headlines(results([*base, *again, *early, *named]))
+    assert notes[0].endswith(
+        " Settings, unless an arm's name says otherwise: threshold 0.8 (share of the usable window at which messages are "
+        "compacted), keep_last 10 (number of newest messages left as they are); in early: threshold 0.5."
+    )
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from harness import codec
+from harness.analysis.claims import judge_contrasts
 from harness.analysis.report_sections import PATHOLOGY_LABELS, build_sections
 from harness.errors import UnknownName
+from harness.experiment.contrasts import Contrast, Family
 from tests.analysis.made import grid, results
 from tests.analysis.test_regret import arm
 from tests.analysis.test_retention import probe
@@ -41,7 +44,7 @@ def test_rows_are_as_wide_as_their_table():
 
 def test_what_must_be_known_to_believe_a_number_is_always_there():
     text = said(small())
-    for part in ("A/A: ", "placebo check: ", "the smallest possible p", "not evidence of equality", "Simulated", "Exploratory"):
+    for part in ("A/A (", "Placebo check (", "p would be", "not evidence of equality", "Simulated", "Exploratory"):
         assert part in text
 
 
@@ -72,9 +75,24 @@ def test_effects_that_survive_the_adjustment_for_the_whole_table_are_marked_as_e
     cells = {row[0]: row[3] for row in section.rows}
     assert cells["a"].endswith("*")
     assert not cells["c"].endswith("*")
-    assert any(
-        note.startswith("*: p ≤ 0.05 after the adjustment") and "nothing here is a claim" in note for note in section.notes
-    )
+    assert any(note.startswith("*: p ≤ 0.05, adjusted for the ") and note.endswith("not a claim.") for note in section.notes)
+
+
+def test_a_declared_contrast_keeps_the_verdict_of_its_family_in_the_table_of_all_comparisons():
+    contrasts = (Contrast(a="a", b="b", metric="score"),)
+    plain = codec.to_plain(Family(contrasts=contrasts, planned_trials=16, looks=1))
+    rows = [
+        {"arm": arm, "task": f"task-{task}", "score": score, "success": False, "provenance_json": json.dumps({"family": plain})}
+        for task in range(8)
+        for arm, score in (("a", 0.5), ("b", 0.9 + task / 100))
+    ]
+    tables = results(rows)
+    (section,) = [one for one in build_sections(tables, "b", judge_contrasts(tables)) if one.heading.startswith("Paired")]
+    assert section.columns == ("arm", "pairs", "score", "tokens", "cost")
+    assert section.rows[0][2].endswith("]†")
+    assert any(note.startswith("†: declared contrast; its verdict") for note in section.notes)
+    (undeclared,) = [one for one in build_sections(tables, "b") if one.heading.startswith("Paired")]
+    assert undeclared.rows[0][2].endswith("]*")
 
 
 def test_another_arm_can_be_asked_for():
@@ -102,14 +120,16 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     some = [{"arm": "some", "seed": seed, "activity": kind} for seed, kind in enumerate((activity, "active"))]
     tables = results([*idle, *some])
     text = said(tables)
-    assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("triggered but ", "")
+    assert f"Without effect in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace(
+        "triggered but ", ""
+    )
     outcomes = list(build_sections(tables))[1]
     at = outcomes.columns.index(column)
     assert [row[at] for row in outcomes.rows] == ["2", "1"]
 
 
 def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
-    assert "Inert" not in said(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
+    assert "Without effect" not in said(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
 
 
 def test_lost_trials_are_listed_with_their_reasons():

@@ -87,10 +87,10 @@ def test_the_noise_of_scores_is_shown_where_success_never_changes():
         ]
     )
     aa = compare_repeats(found)
-    assert "changed the score in 1 of 2 pairs, by 0.125 on average;" in aa.describe("score")
-    assert "changed success in 0 of 2 pairs;" in aa.describe("success")
+    assert "the score changed in 1 of 2 pairs, by 0.125 on average over all pairs;" in aa.describe("score")
+    assert "success changed in 0 of 2 pairs;" in aa.describe("success")
     notes = [note for section in report(found).sections if section.heading == "Validity" for note in section.notes]
-    assert aa.describe("score") in notes
+    assert f"{aa.describe('score')}." in notes
 
 
 def test_without_repeats_the_noise_is_called_unknown():
