@@ -8,18 +8,21 @@ import argparse
 import json
 import lzma
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
+from harness.errors import ModelError
 from harness.messages import user
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.model import LocalModel
-from harness.models.local.server import serve_model
+from harness.models.local.server import count_threads, serve_model
 from harness.models.scripted.profiles import look_up_profile
 from harness.models.scripted.summarizers import ScriptedSummarizer, render_prompt, summarize_extractively
 from harness.models.tokenizer import count_text_tokens
@@ -38,12 +41,19 @@ FIRST_SEED = 1_000
 """First seed of a task; the reader's rules were written with seeds below 100."""
 SEEDS = 8
 PROMPTS_PER_SESSION = 4
+SUMMARIES_PER_SESSION = {"local/qwen2.5-coder-1.5b": 3}
+"""Maximum number of summaries of each session by the models that answer fewer prompts than there are."""
+ROUND_PROMPTS = 14
+"""Number of prompts that one model answers before the next one; an interrupted run then has summaries by all models."""
 TASKS = sorted(task for task in SUITE if task != "flashcards-bun")
 """Tasks of the evaluation; `flashcards-bun` needs Bun and has nearly the facts of `flashcards`."""
 WINDOW_TOKENS = 16_000
 MATERIAL_TOKENS = 900
 """Maximum number of tokens of a summary prompt beyond the user's request."""
 SUMMARY_TOKENS = 250
+
+KEYS = ("task", "seed", "compaction")
+"""Columns that identify a prompt."""
 
 Row = dict[str, Any]
 
@@ -142,45 +152,70 @@ def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
     return rows
 
 
-def generate_summaries(model_name: str, prompts: list[Row], path: Path) -> None:
-    """Let one model answer all prompts that it has not answered yet, of each session one before the next."""
-    keys = ("task", "seed", "compaction")
-    done = {(row["model"], *(row[key] for key in keys)) for row in read_rows(path)}
+def order_prompts(prompts: list[Row], count: int) -> list[Row]:
+    """Return up to `count` prompts of each session: the first prompts of all sessions, then the second ones, and so on."""
     ranks, ranked = Counter[tuple[str, int]](), list[tuple[int, int, Row]]()
     for at, row in enumerate(prompts):
         ranks[row["task"], row["seed"]] += 1
         ranked.append((ranks[row["task"], row["seed"]], at, row))
-    ordered = [row for _, _, row in sorted(ranked, key=lambda one: one[:2])]
-    waiting = [row for row in ordered if (model_name, *(row[key] for key in keys)) not in done]
+    return [row for rank, _, row in sorted(ranked, key=lambda one: one[:2]) if rank <= count]
+
+
+def choose_threads() -> int:
+    """Return the number of threads for a server: one for each core of an idle machine, otherwise one."""
+    cores = count_threads()
+    return cores if os.getloadavg()[0] < cores + 1 else 1
+
+
+def generate_summaries(model_name: str, prompts: list[Row], path: Path, slots: int) -> None:
+    """Let one model answer the given prompts, several at a time, except those that it has answered already."""
+    done = {(row["model"], *(row[key] for key in KEYS)) for row in read_rows(path)}
+    waiting = [row for row in prompts if (model_name, *(row[key] for key in KEYS)) not in done]
     if not waiting:
         return
-    with serve_model(CATALOGUE[model_name]) as endpoint:
+    threads = choose_threads()
+    with (
+        serve_model(CATALOGUE[model_name], slots=slots, threads=threads) as endpoint,
+        ThreadPoolExecutor(slots) as pool,
+    ):
         model = LocalModel(name=model_name, endpoint=endpoint)
-        for row in waiting:
-            reply = model.reply(Request(messages=(user(row["prompt"]),), max_output_tokens=SUMMARY_TOKENS))
+        requests = {
+            pool.submit(model.reply, Request((user(row["prompt"]),), max_output_tokens=SUMMARY_TOKENS)): row for row in waiting
+        }
+        for future in as_completed(requests):
+            row = requests[future]
+            try:
+                reply = future.result()
+            except ModelError as error:  # asked again by the next run
+                print(model_name, *(row[key] for key in KEYS), error, flush=True)
+                continue
             summary = {
                 "model": model_name,
-                **{key: row[key] for key in keys},
+                **{key: row[key] for key in KEYS},
                 "prompt_tokens": reply.usage.prompt_tokens,
                 "summary_tokens": reply.usage.output_tokens,
                 "summary": reply.message.text,
             }
             write_rows(path, [*read_rows(path), summary])
-            print(model_name, *(row[key] for key in keys), f"{reply.seconds:.0f} s", flush=True)
+            print(
+                time.strftime("%H:%M:%S"), model_name, *(row[key] for key in KEYS), f"{reply.seconds:.0f} s", threads, flush=True
+            )
 
 
 def main() -> None:
-    """Record the prompts, then let the models answer them, the smallest model first."""
+    """Record the prompts, then let the models answer them in rounds, in each round the smallest model first."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--models", nargs="*", default=list(CATALOGUE), help="names of local models; none records only prompts")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the two files")
+    parser.add_argument("--slots", type=int, default=4, help="number of prompts that a model answers at the same time")
     chosen = parser.parse_args()
-    os.nice(10)
     prompts = generate_prompts(chosen.first_seed, chosen.seeds, chosen.folder / PROMPTS.name)
-    for name in chosen.models:
-        generate_summaries(name, prompts, chosen.folder / SUMMARIES.name)
+    ordered = {name: order_prompts(prompts, SUMMARIES_PER_SESSION.get(name, PROMPTS_PER_SESSION)) for name in chosen.models}
+    for start in range(0, len(prompts), ROUND_PROMPTS):
+        for name, rows in ordered.items():
+            generate_summaries(name, rows[start : start + ROUND_PROMPTS], chosen.folder / SUMMARIES.name, chosen.slots)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scipy.stats import beta
 
-from experiments.reader_quality.generate import FOLDER, PROMPTS, SUMMARIES, Row, read_rows
+from experiments.reader_quality.generate import FOLDER, KEYS, PROMPTS, SUMMARIES, Row, read_rows
 from harness.analysis.intervals import ALPHA
 from harness.messages import assistant
 from harness.models.scripted.patterns import compile_fact_patterns
@@ -30,7 +30,6 @@ from tests.models.scripted.paraphrases import OTHERS, SAYINGS, list_misleading, 
 
 TARGET = Path(__file__).parents[2] / "harness" / "analysis" / "reader_quality.json"
 DISTRACTOR_SEEDS = range(1_000, 1_010)
-KEYS = ("task", "seed", "compaction")
 
 
 @dataclass(frozen=True)

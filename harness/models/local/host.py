@@ -21,11 +21,11 @@ def main() -> None:
     params.api_keys = [configuration["key"]]
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx = configuration["window_tokens"]
+    params.n_ctx = configuration["window_tokens"] * configuration["slots"]
     params.use_jinja = True
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = configuration["threads"]
-    # One request at a time, and no cached prompt: otherwise equal prompts may get different answers.
-    params.n_parallel = 1
+    # By default one request at a time, and no cached prompt: otherwise equal prompts may get different answers.
+    params.n_parallel = configuration["slots"]
     params.cache_prompt = False
     params.cache_idle_slots = False
     params.cache_ram_mib = 0

@@ -64,10 +64,18 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> 
 
 
 @contextmanager
-def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> Iterator[Endpoint]:
+def serve_model(
+    weights: LocalWeights, on_poll: Callable[[], None] = ignore, *, slots: int = 1, threads: int | None = None
+) -> Iterator[Endpoint]:
     """Serve one local model while the context is open.
 
-    The function `on_poll` is called repeatedly while the server loads the weights of the model.
+    Args:
+        weights: Catalogue entry of the model.
+        on_poll: Function that is called repeatedly while the server loads the weights of the model.
+        slots: Number of requests that the server answers at the same time. Only with one slot do equal requests always get equal
+            answers. Each slot has the full window of the model, so the server's memory grows with the number of slots.
+        threads: Number of threads that compute; None means one for each core, at most `MAX_THREADS`. On a busy machine one
+            thread is much faster than several, because each step of the computation waits for the slowest thread.
 
     Raises:
         UsageError: The package or the weights are missing, or the digest of the weights is wrong.
@@ -77,7 +85,7 @@ def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> 
     with tempfile.TemporaryFile() as errors:
         process = _start(errors)
         try:
-            _send_configuration(process, weights, path, key)
+            _send_configuration(process, weights, path, key, slots, threads or count_threads())
             yield Endpoint(address=_wait_for_address(process, weights, errors, on_poll), key=key)
         finally:
             _stop(process)
@@ -94,14 +102,22 @@ def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str) -> None:
+def count_threads() -> int:
+    """Return the number of cores that this process may use, at most `MAX_THREADS`."""
+    return min(MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _send_configuration(
+    process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str, slots: int, threads: int
+) -> None:
     """Send the server configuration to a new process through its standard input."""
     configuration = {
         "path": str(path),
         "alias": weights.alias,
         "key": key,
         "window_tokens": weights.window_tokens,
-        "threads": min(MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+        "slots": slots,
+        "threads": threads,
     }
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # the process ended already; reported when waiting for the address
