@@ -180,7 +180,8 @@ def generate_summaries(model_name: str, prompts: list[Row], path: Path, slots: i
     ):
         model = LocalModel(name=model_name, endpoint=endpoint)
         requests = {
-            pool.submit(model.reply, Request((user(row["prompt"]),), max_output_tokens=SUMMARY_TOKENS)): row for row in waiting
+            pool.submit(model.reply, Request(messages=(user(row["prompt"]),), max_output_tokens=SUMMARY_TOKENS)): row
+            for row in waiting
         }
         for future in as_completed(requests):
             row = requests[future]
