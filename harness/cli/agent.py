@@ -20,6 +20,7 @@ from harness.errors import UsageError, format_count
 from harness.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
 from harness.models.factory import SAME_MODEL, ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
+from harness.models.scripted.profiles import EXACT, READERS, Reader
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import BackendName, SandboxChoice
@@ -88,6 +89,12 @@ from harness.tasks import make_task
 )
 @click.option("--explore", is_flag=True, help="Give the agent a tool that sends a sub-agent to explore the workspace.")
 @click.option("--explore-model", default=SAME_MODEL, help="Model of the sub-agent; `same` is the agent's own.")
+@click.option(
+    "--reader",
+    type=click.Choice(READERS),
+    default=EXACT,
+    help="Rule by which a scripted model finds facts: in the words of the task, or (`tolerant`) also in other words.",
+)
 @click.option("--keep", type=options.FOLDER, help="Copy the workspace into this new folder at the end.")
 def command(
     model: str,
@@ -118,6 +125,7 @@ def command(
     repeated: Literal["ask", "continue", "stop"],
     explore: bool,
     explore_model: str,
+    reader: Reader,
     keep: Path | None,
 ) -> None:
     """Give the agent a request and watch it work in a sandbox.
@@ -172,6 +180,7 @@ def command(
         journal=resumed.journal if resumed else journal or default_journal,
         explore=explore or explore_model != SAME_MODEL,
         explore_model=explore_model,
+        reader=reader,
         repeated=repeated,
         keep=keep,
     )
@@ -253,7 +262,17 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     "cassette": frozenset({"record", "replay"}),
 } | {
     name: frozenset({name})
-    for name in ("seed", "model", "tool_calls", "stall_seconds", "nominal_window_tokens", "runtime", "explore_model", "repeated")
+    for name in (
+        "seed",
+        "model",
+        "tool_calls",
+        "stall_seconds",
+        "nominal_window_tokens",
+        "runtime",
+        "explore_model",
+        "reader",
+        "repeated",
+    )
 }
 """Command-line options that replace a logged setting when a session is resumed, by the name of the field of `SessionSpec`."""
 

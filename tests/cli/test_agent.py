@@ -524,3 +524,24 @@ def test_the_model_of_the_sub_agent_is_an_option_that_a_resumed_session_keeps(tm
     assert configure_resumed_session(plain, location, frozenset(), None).explore_model == "scripted:typical"
     other = replace(plain, explore=True, explore_model="openai/gpt-4o")
     assert configure_resumed_session(other, location, frozenset({"explore_model"}), None).explore_model == "openai/gpt-4o"
+
+
+def test_the_reader_is_an_option_that_a_resumed_session_keeps(tmp_path):
+    """The scripted agent finds a port that the request states in other words than the task's only with the tolerant reader."""
+    journal = tmp_path / "j.sqlite"
+    request = "Write `port=N` into conf.txt, where N is the port.\nUse 4000 as the port."
+    for reader, passed in (("exact", 1), ("tolerant", 2)):
+        done = harness("agent", "--task", TINY, *LOCAL, "--reader", reader, "--journal", journal, given=request)
+        assert done.returncode == 0, done.stderr
+        assert f"checks: {passed} of 2 passed" in done.stderr, reader
+    with Journal.open(journal, read_only=True) as opened:
+        names = {row[0] for row in opened.query("SELECT id FROM sessions WHERE model LIKE '%+tolerant'")}
+    location = find_session(names.pop(), (journal,))
+    plain = session(task=None)
+    assert configure_resumed_session(plain, location, frozenset(), None).reader == "tolerant"
+    assert configure_resumed_session(plain, location, frozenset({"reader"}), None).reader == "exact"
+
+
+def test_a_real_model_has_no_reader():
+    refused = within("agent", "--model", "openai/gpt-4o", "--reader", "tolerant", "--no-journal", given="Say hello.")
+    assert (refused.exit_code, "only a scripted model has a reader" in refused.stderr) == (2, True)
