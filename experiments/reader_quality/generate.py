@@ -9,8 +9,7 @@ import json
 import lzma
 import os
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
@@ -39,10 +38,10 @@ FOLDER = Path(__file__).parent
 PROMPTS, SUMMARIES = FOLDER / "prompts.jsonl.xz", FOLDER / "summaries.jsonl.xz"
 FIRST_SEED = 1_000
 """First seed of a task; the reader's rules were written with seeds below 100."""
-SEEDS = 8
-PROMPTS_PER_SESSION = 4
-SUMMARIES_PER_SESSION = {"local/qwen2.5-coder-1.5b": 3}
-"""Maximum number of summaries of each session by the models that answer fewer prompts than there are."""
+SEEDS = 32
+"""Number of seeds; with one summary of each session by each model, few readings depend on each other."""
+POSITIONS = 4
+"""Number of positions in a session from which its prompt is taken in turn: the first compaction, two between, and the last."""
 ROUND_PROMPTS = 14
 """Number of prompts that one model answers before the next one; an interrupted run then has summaries by all models."""
 TASKS = sorted(task for task in SUITE if task != "flashcards-bun")
@@ -127,16 +126,18 @@ def record_prompts(task: Task) -> list[str]:
     return list(dict.fromkeys(summarizer.prompts))
 
 
-def choose(prompts: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the prompts to answer, spread evenly over a session, each with the number of its compaction from 1."""
-    count = min(PROMPTS_PER_SESSION, len(prompts))
-    for at in range(count):
-        number = round(at * (len(prompts) - 1) / max(1, count - 1))
-        yield number + 1, prompts[number]
+def number_session(task: str, seed: int) -> int:
+    """Return the number of a session among all sessions; tasks take turns, then seeds."""
+    return (seed - FIRST_SEED) * len(TASKS) + TASKS.index(task)
+
+
+def choose(prompts: list[str], turn: int) -> int:
+    """Return the number of the compaction, from 1, whose prompt is answered; sessions take the positions in turn."""
+    return 1 + round(turn % POSITIONS * (len(prompts) - 1) / (POSITIONS - 1))
 
 
 def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
-    """Return the prompts of all sessions, and record those that the file lacks."""
+    """Return one prompt of each session, and record those that the file lacks."""
     rows = read_rows(path)
     known = {(row["task"], row["seed"]) for row in rows}
     for seed in range(first_seed, first_seed + seeds):
@@ -145,20 +146,13 @@ def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
                 continue
             task = make_task(name, seed)
             prompts = record_prompts(task)
-            for number, prompt in choose(prompts):
-                rows.append({"task": name, "seed": seed, "compaction": number, "prompt": prompt, "values": dict(task.values)})
+            number = choose(prompts, number_session(name, seed))
+            rows.append(
+                {"task": name, "seed": seed, "compaction": number, "prompt": prompts[number - 1], "values": dict(task.values)}
+            )
             write_rows(path, rows)
             print(f"{name} {seed}: {len(prompts)} prompts", flush=True)
     return rows
-
-
-def order_prompts(prompts: list[Row], count: int) -> list[Row]:
-    """Return up to `count` prompts of each session: the first prompts of all sessions, then the second ones, and so on."""
-    ranks, ranked = Counter[tuple[str, int]](), list[tuple[int, int, Row]]()
-    for at, row in enumerate(prompts):
-        ranks[row["task"], row["seed"]] += 1
-        ranked.append((ranks[row["task"], row["seed"]], at, row))
-    return [row for rank, _, row in sorted(ranked, key=lambda one: one[:2]) if rank <= count]
 
 
 def choose_threads() -> int:
@@ -213,10 +207,9 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=4, help="number of prompts that a model answers at the same time")
     chosen = parser.parse_args()
     prompts = generate_prompts(chosen.first_seed, chosen.seeds, chosen.folder / PROMPTS.name)
-    ordered = {name: order_prompts(prompts, SUMMARIES_PER_SESSION.get(name, PROMPTS_PER_SESSION)) for name in chosen.models}
     for start in range(0, len(prompts), ROUND_PROMPTS):
-        for name, rows in ordered.items():
-            generate_summaries(name, rows[start : start + ROUND_PROMPTS], chosen.folder / SUMMARIES.name, chosen.slots)
+        for name in chosen.models:
+            generate_summaries(name, prompts[start : start + ROUND_PROMPTS], chosen.folder / SUMMARIES.name, chosen.slots)
 
 
 if __name__ == "__main__":
