@@ -23,7 +23,7 @@ from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Contrast, Family
-from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld, find_look, record_look
+from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld, record_look
 
 PROGRESS_HEADING = "Progress"
 """Heading of the only section that is shown of an incomplete plan with declared contrasts."""
@@ -91,25 +91,6 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
     except UsageError as error:  # e.g. no trial of an arm has finished before an interim look
         return ClaimReport(family=newest, look=number, refusal=f"a declared contrast cannot be tested: {error}")
     return ClaimReport(family=newest, look=number, claims=claims)
-
-
-def find_withheld_family(results: Tables, *, takes_looks: bool = True) -> Family | None:
-    """Return the declared contrasts of an incomplete plan whose outcomes may not be shown yet; None if they may be shown.
-
-    Args:
-        results: Tables of results of one experiment, without trials of earlier plans.
-        takes_looks: Whether a declared interim look may be taken; otherwise only outcomes that were shown before are shown.
-    """
-    families = read_families(results)
-    declared = [family for family in families if family.contrasts]
-    if not declared or len({family.digest for family in families}) > 1:
-        return None
-    newest = max(declared, key=lambda family: family.planned_trials)
-    if len(results.trials) >= newest.planned_trials or (newest.looks > 1 and takes_looks):
-        return None
-    folder = getattr(results, "output", None)
-    is_known = newest.looks > 1 and isinstance(folder, Path) and find_look(folder, results.trials["trial_id"]).is_recorded
-    return None if is_known else newest
 
 
 def look_at(results: Tables) -> ClaimReport | None:

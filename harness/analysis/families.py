@@ -19,7 +19,7 @@ from harness.experiment.looks import record_look
 
 
 class Unfinished(NamedTuple):
-    """Plan with declared contrasts and a single look at its outcomes, of which some trials have not finished."""
+    """Plan with declared contrasts whose outcomes may not be shown yet, because some trials have not finished."""
 
     family: Family
     finished_trials: int
@@ -41,22 +41,23 @@ def _read_families(trials: pd.DataFrame) -> list[Family]:
     return list(families.values())
 
 
-def find_unfinished(trials: pd.DataFrame) -> Unfinished | None:
+def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -> Unfinished | None:
     """Return the plan of one experiment if only its progress may be shown, because not all planned trials have finished.
 
-    None if the plan is complete or declares no contrasts or several looks, or if its declaration was changed later, so that
-    nothing can be claimed any more.
+    None if the plan is complete or declares no contrasts, or if its declaration was changed later, so that nothing can be claimed
+    any more.
 
     Args:
         trials: All trials of the experiment, without those of earlier plans.
+        allows_interim_look: Whether the outcomes of a plan that declares several looks may be shown before the last trial.
     """
     families = _read_families(trials)
     declared = [family for family in families if family.contrasts]
     if not declared or len({family.digest for family in families}) > 1:
         return None
     newest = max(declared, key=lambda family: family.planned_trials)
-    is_incomplete = len(trials) < newest.planned_trials and newest.looks == 1
-    return Unfinished(newest, len(trials)) if is_incomplete else None
+    may_be_shown = len(trials) >= newest.planned_trials or (newest.looks > 1 and allows_interim_look)
+    return None if may_be_shown else Unfinished(newest, len(trials))
 
 
 def open_outcomes(results: Tables) -> None:

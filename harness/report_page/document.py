@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.claims import PROGRESS_HEADING, find_withheld_family, read_families
+from harness.analysis.claims import PROGRESS_HEADING
+from harness.analysis.families import find_unfinished, read_families
 from harness.analysis.formatting import Section
 from harness.analysis.report import Report, report, report_progress
 from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
+from harness.experiment.looks import find_look
 from harness.report_page.session_blocks import MAX_SESSIONS, build_blocks, choose_sessions, compress
 from harness.report_page.values import build_parts, build_progress_parts
 from harness.store.database import replace_file
@@ -109,15 +111,16 @@ def collect_page(
         takes_looks: Whether a declared interim look may be taken.
     """
     current = drop_earlier_plans(results)
-    withheld = find_withheld_family(current, takes_looks=takes_looks)
-    document = document or (report(results, against) if withheld is None else report_progress(results, withheld))
+    is_shown = takes_looks or find_look(results.output, current.trials["trial_id"]).is_recorded
+    withheld = find_unfinished(current.trials, allows_interim_look=is_shown)
+    document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids)
     values = {
         "parts": build_parts(current, against, list(blocks)) if withheld is None else build_progress_parts(current, list(blocks)),
         "standing": _describe_standing(current, is_withheld=withheld is not None),
         "is_withheld": withheld is not None,
-        "planned": 0 if withheld is None else withheld.planned_trials,
+        "planned": 0 if withheld is None else withheld.family.planned_trials,
         "headlines": list_headlines(document),
         "inspect_command": f"harness inspect --in {shlex.quote(str(results.output))}",
         "served": False,

@@ -61,7 +61,9 @@ def test_a_plan_with_declared_contrasts_is_followed_without_taking_a_look(tmp_pa
     report(load(tmp_path))
     assert live.page.values["is_withheld"] == (looks == 1), "a look that was taken is shown here, too"
     with Journal.open(tmp_path / "journal.sqlite") as journal:
-        write_trial(journal, trial_id="new", session_id="new", arm="a", task="t1", seed=9, provenance_json=declared)
+        write_trial(
+            journal, trial_id="new", session_id="new", arm="a", task="t1", seed=9, experiment="made", provenance_json=declared
+        )
     assert not live.page.values["is_withheld"]
     assert len(json.loads((tmp_path / LOOKS_FILE).read_text())["looks"]) == looks
 
