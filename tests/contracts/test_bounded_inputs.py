@@ -43,6 +43,8 @@ def write_hole(file: Path) -> None:
 
 
 ODD_FILES = (write_pipe, link_device, write_hole)
+NO_FILES = {write_pipe.__name__, link_device.__name__}
+"""Inputs that have no end or never begin; a program that reads them nevertheless may see an empty or a damaged file instead."""
 
 
 def write_text(text: str) -> Callable[[Path], None]:
@@ -156,10 +158,15 @@ def refuse(used: Cost) -> None:
     assert used.cpu_seconds < MAX_CPU_SECONDS
 
 
+def refuse_unread(used: Cost, name: str) -> None:
+    refuse(used)
+    assert ("it is a pipe, a device or a folder" in used.output) == (name in NO_FILES), used.output
+
+
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recording(tmp_path, measure, name):
     RECORDINGS[name](tmp_path / "file")
-    refuse(measure(tmp_path, "import", "file", "--journal", "journal.sqlite"))
+    refuse_unread(measure(tmp_path, "import", "file", "--journal", "journal.sqlite"), name)
     if (tmp_path / "journal.sqlite").exists():
         with Journal.open(tmp_path / "journal.sqlite") as journal:
             assert journal.list_session_ids() == ()
@@ -174,7 +181,7 @@ def test_a_long_session_with_many_rollbacks_is_imported_in_linear_time(tmp_path,
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan(tmp_path, measure, name):
     PLANS[name](tmp_path / "plan.toml")
-    refuse(measure(tmp_path, "run", tmp_path, "--dry-run"))
+    refuse_unread(measure(tmp_path, "run", tmp_path, "--dry-run"), name)
 
 
 @pytest.mark.parametrize("name", CASSETTES)
@@ -194,7 +201,7 @@ def measure_with_litellm() -> Iterator[Callable[..., Cost]]:
 def test_a_table_of_models(tmp_path, measure_with_litellm, name):
     TABLES[name](tmp_path / "table")
     (tmp_path / "plan.toml").write_text(TRIAL + 'model = "openai/gpt-4o"\nwindow_tokens = 9000\n')
-    refuse(measure_with_litellm(tmp_path, "run", tmp_path, "--dry-run", HARNESS_MODEL_TABLE="table"))
+    refuse_unread(measure_with_litellm(tmp_path, "run", tmp_path, "--dry-run", HARNESS_MODEL_TABLE="table"), name)
 
 
 def write_bomb(size_bytes: int, *, states_size: bool) -> Callable[[Path], None]:
@@ -236,7 +243,7 @@ def test_an_archived_session(tmp_path, measure, name):
     archive = locate_archive(journal)
     archive.mkdir(parents=True)
     ARCHIVES[name](archive / f"one{SUFFIX}")
-    refuse(measure(tmp_path, "sessions", "restore", "one", "--in", journal))
+    refuse_unread(measure(tmp_path, "sessions", "restore", "one", "--in", journal), name)
     assert (archive / f"one{SUFFIX}").exists()
 
 
