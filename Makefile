@@ -1,17 +1,19 @@
 # `make help` lists the targets. They need Python 3.11 or newer with its venv module. Almost every target first creates the
 # environment in .venv/, which takes about a minute the first time.
 #
-# Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes,
+# Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes (default: one more than the
+# machine has cores, because many tests wait for a browser, a sandbox or a clock),
 # KILLS = number of kills of make kills, PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
 # UPGRADE = empty to keep the locked versions in `make lock` where the requirements allow them
 
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 KILLS ?= 200
 PYTEST_ARGS ?=
 UPGRADE ?= --upgrade
 QUICK := not (slow or browser or docker or bun or laws or peers or local_llm or local_coder)
 BIN := .venv/bin
+PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 UV := VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip
 LOCKED := -q --require-hashes --only-binary :all:
@@ -19,7 +21,7 @@ PROJECT := -q --no-deps --no-build-isolation -e .
 unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick pytest check sizes names bench bench-peers kills laws docs pictures notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test quick pytest check lint types sizes names bench bench-peers kills laws docs pictures notebooks local-models test-local-llm peers lock clean
 
 help:           ## list the targets of this Makefile
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -41,20 +43,25 @@ demo: setup     ## run the quickstart experiment: 168 trials, a table and charts
 	$(BIN)/harness run experiments/quickstart
 
 test: setup     ## run all checks and tests; writes the duration in seconds to .test-seconds
-	@rm -f .test-seconds; began=$$(date +%s); $(MAKE) --no-print-directory check pytest && { [ -n "$(PYTEST_ARGS)" ] \
+	@rm -f .test-seconds; began=$$(date +%s); $(MAKE) --no-print-directory lint \
+	  && $(MAKE) --no-print-directory -j2 types pytest && { [ -n "$(PYTEST_ARGS)" ] \
 	  || echo "$$(($$(date +%s) - began)) $$(git describe --always --dirty 2>/dev/null || echo unknown)" > .test-seconds; }
 
 quick: setup    ## run all checks and a choice of the tests for daily work; takes about three minutes
 	@$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope --hypothesis-profile=quick -m "$(QUICK)" \
+	$(PYTEST) --hypothesis-profile=quick -m "$(QUICK)" \
 	  --ignore=tests/docs/test_examples.py $(PYTEST_ARGS)
 
 pytest: setup
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
-check: setup    ## check formatting, lint rules, types and the direction of imports
+check: lint types  ## check formatting, lint rules, types and the direction of imports
+
+lint: setup
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
+
+types: setup
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
 
@@ -74,7 +81,7 @@ kills: setup    ## kill KILLS processes of a real grid, resume it, and compare i
 	$(BIN)/python -m tests.kills --kills $(KILLS)
 
 laws: setup     ## run every validity check of the simulation for all policies, tasks and seeds
-	HARNESS_LAWS=full $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope -m laws $(PYTEST_ARGS)
+	HARNESS_LAWS=full $(PYTEST) -m laws $(PYTEST_ARGS)
 
 docs: setup     ## build the documentation into docs/_build/html; warnings and undocumented public names are errors
 	$(BIN)/sphinx-build -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html

@@ -38,6 +38,17 @@ def pytest_configure(config: pytest.Config) -> None:
         providers._get_local_constants = lambda: providers._local_constants
 
 
+_LONG = ("slow", "laws", "browser", "docker", "peers", "local_llm")
+"""Markers of tests that may take long."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let parallel processes begin with the modules that have long tests, so that all processes end at about the same time."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        long = {item.path for item in items if any(map(item.get_closest_marker, _LONG))}
+        items.sort(key=lambda item: item.path not in long)
+
+
 # --- files of the user ----------------------------------------------------------------------------------------------
 
 os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # downloaded models are read and never written

@@ -40,9 +40,15 @@ class Module:
 @cache
 def modules() -> tuple[Module, ...]:
     """Return every Python file of the package, sorted by path."""
-    return tuple(read(path) for path in sorted(PACKAGE.rglob("*.py")))
+    return tuple(map(read, list_paths()))
 
 
+def list_paths(folder: Path = PACKAGE) -> list[Path]:
+    """Return the paths of the Python files in a folder, sorted."""
+    return sorted(folder.rglob("*.py"))
+
+
+@cache
 def read(path: Path) -> Module:
     return parse(path.read_text(encoding="utf-8"), path.relative_to(CHECKOUT).as_posix())
 

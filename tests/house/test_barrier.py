@@ -17,7 +17,7 @@ from types import ModuleType
 import pytest
 
 from harness.policies import PRESETS
-from tests.house.source import CHECKOUT, Module, modules, parse
+from tests.house.source import CHECKOUT, Module, list_paths, modules, parse, read
 
 ROOM = "harness/models/scripted/"
 IMPORTS = frozenset(
@@ -165,7 +165,7 @@ def names_of(node: ast.AST) -> list[str]:
     return []
 
 
-ROOMS = [module for module in modules() if module.path.startswith(ROOM)]
+ROOMS = [read(path) for path in list_paths(CHECKOUT / ROOM)]
 
 
 @pytest.mark.parametrize("module", ROOMS, ids=lambda module: module.path.removeprefix(ROOM))

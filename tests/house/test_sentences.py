@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from docstring_parser import DocstringStyle, parse
 
-from tests.house.source import Module, modules
+from tests.house.source import CHECKOUT, Module, list_paths, read
 from tests.house.source import parse as parse_module
 
 ENDS = (".", "?", "!", ":")
@@ -33,9 +33,9 @@ def find_fragments(module: Module) -> list[str]:
     return [f"{module.path}:{line}: {text!r}" for line, text in texts if text[:1].islower() or not text.endswith(ENDS)]
 
 
-@pytest.mark.parametrize("module", modules(), ids=lambda module: module.path)
-def test_docstrings_are_sentences(module):
-    assert find_fragments(module) == []
+@pytest.mark.parametrize("path", list_paths(), ids=lambda path: path.relative_to(CHECKOUT).as_posix())
+def test_docstrings_are_sentences(path):
+    assert find_fragments(read(path)) == []
 
 
 @pytest.mark.parametrize(
