@@ -168,6 +168,12 @@ def finished(tmp_path_factory):
     return make
 
 
+@pytest.fixture(scope="session")
+def passed_finished(finished):
+    """Return a function from the arguments of `finished` to the names of the checks that the workspace passes."""
+    return cache(lambda *key: passed(*finished(*key)))
+
+
 JUNK_DECK = "sed -i '2,$s/^[^,]*,/junk,/' decks/biology.csv; "
 ONE_MORE = "tail -n 1 CHANGELOG.md >> CHANGELOG.md; "
 SELF_MADE = {
@@ -193,9 +199,9 @@ SELF_MADE = {
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("name", "check"), [pytest.param(*key, marks=BUN if "bun" in key[0] else ()) for key in SELF_MADE])
-def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished):
+def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished, passed_finished):
     task, root = finished(name, check)
-    assert check in passed(task, root)
+    assert check in passed_finished(name, check)
     assert check not in passed(task, root, SELF_MADE[name, check])
 
 
@@ -241,9 +247,9 @@ class PREFIXDrift(unittest.TestCase):
 
 
 @pytest.mark.bubblewrap
-def test_a_regression_test_that_fails_whenever_it_is_asked_for_does_not_count(finished, tmp_path):
+def test_a_regression_test_that_fails_whenever_it_is_asked_for_does_not_count(finished, passed_finished, tmp_path):
     task, folder = finished("bug-hunt")
-    assert {"regression_test", "suite"} <= passed(task, folder)
+    assert {"regression_test", "suite"} <= passed_finished("bug-hunt")
     root, text = shutil.copytree(folder, tmp_path / "copy"), NOTICES_THE_QUESTION
     for name, fact in {"ENTRY": "entry_point", "PREFIX": "test_prefix", "COMPLAINT": "complaint"}.items():
         text = text.replace(name, task.values[fact])
@@ -277,11 +283,11 @@ def test_tests_in_typescript_that_test_nothing_do_not_count(fake, finished, tmp_
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", ["flashcards", "spec-api"])
 @pytest.mark.parametrize("fake", FAKES)
-def test_tests_that_test_nothing_do_not_count(fake, name, tmp_path):
+def test_tests_that_test_nothing_do_not_count(fake, name, finished, passed_finished, tmp_path):
     """The program itself is right, so the tests are all that can fail."""
-    task = load_task(name)(1)
-    root = carried_out(task, tmp_path, task.values, [step.name for step in task.script.steps])
-    assert OWN_TESTS[name] in passed(task, root)
+    task, folder = finished(name)
+    assert OWN_TESTS[name] in passed_finished(name)
+    root = shutil.copytree(folder, tmp_path / "copy")
     shell(root, f"mkdir copies; cp {PACKAGES[name]}/*.py copies; rm -r tests; mkdir tests; touch tests/__init__.py")
     (root / "tests" / "test_fake.py").write_text(FAKES[fake])
     assert OWN_TESTS[name] not in passed(task, root)
