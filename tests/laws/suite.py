@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from harness.protocols import Policy
 from harness.sandboxes.action_cache import ActionCache, find_default_folder, open_cache
 from harness.sandboxes.action_cache.cache import MAX_BYTES
+from harness.task import Task
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import ScriptedModelSpec
+from harness.testing.laws.simulation import BUBBLEWRAP, Run, ScriptedModelSpec, open_cached_sandbox, simulate
 
 FULL = os.environ.get("HARNESS_LAWS") == "full"
 """Whether every combination is tried, as by `make laws`."""
@@ -52,6 +54,12 @@ def each(tasks: Sequence[str] = TASKS) -> list[object]:
 def open_action_cache() -> ActionCache:
     """Return the action cache that all laws share, in which the commands of a session are stored for other policies."""
     return open_cache(find_default_folder(), MAX_BYTES)
+
+
+def simulate_with_cache(task: Task, policy: Policy, **options: Any) -> Run:
+    """Run a task as `simulate` does, but run no command that another session ran in an equal workspace."""
+    with closing(open_cached_sandbox(task, BUBBLEWRAP, open_action_cache())) as sandbox:
+        return simulate(task, policy, sandbox=sandbox, **options)
 
 
 def spread(policies: Sequence[Policy], *, rounds: int, tasks: Sequence[str] = TASKS) -> list[object]:

@@ -29,8 +29,8 @@ from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.bounds import find_prompt_only_facts
 from harness.testing.laws.findings import trace
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
-from tests.laws.suite import FULL, SEEDS, TASKS, needs
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run
+from tests.laws.suite import FULL, SEEDS, TASKS, needs, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -53,13 +53,16 @@ UNTOLD = (RandomRetention(), DropAll(), KeepLast(summarizer="scripted/empty"))
 @lru_cache(maxsize=8)
 def session(name: str, seed: int, policy: Policy) -> Run:
     """Return one session of a task; the tests share the sessions."""
-    return simulate(SUITE[name](seed), policy)
+    return simulate_with_cache(SUITE[name](seed), policy)
 
 
 @pytest.mark.parametrize(("name", "seed"), BOUNDED)
 def test_with_oracle_retention_the_task_succeeds_without_a_call_that_the_script_does_not_have(name: str, seed: int) -> None:
     task = SUITE[name](seed)
-    plain, done = simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS), session(name, seed, OracleRetention())
+    plain, done = (
+        simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS),
+        session(name, seed, OracleRetention()),
+    )
     assert (done.outcome.reason, done.failed_checks) == ("replied", set())
     assert done.compactions
     assert set(done.call_keys) == set(plain.call_keys)
@@ -75,10 +78,10 @@ def test_nobody_who_knows_nothing_and_writes_nothing_down_scores_above_the_oracl
 
 def test_oracle_retention_bounds_where_the_needs_of_a_step_fit_and_reads_in_circles_where_they_do_not() -> None:
     task = SUITE["spec-api"](1)
-    wide = simulate(task, OracleRetention(), window_tokens=49_152)
+    wide = simulate_with_cache(task, OracleRetention(), window_tokens=49_152)
     assert (wide.outcome.reason, wide.failed_checks) == ("replied", set())
     assert wide.compactions
-    narrow = simulate(task, OracleRetention(), max_steps=150)
+    narrow = simulate_with_cache(task, OracleRetention(), max_steps=150)
     assert narrow.outcome.reason == "max_steps"
     assert len(set(narrow.call_keys[-40:])) < 10
     assert narrow.score < session("spec-api", 1, DropAll()).score

@@ -7,7 +7,7 @@ import pytest
 
 from harness.tasks import SUITE, list_parameters
 from harness.testing.laws.instances import REPORT_SEEDS, InstanceSpread, check_instances, measure_instances
-from tests.laws.suite import FULL, TASKS, each
+from tests.laws.suite import FULL, TASKS, each, open_action_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
@@ -19,6 +19,6 @@ def test_every_task_draws_a_structure() -> None:
 @pytest.mark.parametrize("task", each() if FULL else each(["flashcards", "long-march"]))
 def test_instances_differ_and_leave_room_for_better_and_worse_policies(task: str) -> None:
     seeds = REPORT_SEEDS if FULL else REPORT_SEEDS[:8]
-    spread = InstanceSpread(tuple(measure_instances(SUITE[task], seeds)))
+    spread = InstanceSpread(tuple(measure_instances(SUITE[task], seeds, action_cache=open_action_cache())))
     assert [str(finding) for finding in check_instances(spread)] == []
     assert all(result.compactions for result in spread.results)

@@ -11,7 +11,7 @@ from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, WINDOW_TOKENS, Run, ScriptedModelSpec, simulate
-from tests.laws.suite import FULL, SEEDS, needs
+from tests.laws.suite import FULL, SEEDS, needs, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -26,7 +26,7 @@ def task(name: str, seed: int) -> Task:
 
 @cache
 def run(name: str, seed: int, model: str, policy: Policy = NoCompaction(), window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:  # noqa: B008  (frozen)
-    return simulate(task(name, seed), policy, window_tokens=window_tokens, model_spec=ScriptedModelSpec(model))
+    return simulate_with_cache(task(name, seed), policy, window_tokens=window_tokens, model_spec=ScriptedModelSpec(model))
 
 
 @pytest.mark.parametrize("seed", TASK_SEEDS)

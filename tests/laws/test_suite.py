@@ -14,7 +14,7 @@ from harness.events import MessageAdded
 from harness.task import FactKind
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import Run, SessionCache
-from tests.laws.suite import FULL, READERS, SEEDS, TASKS, dealt, each, needs
+from tests.laws.suite import FULL, READERS, SEEDS, TASKS, dealt, each, needs, open_action_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -26,7 +26,7 @@ MIXES = [pytest.param(PYTHON, id="python"), pytest.param(TASKS, id="all", marks=
 
 @cache
 def session(name: str) -> Run:
-    return SessionCache(SUITE[name]).run(1)
+    return SessionCache(SUITE[name], action_cache=open_action_cache()).run(1)
 
 
 @cache

@@ -17,8 +17,8 @@ from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
 from harness.tasks import SUITE
 from harness.testing.laws import LAWS, Law
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, ScriptedModelSpec, SessionCache, rewrite_facts, simulate
-from tests.laws.suite import FULL, SEEDS, TASKS, each, needs
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, ScriptedModelSpec, SessionCache, rewrite_facts
+from tests.laws.suite import FULL, SEEDS, TASKS, each, needs, open_action_cache, simulate_with_cache
 from tests.models.scripted.paraphrases import STATEMENTS, write
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -54,7 +54,7 @@ def cases() -> Iterator[Case]:
 
 @functools.cache
 def sessions(task: str) -> SessionCache:
-    return SessionCache(SUITE[task], name=task, reader="tolerant")
+    return SessionCache(SUITE[task], name=task, reader="tolerant", action_cache=open_action_cache())
 
 
 def list_paraphrased(task: Task) -> list[Fact]:
@@ -71,7 +71,7 @@ def paraphrase(task: Task, values: dict[str, str]) -> Task:
 
 
 def run_uncompacted(task: Task, model_spec: ScriptedModelSpec) -> Run:
-    return simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, model_spec=model_spec)
+    return simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, model_spec=model_spec)
 
 
 def list_checks(task: Task, facts: set[str]) -> set[str]:
@@ -112,5 +112,5 @@ def test_law_5_holds_for_paraphrased_statements(name: str) -> None:
 def test_a_summary_in_other_words_helps_only_the_tolerant_reader() -> None:
     """With summaries that a policy keeps as they are, the tolerant reader never does worse than the exact reader."""
     task, policy = SUITE["flashcards"](1), KeepLast(summarizer="scripted/extractive")
-    exact, tolerant = (simulate(task, policy, model_spec=spec) for spec in (EXACT, TOLERANT))
+    exact, tolerant = (simulate_with_cache(task, policy, model_spec=spec) for spec in (EXACT, TOLERANT))
     assert tolerant.score >= exact.score

@@ -8,13 +8,15 @@ import hashlib
 import json
 import statistics
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from harness.compaction.presets.keep_last import KeepLast
+from harness.sandboxes.action_cache import ActionCache
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, compute_max_steps, simulate
+from harness.testing.laws.simulation import BUBBLEWRAP, WINDOW_TOKENS, Run, compute_max_steps, open_cached_sandbox, simulate
 
 BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extractive")
 """Compaction policy under which the sessions of different seeds are compared."""
@@ -72,15 +74,19 @@ class InstanceSpread(NamedTuple):
 
 
 def measure_instances(
-    make_task: Callable[[int], Task], seeds: Iterable[int], sandbox: SandboxChoice = BUBBLEWRAP
+    make_task: Callable[[int], Task],
+    seeds: Iterable[int],
+    sandbox: SandboxChoice = BUBBLEWRAP,
+    action_cache: ActionCache | None = None,
 ) -> Iterator[InstanceResult]:
     """Make the task of each seed, run its session under the policy `BASE_POLICY`, and yield the result.
 
-    The sessions run without an action cache (stored results of commands). By law 9, a cache would not change them.
+    An action cache holds stored results of commands. By law 9, it changes no session.
     """
     for seed in seeds:
         task = make_task(seed)
-        run = simulate(task, BASE_POLICY, window_tokens=WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=sandbox)
+        with closing(open_cached_sandbox(task, sandbox, action_cache)) as opened:
+            run = simulate(task, BASE_POLICY, window_tokens=WINDOW_TOKENS, max_steps=compute_max_steps(task), sandbox=opened)
         yield InstanceResult(seed, run.score, describe_course(run), len(run.compactions))
 
 

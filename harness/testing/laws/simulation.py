@@ -262,6 +262,20 @@ def open_task_sandbox(task: Task, choice: SandboxChoice) -> ServedSandbox:
     return choice.open(f"law-{secrets.token_hex(4)}", task.runtime, unsafe_local=True)
 
 
+def open_cached_sandbox(task: Task, choice: SandboxChoice, action_cache: ActionCache | None) -> ServedSandbox | CachedSandbox:
+    """Open a sandbox for a task, without starting it; the caller closes it.
+
+    Args:
+        task: Task that an agent will work on in the sandbox.
+        choice: Backend of the sandbox.
+        action_cache: Cache from which the sandbox takes the effects of commands, if the task allows it; None for no cache.
+    """
+    opened = open_task_sandbox(task, choice)
+    if action_cache is None or not task.cacheable:
+        return opened
+    return CachedSandbox(opened, action_cache, kind=(choice, task.runtime), task=task.name)
+
+
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
     """Return a copy of a task whose messages and files state other values of some facts (values that the agent must know).
 
@@ -420,16 +434,10 @@ class SessionCache:
         """
         key = (seed, policy, window_tokens)
         if key not in self._runs:
-            self._runs[key] = self._run_with_stored_effects(self.make_task(seed), policy, window_tokens)
+            task = self.make_task(seed)
+            with closing(open_cached_sandbox(task, self.sandbox, self.action_cache)) as sandbox:
+                self._runs[key] = self._simulate(task, policy, window_tokens, sandbox)
         return self._runs[key]
-
-    def _run_with_stored_effects(self, task: Task, policy: Policy, window_tokens: int) -> Run:
-        """Run a session of a task with the action cache, if there is one and the task allows it."""
-        if self.action_cache is None or not task.cacheable:
-            return self.run_uncached(task, policy, window_tokens)
-        opened, kind = open_task_sandbox(task, self.sandbox), (self.sandbox, task.runtime)
-        with closing(CachedSandbox(opened, self.action_cache, kind=kind, task=task.name)) as sandbox:
-            return self._simulate(task, policy, window_tokens, sandbox)
 
     def _simulate(self, task: Task, policy: Policy, window_tokens: int, sandbox: SandboxChoice | Sandbox) -> Run:
         return simulate(

@@ -1,0 +1,32 @@
+"""Sessions of the validity checks that take the effects of commands from an action cache."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from harness.sandboxes.action_cache import ActionCache
+from harness.testing.laws.simulation import SessionCache
+from tests.experiment.tiny_task import ROUNDS, tiny
+
+pytestmark = pytest.mark.bubblewrap
+
+
+def test_the_first_session_fills_the_cache_the_second_equals_it_and_runs_no_command_and_a_repeated_one_runs_all(tmp_path):
+    with closing(ActionCache(tmp_path)) as cache:
+        first, second = (SessionCache(tiny, action_cache=cache).run(1) for _ in range(2))
+        assert (second.calls, second.requests, second.files) == (first.calls, first.requests, first.files)
+        cache.flush()
+        used = cache.read_summary().hits
+        assert used >= ROUNDS
+        again = SessionCache(tiny, action_cache=cache)
+        assert again.run_uncached(again.make_task(1)).files == first.files
+        cache.flush()
+        assert cache.read_summary().hits == used
+
+
+def test_a_task_that_allows_no_cache_uses_none(tmp_path):
+    with closing(ActionCache(tmp_path)) as cache:
+        for _ in range(2):
+            SessionCache(lambda seed: replace(tiny(seed), cacheable=False), action_cache=cache).run(1)
+        assert cache.read_summary().entries == 0
