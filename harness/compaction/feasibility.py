@@ -11,7 +11,8 @@ retains a number of messages, or the reverse, is accepted, and so is a rule with
 import math
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import NamedTuple, cast
 
 from harness.compaction.description import list_parts, name_policy
 from harness.compaction.pipeline import Pipeline, Rule
@@ -123,13 +124,19 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
     """Yield the minimum numbers of tokens or messages that the parts of a rule retain, as far as the parts report them."""
-    if isinstance(part, Retaining):
-        amount = part.compute_kept_amount(budget)
+    if _is_retaining(type(part)):
+        amount = cast(Retaining, part).compute_kept_amount(budget)
         if amount is not None:
             yield amount
     else:
         for inner in list_parts(part):
             yield from _list_kept_amounts(inner, budget)
+
+
+@cache
+def _is_retaining(kind: type) -> bool:
+    """Return whether the parts of a class report what they retain; a check against a protocol is slow, so it is made once."""
+    return issubclass(kind, Retaining)
 
 
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
