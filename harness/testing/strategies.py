@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from typing import Literal
 
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ _KINDS_OF_STEP = st.integers(0, 9)
 _CALLED_TOOLS = st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3)
 _SESSION_TOOLS = st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3)
 _REPETITIONS = st.integers(1, 12)
-_RESULT_STATUSES = st.sampled_from(["completed", "error"])
+_RESULT_STATUSES: st.SearchStrategy[Literal["completed", "error"]] = st.sampled_from(["completed", "error"])
 _CLIPPED_CHARACTERS = st.sampled_from([0, 0, 700])
 
 
