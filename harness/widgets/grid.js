@@ -137,7 +137,6 @@ function view({ model, el }) {
     look.hidden = !words;
     look.textContent = words ?? "";
     legend.hidden = hides;
-    chosen.hidden = true;
     fillAll();
     showFailures();
   };

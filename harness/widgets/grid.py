@@ -102,6 +102,7 @@ class GridWidget(SnapshotWidget):
         self.experiment, self._workers, self.limits = experiment, workers, limits
         self._lock = threading.Lock()
         self._success_grid = SuccessGrid(experiment, hides_outcomes=bool(experiment.contrasts))
+        self._listed_arm: int | None = None
         self._recorded_ids: set[str] = set()
         """Ids of the experiment's trials that have a record, crashed ones included."""
         self._stop_event, self._end_event = threading.Event(), threading.Event()
@@ -188,9 +189,7 @@ class GridWidget(SnapshotWidget):
         looks, next_look = self.experiment.settings.looks, find_look(self.output, self._recorded_ids)
         if not self._recorded_ids or (next_look.number >= looks and not next_look.is_recorded):
             left = (
-                "no trial has finished"
-                if not self._recorded_ids
-                else "the last look is for the time when all trials have finished"
+                "the last look is for the time when all trials have finished" if self._recorded_ids else "no trial has finished"
             )
             raise UsageError(f"there is no interim look to take: the plan declares {format_count(looks, 'look')}, and {left}")
         self._show_outcomes(is_look=True)
@@ -330,14 +329,14 @@ class GridWidget(SnapshotWidget):
         if failures:
             lines = [format_record(record, hides_outcome=hides) for record in failures[:MAX_LISTED_FAILURES]]
             lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []
-            parts.append(
-                f"<details><summary>Trials without success</summary>{render_preformatted(chr(10).join(lines))}</details>"
-            )
+            title = "Crashed trials" if hides else "Trials without success"
+            parts.append(f"<details><summary>{title}</summary>{render_preformatted(chr(10).join(lines))}</details>")
         return "".join(parts)
 
     def _list_trials(self, arm: object) -> None:
         """Send the finished trials of an arm to the pages; a number that is no arm is ignored."""
         if isinstance(arm, int) and 0 <= arm < len(self._success_grid.arms):
+            self._listed_arm = arm
             with self._lock:
                 chosen = self._success_grid.list_trials(arm)
             self.channel.update_state(chosen=chosen)
@@ -389,6 +388,7 @@ class GridWidget(SnapshotWidget):
         """Show all finished trials of the journal, also those of earlier runs of the same experiment."""
         file = self.output / JOURNAL_FILE
         if not file.exists():
+            self._publish_standing()
             return
         with Journal.open(file) as journal:
             recorded = journal.list_trials()
@@ -398,26 +398,27 @@ class GridWidget(SnapshotWidget):
             items = self._success_grid.add(record for record in recorded if record.status != "crashed")
             self._read_retention()
         self.channel.append(items)
-        self._show_outcomes(is_look=len(self._recorded_ids) == len(planned))
+        self._show_outcomes(is_look=False)
         self._publish_state()
 
     def _show_outcomes(self, *, is_look: bool) -> None:
         """Show the outcomes of an experiment with declared contrasts and record the look, or hide them.
 
         Args:
-            is_look: Whether outcomes are shown, because all trials have finished or a declared look is taken.
+            is_look: Whether outcomes are shown although not all trials have finished.
         """
         grid = self._success_grid
         if self.experiment.contrasts:
-            complete = len(self._recorded_ids) == len(self.experiment.grid)
+            is_complete = len(self._recorded_ids) == len(self.experiment.grid)
             with self._lock:
-                grid.hides_outcomes = not (is_look or complete)
+                grid.hides_outcomes = not (is_look or is_complete)
                 self._read_retention()
                 items = grid.list_arms() + grid.list_failures()
             if not grid.hides_outcomes:
                 record_look(self.output, self._recorded_ids)
             self.channel.append(items)
             self._publish_metric()
+            self._list_trials(self._listed_arm)
         self._publish_standing()
 
     def _publish_standing(self) -> None:
@@ -441,7 +442,7 @@ class GridWidget(SnapshotWidget):
     def _show_progress(self, progress: RunProgress) -> None:
         """Show in the page that a trial has started or finished; called by the running experiment."""
         if progress.last_record is not None:
-            with self._lock:
+            with self._lock, suppress(StoreError):  # a journal that cannot be read must not end the run
                 items = self._success_grid.add((progress.last_record,))
                 self._read_retention()
             if self.metric == "retention":

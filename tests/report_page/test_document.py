@@ -193,6 +193,7 @@ def test_no_text_of_an_experiment_becomes_code(open_page, tmp_path):
         page.locator(".p-transcript .h-row").first.wait_for()
         page.get_by_role("button", name="next step").click()
         page.locator(".p-transcript .h-compaction").wait_for()
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # draws the rows
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         rows = page.locator(".p-transcript .h-row")
         for row in range(rows.count()):
