@@ -533,10 +533,10 @@ def _parse_limit(name: str, text: str) -> float | None:
     if not digits:
         return None
     is_whole = name == "max_trials"
-    with suppress(ValueError, UsageError, OverflowError):
+    with suppress(ValueError):
         value = int(digits) if is_whole else float(digits)
-        if isfinite(value):
-            return getattr(RunLimits(**{name: value}), name)  # type: ignore[no-any-return]
+        if value > 0 and isfinite(value):
+            return value
     raise UsageError(f"must be {'a whole number' if is_whole else 'a number'} above 0, or empty for no limit (got {text!r})")
 
 

@@ -323,15 +323,20 @@ def browsing() -> Iterator[Figure]:
 def report_clicks(
     title: str, lab: Opened, script: str, arguments: Sequence[object], bar: float = STEP_BAR_MS
 ) -> Iterator[Figure]:
-    """Call a script with each argument; yield the median time, the longest time and the most bytes that a click transfers."""
+    """Call a script with each argument; yield the times of a click, CPU time of the page and the most bytes transferred."""
     taken, sizes = [], []
+    session = lab.page.context.new_cdp_session(lab.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    busy = busy_seconds(session)
     for argument in arguments:
         lab.page.wait_for_timeout(300)  # what was sent before has arrived
         before = len(lab.received_bytes)
         taken.append(lab.page.evaluate(script, argument))
         sizes.append(sum(lab.received_bytes[before:]) / 1_000)
+    busy_ms = 1_000 * (busy_seconds(session) - busy) / len(taken)
     yield Figure(name=f"{title}: redrawn, median", value=statistics.median(taken), unit="ms", bar=bar)
     yield Figure(name=f"{title}: the worst of {len(taken)}", value=max(taken), unit="ms", bar=None)
+    yield Figure(name=f"{title}: CPU of the page", value=busy_ms, unit="ms", bar=None)
     yield Figure(name=f"{title}: most transferred", value=max(sizes), unit="KB", bar=STEP_BAR_KILOBYTES)
 
 

@@ -279,12 +279,12 @@ def test_the_values_found_are_those_of_the_trial_the_code_and_the_plan(explorer,
 @pytest.mark.browser
 def test_the_values_found_are_those_of_the_form_that_its_button_opens(link, explorer, page):
     linked = link(explorer)
-    assert explorer.form is None
     explorer.change_settings(threshold=0.65, keep_last=7)
     page.get_by_role("button", name="use in a grid").focus()
     page.keyboard.press("Enter")
     linked.settle()
     first = explorer.form
+    assert first is not None
     assert first.experiment.base == explorer.to_trial("flashcards")
     assert (first.fields["threshold"].value, first.fields["keep_last"].value) == ("0.65", "7")
     explorer.change_settings(policy="codex", nominal_window_tokens=200_000)
@@ -292,14 +292,13 @@ def test_the_values_found_are_those_of_the_form_that_its_button_opens(link, expl
     assert explorer.form is second
     assert first.comm is None, "the earlier form is closed"
     assert second.experiment.base == explorer.to_trial("rename-sweep")
-    second.set_trait("grid", GridWidget(second.experiment))
-    second.grid._state = "running"
-    second.grid.set_trait("state", "running")
+    grid = GridWidget(second.experiment)
+    second.set_trait("grid", grid)
+    grid.set_trait("state", "running")
     page.get_by_role("button", name="use in a grid").click()
     linked.settle()
     assert explorer.form is second
     assert page.get_by_role("alert").inner_text().startswith("the grid of the form below is still running")
-    second.grid._state = "new"
     explorer.close()
     assert second.comm is None
     explorer.close()

@@ -11,10 +11,10 @@ import pytest
 from harness.analysis.measures import add_measures
 from harness.errors import UsageError
 from harness.experiment.contrasts import Contrast
-from harness.experiment.experiment import Settings
 from harness.experiment.limits import RunLimits
 from harness.experiment.looks import LOOKS_FILE, begin_record
 from harness.experiment.output import open_output
+from harness.experiment.plan import Settings
 from harness.experiment.progress import RunProgress
 from harness.store.results import load
 from harness.widgets.grid import GridWidget
