@@ -110,21 +110,29 @@ function connect(model, hears) {
  */
 function nest(model, name, box) {
   let shown = null;
+  // A view gets its classes and its layout when it hears that it is in the page, which only its Lumino parent would tell it.
+  const tell = (view, type) => view.luminoWidget?.processMessage({ type, isConflatable: false, conflate: () => false });
+  const remove = () => {
+    if (!shown) return;
+    for (const type of ["before-detach", "after-detach"]) tell(shown, type);
+    shown.remove();
+    shown = null;
+  };
   const show = async () => {
     const reference = model.get(name);
-    shown?.remove();
-    shown = null;
+    remove();
     if (!reference || !model.widget_manager) return;
     const made = await model.widget_manager.create_view(await model.widget_manager.get_model(reference.replace("IPY_MODEL_", "")));
     if (model.get(name) !== reference) return made.remove();
     shown = made;
     box.replaceChildren(made.el);
+    tell(made, "after-attach");
     made.el.scrollIntoView({ block: "nearest" });
   };
   model.on(`change:${name}`, show);
   show();
   return () => {
     model.off(`change:${name}`, show);
-    shown?.remove();
+    remove();
   };
 }

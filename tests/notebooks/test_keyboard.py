@@ -7,11 +7,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.notebooks.lab import PATIENCE_SECONDS
 from tests.notebooks.test_contrast import RULES
 from tests.widgets.conftest import THEMES
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.bubblewrap]
 
+SOON = {"timeout": 1_000.0 * PATIENCE_SECONDS}
+"""Patience with the answers of a kernel on a busy machine."""
 EXPLORER, PANEL, CLOSE, COUNT = range(4)
 CELLS = (
     """\
@@ -87,7 +90,7 @@ def opens_a_form_from_the_explorer(page):
     explorer.get_by_text("step 2 of ").wait_for()
     press(page, explorer.get_by_role("button", name="use in a grid"), "Enter")
     form = page.locator(".harness-form")
-    expect(form.get_by_label("threshold", exact=True)).to_have_value(f"{float(found):g}")
+    expect(form.get_by_label("threshold", exact=True)).to_have_value(f"{float(found):g}", **SOON)
     form.get_by_text("3 trials, 1 arm").wait_for()
     return form
 
@@ -97,12 +100,12 @@ def corrects_a_wrong_value(page, form):
     start = form.get_by_role("button", name="Start", exact=True).first
     enter(page, threshold, "0.5, 1.5")
     form.locator(".harness-form-error").get_by_text("1.5").wait_for()
-    expect(threshold).to_have_attribute("aria-invalid", "true")
-    expect(start).to_be_disabled()
+    expect(threshold).to_have_attribute("aria-invalid", "true", **SOON)
+    expect(start).to_be_disabled(**SOON)
     enter(page, threshold, "0.5, 0.8")
     enter(page, seeds, "0")
     form.get_by_text("2 trials, 2 arms").wait_for()
-    expect(threshold).to_have_attribute("aria-invalid", "false")
+    expect(threshold).to_have_attribute("aria-invalid", "false", **SOON)
     press(page, form.get_by_label("summarizers"), "x")
 
 
@@ -110,7 +113,7 @@ def runs_a_grid_with_a_limit(page, form):
     limit, start = form.get_by_label("most trials", exact=True), form.get_by_role("button", name="Start", exact=True).first
     enter(page, limit, "0")
     form.locator(".harness-form-error").get_by_text("must be a whole number above 0").wait_for()
-    expect(limit).to_have_attribute("aria-invalid", "true")
+    expect(limit).to_have_attribute("aria-invalid", "true", **SOON)
     enter(page, limit, "1")
     form.get_by_text("after 1 trial; the next run goes on").wait_for()
     press(page, start, "Enter")
