@@ -14,6 +14,7 @@ A use of a fact is called stale if the agent used a value that was valid earlier
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import NamedTuple
 
 from harness.codec import copy_fields
@@ -110,10 +111,18 @@ class FactProber:
 
     def build_probes(self) -> Probes:
         """Return all probes so far (records of whether a fact stayed visible at a compaction), together with their facts."""
-        probed_numbers = {row.fact for row in self._rows}
+        return self._build_probes(tuple(self._rows))
+
+    def build_newest_probes(self, event: int) -> Probes:
+        """Return the probes of the compaction that was added last, if it is the event with this number, with their facts."""
+        newest = tuple(takewhile(lambda row: row.event == event, reversed(self._rows)))
+        return self._build_probes(newest[::-1])
+
+    def _build_probes(self, rows: tuple[ProbeRecord, ...]) -> Probes:
+        probed_numbers = {row.fact for row in rows}
         facts = {number: self._facts[name].fact for name, number in self._numbers.items() if number in probed_numbers}
         records = tuple([FactRecord(number=number, **copy_fields(fact, FactRecord)) for number, fact in facts.items()])
-        return Probes(facts=records, rows=tuple(self._rows))
+        return Probes(facts=records, rows=rows)
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
         """Return a session's metrics, with counts of how often its tool calls used facts: all uses, wrong and outdated ones.

@@ -127,9 +127,9 @@ class CompactionHistory:
     def _find_fact_retention(self, entry: Entry) -> FactRetention | None:
         if self._prober is None or not isinstance(entry.event, Compaction) or entry.event.status != "applied":
             return None
-        probes = self._prober.build_probes()
+        probes = self._prober.build_newest_probes(entry.seq)
         facts = {fact.number: fact for fact in probes.facts}
-        rows = [row for row in probes.rows if row.event == entry.seq and row.seen_before]
+        rows = [row for row in probes.rows if row.seen_before]
         lost = tuple(facts[row.fact] for row in rows if not row.seen_after)
         return FactRetention(lost, tuple(facts[row.fact] for row in rows if row.seen_after))
 

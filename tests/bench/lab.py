@@ -147,7 +147,7 @@ UNFOLD = f"""async index => {{
 DETAILS = f"""async index => {{
     {FRAME}
     const details = document.querySelector('.a-details');
-    const button = [...document.querySelectorAll('.a-compaction button')].at(-index);
+    const button = [...document.querySelectorAll('.a-compaction button')].filter(one => !details.contains(one)).at(-index);
     const [before, began] = [details.textContent, performance.now()];
     button.click();
     while (details.hidden || details.textContent === before) await frame();
