@@ -18,6 +18,7 @@ from harness.analysis.estimation import Estimand, choose_estimand, compute_rate_
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
+from harness.analysis.trajectories import list_units
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import flatten, is_block
 from harness.store.records import EXTERNAL_FAILURE_REASONS
@@ -193,13 +194,13 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> Rate:
     """Return the success rate of an arm, the mean over its tasks of the share of successful trials, with its 95 % interval.
 
-    Success means that every check of the task passed.
+    Success means that every check of the task passed. Repeated trials of a seed are averaged and count as one unit.
 
     Args:
-        trials: Trials of one arm, with the columns `task` and `success`.
+        trials: Trials of one arm, or pairs of trials, as `list_units` takes them with the column `success`.
         estimand: What the interval speaks about; None chooses tasks like these from six tasks on, and else these tasks.
     """
-    outcomes = [group.to_numpy(dtype=float) for _, group in trials.groupby("task", sort=True)["success"]]
+    outcomes = [list_units(group, "success") for _, group in trials.groupby("task", sort=True)]
     if not outcomes:
         return estimate_rate(0, 0)
     bounds = compute_rate_bounds(outcomes, choose_estimand(len(outcomes), estimand))

@@ -56,7 +56,7 @@ class Comparison:
         excluded_trials: Number of trials of either arm excluded from all other numbers because of infrastructure failures.
             Required.
         worst_case: Bounds of the difference in success if the excluded trials of one arm had failed and those of the other
-            succeeded; None if both arms lost equally many trials. Required.
+            succeeded; None if both arms lost the trials of the same tasks and seeds. Required.
 
     Example::
 
@@ -170,7 +170,7 @@ class Comparison:
             yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
         if self.worst_case is not None:
             yield (
-                f"the arms lost different numbers of trials: whatever the excluded trials would have shown, success a "
+                f"the arms lost different trials: whatever the excluded trials would have shown, success a "
                 f"− b is between {100 * self.worst_case.low:+.0f} and {100 * self.worst_case.high:+.0f} points"
             )
         if self.unpaired_trials:
@@ -229,9 +229,13 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
 
 
 def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
-    """Return the smallest and largest difference in success that the excluded trials allow; None if both lost equally many."""
-    counts = [len(select_excluded(one)) for one in (a, b)]
-    if counts[0] == counts[1]:
+    """Return the smallest and largest difference in success that the excluded trials allow; None if both lost the same trials.
+
+    Trials are the same if they have equal task, seed and replicate. An arm that lost trials which the other arm did not lose may
+    have lost those in which it would have failed.
+    """
+    lost_places = [set(select_excluded(one)[list(PAIR_COLUMNS)].itertuples(index=False, name=None)) for one in (a, b)]
+    if lost_places[0] == lost_places[1]:
         return None
     columns = [*PAIR_COLUMNS, "outcome"]
     known = [

@@ -2,7 +2,7 @@
 
 A pair consists of a trial of each arm on the same task, seed and replicate. Pairs of one seed are averaged and count as one unit.
 If a task has only one seed, each replicate is a unit, but replicates with equal trajectories (the same tool calls and checks)
-are averaged and count once.
+are averaged: there are as many units as distinct trajectories. All pairs of a unit count equally in its mean.
 """
 
 from collections import defaultdict
@@ -25,6 +25,7 @@ from harness.analysis.estimation import (
 )
 from harness.analysis.intervals import ALPHA, Array, Interval
 from harness.analysis.planning import compute_smallest_p
+from harness.analysis.trajectories import average_copies
 from harness.experiment.contrasts import MIN_TASKS
 
 Scale = Literal["difference", "ratio"]
@@ -173,7 +174,7 @@ def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Val
     tasks: dict[object, _Seeds] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for task, seed, trajectory, value_a, value_b in zip(*columns, strict=True):
         tasks[task][seed][trajectory].append((value_a, value_b))
-    units = [_average_copies(tasks[task]) for task in sorted(tasks, key=str)]
+    units = [_list_units(tasks[task]) for task in sorted(tasks, key=str)]
     return _Values(
         a=tuple(one[:, 0] for one in units),
         b=tuple(one[:, 1] for one in units),
@@ -188,10 +189,15 @@ def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[n
     return np.arange(len(pairs)).astype(object) if column is None else pairs[column].astype(str).to_numpy(dtype=object)
 
 
-def _average_copies(seeds: _Seeds) -> Array:
+def _list_units(seeds: _Seeds) -> Array:
     """Return a row for each seed of a task or, if there is only one seed, for each distinct run; copies are averaged."""
-    runs = [[np.mean(copies, axis=0) for copies in trajectories.values()] for _, trajectories in sorted(seeds.items())]
-    return np.array(runs[0] if len(runs) == 1 else [np.mean(one, axis=0) for one in runs], dtype=float)
+    if len(seeds) > 1:
+        return np.array(
+            [np.mean([pair for pairs in runs.values() for pair in pairs], axis=0) for _, runs in sorted(seeds.items())]
+        )
+    (runs,) = seeds.values()
+    labels = [trajectory for trajectory, pairs in runs.items() for _ in pairs]
+    return average_copies(np.array([pair for pairs in runs.values() for pair in pairs], dtype=float), labels)
 
 
 def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.analysis.intervals import (
     ALPHA,
+    SMALLEST_DRAWN_P,
     Array,
     Bounds,
     combine_bounds,
@@ -169,14 +170,16 @@ def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Esti
 def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float) -> float:
     """Return the p-value that follows from the interval of `compute_bounds`: the smallest alpha at which it excludes `null`.
 
-    NaN if there is no interval.
+    NaN if there is no interval. Bounds that come from drawn weights give no smaller p than the draws can show.
     """
     is_student = not is_binary_once(kind, a, b) if estimand == "tasks like these" else kind == "amount" and len(a) == 1
     if is_student:
         p = compute_student_p(_compute_task_means(a, b) if estimand == "tasks like these" else a[0] - b[0], null)
         if kind == "amount" or not np.isnan(p):
             return p
-    return _invert(lambda alpha: compute_bounds(kind, a, b, estimand, alpha), null)
+    p = _invert(lambda alpha: compute_bounds(kind, a, b, estimand, alpha), null)
+    has_formula = is_binary_once(kind, a, b) if estimand == "tasks like these" else kind == "amount" or uses_newcombe(kind, a, b)
+    return p if has_formula or np.isnan(p) else max(p, SMALLEST_DRAWN_P)
 
 
 def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
@@ -231,14 +234,14 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
     interval per task, combined over tasks. Equal outcomes get the exact interval of Clopper and Pearson.
 
     Args:
-        outcomes: Outcomes of the arm, 0 or 1, one array per task with one value per trial.
+        outcomes: Outcomes of the arm, 0 or 1 or a mean of these, one array per task with one value per unit.
         estimand: Quantity to estimate.
         alpha: 1 minus the confidence level.
     """
     rates = np.array([float(one.mean()) for one in outcomes])
     everything = np.concatenate(list(outcomes))
     is_once = all(len(one) == 1 for one in outcomes)
-    if np.ptp(everything) == 0 and (estimand == "these tasks" or is_once):
+    if np.ptp(everything) == 0 and _is_zero_or_one(everything) and (estimand == "these tasks" or is_once):
         return compute_exact_rate_bounds(int(everything.sum()), len(everything), alpha)
     if estimand == "these tasks":
         successes, trials = np.array([one.sum() for one in outcomes]), np.array([float(len(one)) for one in outcomes])

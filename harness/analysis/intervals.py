@@ -27,6 +27,8 @@ FLIPS_AT_ONCE = 10_000
 """Number of combinations of signs that are drawn at a time, which bounds the memory."""
 WEIGHT_DRAWS = 10_000
 """Number of random weights, drawn with a fixed seed, from which the bounds of the mean of a bounded variable are computed."""
+SMALLEST_DRAWN_P = 2 / WEIGHT_DRAWS
+"""Smallest p-value that the drawn weights can tell apart from 0."""
 
 EXTREME_WEIGHT = 0.5
 """Weight of an extreme value, relative to an observed one, in the bounds of the mean of a bounded variable with spread."""

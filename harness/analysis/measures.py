@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Literal, NamedTuple, TypeAlias
 
-import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import add_total_cost
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.estimation import Estimand, choose_estimand, compute_mean_bounds, compute_rate_bounds
 from harness.analysis.formatting import format_short_number, format_usd
-from harness.analysis.intervals import Array
 from harness.analysis.tables import Tables
-from harness.analysis.trajectories import add_trajectories
+from harness.analysis.trajectories import add_trajectories, list_units
 from harness.analysis.validity import pair_trials
 from harness.errors import UnknownName
 
@@ -246,25 +244,13 @@ def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | Non
     known = trials[trials[metric.column].notna()]
     if known.empty:
         return Cell(0, nan, nan, nan)
+    values = [list_units(group, metric.column) for _, group in known.groupby("task", sort=True)]
     if metric.kind == "rate" and known["arm"].nunique() == 1:
-        outcomes = [group.to_numpy(dtype=float) for _, group in known.groupby("task", sort=True)[metric.column]]
-        bounds = compute_rate_bounds(outcomes, choose_estimand(len(outcomes), estimand))
+        bounds = compute_rate_bounds(values, choose_estimand(len(values), estimand))
     else:
-        values = [_list_units(group, metric.column) for _, group in known.groupby("task", sort=True)]
         kind: Literal["bounded", "amount"] = "amount" if metric.kind == "amount" else "bounded"
         bounds = compute_mean_bounds(kind, values, choose_estimand(len(values), estimand))
     return Cell(len(known), float(bounds.value), float(bounds.low), float(bounds.high))
-
-
-def _list_units(trials: pd.DataFrame, column: str) -> Array:
-    """Return the values of a task per seed or, if there is only one seed, per distinct run; copies are averaged."""
-    values = trials[column].astype(float)
-    if trials["seed"].nunique() > 1 or "trajectory" not in trials:
-        groups: list[pd.Series] = [trials["seed"] if trials["seed"].nunique() > 1 else trials["replicate"]]
-    else:
-        known = trials["trajectory"].fillna("") != ""
-        groups = [trials["trajectory"].where(known, trials["replicate"].astype(str)), values]
-    return np.asarray(values.groupby(groups).mean().to_numpy(), dtype=float)
 
 
 def estimate_change(
@@ -291,4 +277,6 @@ def estimate_change(
     columns = list(dict.fromkeys(name for name in ("score", "trajectory", metric.column) if name != "success"))
     sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]
     pairs = add_trajectories(pd.concat(sides, ignore_index=True))
+    if len(sides) > 1:  # arms that ran on the same task and seed are no independent observations
+        pairs = pairs.assign(trajectory=pairs["replicate"].astype(str))
     return estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount", is_tested=is_tested)

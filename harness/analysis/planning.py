@@ -65,8 +65,8 @@ def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | No
     return compute_p("binary", [ones] * task_count, [zeros] * task_count, estimand)
 
 
-def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None) -> int:
-    """Return how many contrasts (comparisons) a plan may declare so that each can reach p <= 0.05 after Holm's correction.
+def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1) -> int:
+    """Return how many contrasts (comparisons) a plan may declare so that each can reach p <= 0.05 after all corrections.
 
     The best case is assumed: all seeds of all tasks differ in favour of one arm.
 
@@ -74,8 +74,9 @@ def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estiman
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         estimand: Quantity to estimate; None chooses by the number of tasks.
+        looks: Number of declared looks.
     """
-    smallest = compute_smallest_p(task_count, seed_count, estimand)
+    smallest = compute_smallest_p(task_count, seed_count, estimand) * looks
     return int(min(MAX_CONTRASTS, ALPHA / smallest * (1 + 1e-9))) if smallest else MAX_CONTRASTS
 
 
@@ -248,10 +249,9 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
             f"{units}, {estimand}: too few to show any difference in success at the 5 % level (smallest possible p: "
             f"{smallest:.2g}); read the trials as examples, not as evidence"
         )
-    possible = count_possible_contrasts(task_count, seed_count, estimand)
-    best_case = (
-        f"at most {format_count(possible, 'contrast')} could be shown after Holm's correction, if all tasks and seeds agreed"
-    )
+    possible = count_possible_contrasts(task_count, seed_count, estimand, assumptions.looks)
+    corrections = "Holm's correction" if assumptions.looks == 1 else f"Holm's correction and that for {assumptions.looks} looks"
+    best_case = f"at most {format_count(possible, 'contrast')} could be shown after {corrections}, if all tasks and seeds agreed"
     effect = compute_least_detectable_difference(task_count, seed_count, assumptions, estimand)
     if effect is None:
         shown = "differences in success are unlikely to be shown"

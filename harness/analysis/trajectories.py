@@ -2,10 +2,16 @@
 
 The trajectory of a trial is the sequence of its tool calls, with the shapes of their arguments, and the verdicts of its checks.
 Trials with equal trajectories add no information, so reports show the number of distinct trajectories (the effective n) beside
-the number of pairs.
+the number of pairs. Estimates use all trials: copies are averaged within a unit, and never left out.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
 import pandas as pd
+
+from harness.analysis.intervals import Array
 
 
 def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -48,3 +54,46 @@ def count_distinct(pairs: pd.DataFrame) -> int | None:
     if not len(pairs) or not pairs["is_trajectory_known"].all():
         return None
     return len(pairs[["task", "trajectory"]].drop_duplicates())
+
+
+def average_copies(rows: Array, labels: Sequence[object]) -> Array:
+    """Return one row per distinct label, such that their mean is the mean of all rows.
+
+    If all labels occur equally often, a result is the mean of the rows with one label. Otherwise the rows are sorted and divided
+    into as many parts of equal size as there are labels, so that a label that occurs often has its weight in the mean; a row on
+    the border of two parts belongs to both in proportion.
+
+    Args:
+        rows: Values of runs, one row per run with one column per arm.
+        labels: Label of each row, equal for copies.
+    """
+    counts = Counter(labels)
+    if len(set(counts.values())) <= 1:
+        places = {label: place for place, label in enumerate(counts)}
+        sums = np.zeros((len(counts), rows.shape[1]))
+        np.add.at(sums, [places[label] for label in labels], rows)
+        return sums / (len(rows) / len(counts))
+    ordered = rows[np.lexsort((rows[:, 0], rows[:, 0] - rows[:, -1]))]
+    size, parts = len(rows), len(counts)
+    begin, first = np.arange(size) * parts, np.arange(parts)[:, None] * size  # both in units of 1 / (size × parts)
+    overlaps = np.minimum(begin + parts, first + size) - np.maximum(begin, first)
+    return np.asarray(np.maximum(overlaps, 0) @ ordered / size, dtype=float)
+
+
+def list_units(trials: pd.DataFrame, column: str) -> Array:
+    """Return the values of one task per seed or, if there is only one seed, per distinct run; copies are averaged.
+
+    Trials of several arms on the same seed are no independent observations, so they are averaged too.
+
+    Args:
+        trials: Trials of one task, or pairs, with the columns `seed` and `replicate` and, if known, `arm` and `trajectory`.
+        column: Name of the column with the values.
+    """
+    values = trials[column].astype(float)
+    if trials["seed"].nunique() > 1:
+        return np.asarray(values.groupby(trials["seed"]).mean().to_numpy(), dtype=float)
+    labels = trials["replicate"].astype(str)
+    if "trajectory" in trials and ("arm" not in trials or trials["arm"].nunique() == 1):
+        runs = trials["trajectory"].fillna("").astype(str)
+        labels = (runs + "|" + values.astype(str)).where(runs != "", labels)
+    return average_copies(values.to_numpy(dtype=float)[:, None], list(labels))[:, 0]

@@ -76,20 +76,24 @@ class Family:
         return hashlib.sha256(codec.to_canonical_json(plain, dict).encode()).hexdigest()
 
 
-def refuse_invalid_contrasts(contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int) -> None:
+def refuse_invalid_contrasts(
+    contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int, looks: int = 1
+) -> None:
     """Raise an error if a contrast names an unknown arm or is declared twice, or if there are too many contrasts.
 
-    There are too many if, after Holm's correction, not all of them can be significant even in the best case.
+    There are too many if, after the corrections for contrasts and looks, not all can be significant even in the best case.
 
     Args:
         contrasts: Declared contrasts.
         arms: Names of all arms of the grid.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
+        looks: Number of declared looks.
 
     Raises:
         UnknownName: A contrast names an arm that the grid does not have.
-        UsageError: A contrast compares an arm with itself or is declared twice, or there are too many.
+        UsageError: A contrast compares an arm with itself, is declared twice or has an estimand that the grid cannot estimate, or
+            there are too many.
     """
     for place, contrast in enumerate(contrasts):
         for arm in (contrast.a, contrast.b):
@@ -99,10 +103,21 @@ def refuse_invalid_contrasts(contrasts: Sequence[Contrast], arms: Collection[str
             raise UsageError(f"contrasts[{place}]: compares an arm with itself or is declared twice ({contrast.a!r})")
         if contrast.estimand == "tasks like these" and task_count < MIN_TASKS:
             raise UsageError(f"contrasts[{place}]: tasks like these need {MIN_TASKS} tasks (the plan has {task_count})")
-    units = task_count if task_count >= MIN_TASKS else task_count * seed_count
-    possible = int(SIGNIFICANCE_LEVEL * 2.0 ** min(units - 1, 60))
+        if contrast.estimand == "these tasks" and seed_count < 2:
+            raise UsageError(f"contrasts[{place}]: these tasks need 2 seeds of each task (the plan has {seed_count})")
+    if not contrasts:
+        return
+    units = min(_count_units(contrast, task_count, seed_count) for contrast in contrasts)
+    possible = int(SIGNIFICANCE_LEVEL * 2.0 ** min(units - 1, 60) / looks)
     if len(contrasts) > possible:
+        corrections = "Holm's correction" if looks == 1 else f"the corrections for contrasts and {looks} looks"
         raise UsageError(
             f"contrasts: {format_count(len(contrasts), 'contrast')} declared, but {format_count(task_count, 'task')} with "
-            f"{format_count(seed_count, 'seed')} can show at most {possible} after Holm's correction; declare fewer, or add tasks"
+            f"{format_count(seed_count, 'seed')} can show at most {possible} after {corrections}; declare fewer, or add tasks"
         )
+
+
+def _count_units(contrast: Contrast, task_count: int, seed_count: int) -> int:
+    """Return the number of units of a contrast: tasks for tasks like these, and else the seeds of all tasks."""
+    is_about_tasks = contrast.estimand == "tasks like these" or (contrast.estimand is None and task_count >= MIN_TASKS)
+    return task_count if is_about_tasks else task_count * seed_count

@@ -100,7 +100,7 @@ class Experiment:
         object.__setattr__(self, "grid", grid)
         for task in dict.fromkeys(trial.task for trial in grid.iter_trials()):
             refuse_unknown_task(task)
-        refuse_invalid_contrasts(self.contrasts, grid.arms, *self.count_tasks_and_seeds())
+        refuse_invalid_contrasts(self.contrasts, grid.arms, *self.count_tasks_and_seeds(), self.settings.looks)
 
     def _repr_html_(self) -> str:
         arms = dict[str, int]()

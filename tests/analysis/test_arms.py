@@ -45,6 +45,14 @@ def test_what_an_arm_led_to_counts_against_it(reason, label):
     assert (estimate_success(arm.trials).successes, len(arm.trials)) == (0, 1)
 
 
+def test_repeated_trials_of_a_seed_are_no_further_evidence():
+    rows = [{"seed": seed, "replicate": again, "success": seed != 0} for seed in range(4) for again in range(5)]
+    (repeated,), (once,) = (summarize_arms(results(part)) for part in (rows, rows[::5]))
+    many, few = estimate_success(repeated.trials), estimate_success(once.trials)
+    assert (many.successes, many.trials, many.share) == (15, 20, 0.75)
+    assert (many.low, many.high) == (few.low, few.high)
+
+
 def test_a_missed_treatment_is_counted():
     (arm,) = summarize_arms(results([{"seed": 0, "treatment": "partly"}, {"seed": 1, "treatment": "not at all"}, {"seed": 2}]))
     assert arm.counts["treatment missed"] == 2

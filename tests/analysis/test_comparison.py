@@ -98,8 +98,12 @@ def test_trials_that_one_arm_lost_bound_what_the_difference_could_have_been():
     found = compare(results(rows), "a", "b")
     assert (found.difference, found.worst_case) == (1.0, (0.75, 1.0))
     assert "success a − b is between +75 and +100 points" in str(found)
-    rows[4] |= {"status": "crashed", "reason": "crashed"}
-    assert compare(results(rows), "a", "b").worst_case is None
+    same, other = (
+        [row | ({"status": "crashed", "reason": "crashed"} if place == lost else {}) for place, row in enumerate(rows)]
+        for lost in (4, 5)
+    )
+    assert compare(results(same), "a", "b").worst_case is None
+    assert compare(results(other), "a", "b").worst_case == (0.5, 1.0)  # seed 0 of one arm and seed 1 of the other
 
 
 def test_a_scripted_and_a_real_summarizer_of_one_scripted_agent_may_be_compared():

@@ -35,6 +35,15 @@ def test_copies_count_once_and_distinct_runs_of_one_seed_each_count():
     assert [estimate_effect(one, "success").is_significant for one in (same, distinct)] == [False, True]
 
 
+def test_copies_are_no_units_but_keep_their_weight_in_the_estimate():
+    outcomes, runs = [1] * 6 + [0] * 4, ["same"] * 6 + list("abcd")
+    found = estimate_effect(pairs(outcomes, [0] * 10, seeds=[0] * 10, trajectory=runs), "success")
+    assert (found.value, found.unit_count, found.method) == (0.6, 5, "Newcombe's interval and exact McNemar test")
+    assert found.p_value == 0.25  # three of five units differ
+    nested = estimate_effect(pairs(outcomes, [0] * 10, seeds=[0] * 5 + [1] * 5, trajectory=runs), "success")
+    assert (nested.value, nested.unit_count) == (0.6, 2)
+
+
 def test_distinct_seeds_count_even_if_their_trajectories_coincide():
     found = estimate_effect(pairs([1] * 6, [0] * 6, trajectory=["x"] * 6), "success")
     assert (found.unit_count, found.p_value) == (6, 2**-5)

@@ -50,6 +50,13 @@ def test_swapping_the_arms_turns_the_interval_around(study):
     assert tuple(map(float, found)) == pytest.approx(tuple(map(float, expected)), abs=1e-5, nan_ok=True)
 
 
+@pytest.mark.parametrize("count", [13, 16, 40])
+def test_a_p_from_drawn_weights_is_never_smaller_than_the_draws_can_show(count):
+    ones, zeros = np.ones(count), np.zeros(count)
+    p = compute_p("bounded", [ones], [zeros], "these tasks")
+    assert 2e-4 <= p <= 2e-4 + 4 * 2.0 ** (1 - count)  # the exact p is 2 ** (1 - count)
+
+
 def test_from_six_tasks_on_numbers_speak_about_tasks_like_these():
     assert [choose_estimand(count) for count in (1, 5, 6, 7)] == ["these tasks"] * 2 + ["tasks like these"] * 2
     assert choose_estimand(9, "these tasks") == "these tasks"

@@ -83,6 +83,17 @@ def test_copies_of_a_run_do_not_make_an_interval_narrower():
     assert estimate_cell(frame, METRICS["score"])[1:] == pytest.approx(estimate_cell(once, METRICS["score"])[1:])
 
 
+def test_arms_that_are_pooled_each_have_their_weight_and_are_no_further_evidence():
+    scores = {"inert": 0.2, "idle": 0.2, "active": 0.8}
+    rows = [{"arm": arm, "score": score, "trajectory": "t" if score < 0.5 else "u"} for arm, score in scores.items()]
+    frame = add_measures(results([*rows, {"arm": "control", "score": 0.2, "trajectory": "t"}]))
+    pooled, control = frame[frame["arm"] != "control"], frame[frame["arm"] == "control"]
+    cell, change = estimate_cell(pooled, METRICS["score"]), estimate_change(pooled, control, METRICS["score"])
+    assert (cell.value, change.value) == pytest.approx((0.4, 0.2))
+    assert math.isnan(cell.low)
+    assert (change.unit_count, change.refusal) == (1, "a single seed")
+
+
 def test_score_is_the_default_where_success_is_constant_in_most_cells():
     def choose(*outcomes):
         frame = results(

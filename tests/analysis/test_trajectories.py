@@ -1,8 +1,12 @@
 """Copies: pairs of trials with equal trajectories are recognized, and unknown trajectories are no copies."""
 
+import numpy as np
 import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
+from harness.analysis.trajectories import add_trajectories, average_copies, count_distinct, list_units, list_verdicts
 
 
 def pairs(a, b, success=None):
@@ -33,3 +37,29 @@ def test_trials_that_fail_different_checks_with_equal_scores_are_no_copies():
     table = pairs(["t", "t"], ["t", "t"]).drop(columns=["trajectory", "is_trajectory_known"])
     assert count_distinct(add_trajectories(table.assign(verdicts_a=found[:2], verdicts_b=found[:1].repeat(2).array))) == 2
     assert count_distinct(add_trajectories(table)) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from("abcd")), min_size=1, max_size=12))
+def test_copies_are_averaged_into_a_unit_for_each_label_with_the_mean_of_all_rows(drawn):
+    rows, labels = np.array([one[:2] for one in drawn], dtype=float), [one[2] for one in drawn]
+    found = average_copies(rows, labels)
+    assert found.shape == (len(set(labels)), 2)
+    assert found.mean(axis=0) == pytest.approx(rows.mean(axis=0))
+    assert found.min() >= rows.min() - 1e-12
+    assert found.max() <= rows.max() + 1e-12
+
+
+def test_distinct_rows_are_kept_and_equally_frequent_copies_become_their_mean():
+    rows = np.array([[1.0], [0.0], [0.5], [0.5]])
+    assert sorted(average_copies(rows, list("abcd"))[:, 0]) == [0.0, 0.5, 0.5, 1.0]
+    assert list(average_copies(rows, list("abab"))[:, 0]) == [0.75, 0.25]
+    assert list(average_copies(np.array([[1.0], [1.0], [0.0]]), list("aab"))[:, 0]) == pytest.approx([1 / 3, 1.0])
+
+
+def test_units_of_a_task_are_its_seeds_or_the_distinct_runs_of_its_only_seed():
+    seeds = pd.DataFrame({"seed": [0, 0, 1], "replicate": [0, 1, 0], "value": [1.0, 0.0, 1.0]})
+    assert list(list_units(seeds, "value")) == [0.5, 1.0]
+    runs = seeds.assign(seed=0, replicate=[0, 1, 2], trajectory=["x", "y", "x"])
+    assert len(list_units(runs, "value")) == 2
+    assert len(list_units(runs.assign(trajectory=""), "value")) == 3
+    assert len(list_units(runs.assign(arm=["a", "b", "c"], replicate=0), "value")) == 1

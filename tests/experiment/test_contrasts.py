@@ -51,6 +51,23 @@ def test_a_plan_declares_at_most_as_many_contrasts_as_it_can_show(count, tasks, 
             refuse_invalid_contrasts(contrasts, arms, tasks, seeds)
 
 
+@pytest.mark.parametrize(("looks", "possible"), [(1, 3), (2, 1), (4, 0)])
+def test_declared_looks_leave_fewer_contrasts(looks, possible):
+    contrasts = [Contrast(a="a", b=f"b{number}") for number in range(possible + 1)]
+    arms = {"a", *(one.b for one in contrasts)}
+    refuse_invalid_contrasts(contrasts[:possible], arms, 7, 1, looks)
+    with pytest.raises(UsageError, match=f"can show at most {possible} after"):
+        refuse_invalid_contrasts(contrasts, arms, 7, 1, looks)
+
+
+def test_contrasts_about_these_tasks_count_seeds_and_need_two():
+    contrasts = [Contrast(a="a", b=f"b{number}", estimand="these tasks") for number in range(3)]
+    arms = {"a", *(one.b for one in contrasts)}
+    refuse_invalid_contrasts(contrasts, arms, 6, 2)
+    with pytest.raises(UsageError, match="these tasks need 2 seeds of each task"):
+        refuse_invalid_contrasts(contrasts, arms, 6, 1)
+
+
 def test_unknown_arms_and_repeated_contrasts_are_refused():
     with pytest.raises(UnknownName, match=r"contrasts\[0\]"):
         refuse_invalid_contrasts([ONE], {"a", "c"}, 9, 1)
