@@ -88,6 +88,10 @@ class PowerAssumptions:
     """Share of pairs in which exactly one arm succeeds, 0 to 1; declared, or measured in a pilot run."""
     task_sd: float = TYPICAL_TASK_SD
     """Standard deviation, over tasks, of the true difference of the success rates, 0 to 1."""
+    score_task_sd: float = TYPICAL_TASK_SD
+    """Standard deviation, over tasks, of the true difference of the mean scores, 0 to 1."""
+    log_task_sd: float = TYPICAL_TASK_SD
+    """Standard deviation, over tasks, of the true logarithm of the ratio of cost, tokens or steps."""
     score_sd: float = TYPICAL_SCORE_SD
     """Standard deviation of the difference in score of two runs on the same task and seed, 0 to 1."""
     log_sd: float = TYPICAL_LOG_SD
@@ -153,18 +157,29 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
     if not found:
         raise UsageError(f"pilot: no two arms of {pilot!r} ran on the same task and seed, so nothing can be measured")
     means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(found, dtype=float).T]
-    discordance, task_variance, score_variance, log_variance = means
+    discordance, task_variance, score_task_variance, log_task_variance, score_variance, log_variance = means
     return PowerAssumptions(
         discordance=max(LEAST_DISCORDANCE, discordance),
-        task_sd=TYPICAL_TASK_SD if isnan(task_variance) else sqrt(max(0.0, task_variance)),
-        score_sd=TYPICAL_SCORE_SD if isnan(score_variance) else sqrt(score_variance),
-        log_sd=TYPICAL_LOG_SD if isnan(log_variance) else sqrt(log_variance),
+        task_sd=_take_root(task_variance, TYPICAL_TASK_SD),
+        score_task_sd=_take_root(score_task_variance, TYPICAL_TASK_SD),
+        log_task_sd=_take_root(log_task_variance, TYPICAL_TASK_SD),
+        score_sd=_take_root(score_variance, TYPICAL_SCORE_SD),
+        log_sd=_take_root(log_variance, TYPICAL_LOG_SD),
         pilot=pilot,
     )
 
 
-def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, float, float, float]:
-    """Return discordance and variances of two arms: of success over tasks, and of score and log-ratio of cost within tasks."""
+def _take_root(variance: float, typical_sd: float) -> float:
+    """Return the standard deviation for a variance that may be estimated below 0; the typical one if it is unknown."""
+    return typical_sd if isnan(variance) else sqrt(max(0.0, variance))
+
+
+def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
+    """Return the discordance of two arms, and variances of success, score and log-ratio of cost.
+
+    The order is: discordance; over tasks, the variances of success, score and log-ratio, without what seeds add to them; within
+    tasks, those of score and log-ratio.
+    """
     costs_usd = pairs[["total_cost_usd_a", "total_cost_usd_b"]].astype(float)
     logs = np.log(costs_usd.where(costs_usd > 0))
     numbers = pd.DataFrame(
@@ -176,10 +191,11 @@ def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, float, float, float]:
         }
     )
     tasks = numbers.groupby("task")
-    sizes, means = tasks.size(), tasks["success"].mean()
-    within = {name: float(tasks[name].var(ddof=1).mean()) for name in ("success", "score", "log")}
-    between = float(means.var(ddof=1)) - within["success"] / float(sizes.mean()) if len(means) > 1 else nan
-    return float((numbers["success"] != 0).mean()), between, within["score"], within["log"]
+    names = ("success", "score", "log")
+    size, means = float(tasks.size().mean()), tasks[list(names)].mean()
+    within = {name: float(tasks[name].var(ddof=1).mean()) for name in names}
+    between = (float(means[name].var(ddof=1)) - within[name] / size for name in names)
+    return float((numbers["success"] != 0).mean()), *between, within["score"], within["log"]
 
 
 def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, assumptions: PowerAssumptions) -> float:
@@ -196,10 +212,14 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
     alpha = ALPHA / (assumptions.contrasts * assumptions.looks)
     if find_refusal([seed_count] * task_count, estimand):
         return 0.0
-    sds = {"success": sqrt(assumptions.discordance), "score": assumptions.score_sd}
-    sd, distance = sds.get(contrast.metric, assumptions.log_sd), margin if contrast.metric in sds else log(margin)
+    sds = {
+        "success": (sqrt(assumptions.discordance), assumptions.task_sd),
+        "score": (assumptions.score_sd, assumptions.score_task_sd),
+    }
+    sd, task_sd = sds.get(contrast.metric, (assumptions.log_sd, assumptions.log_task_sd))
+    distance = margin if contrast.metric in sds else log(margin)
     if estimand == "tasks like these":
-        error = sqrt(assumptions.task_sd**2 / task_count + sd**2 / (task_count * seed_count))
+        error = sqrt(task_sd**2 / task_count + sd**2 / (task_count * seed_count))
         return 1.0 - float(nctdtr(task_count - 1, distance / error, stdtrit(task_count - 1, 1 - alpha / 2)))
     if contrast.metric != "score":
         critical = ndtri(1 - alpha / 2) if contrast.metric == "success" else stdtrit(seed_count - 1, 1 - alpha / 2)

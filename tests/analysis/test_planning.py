@@ -75,9 +75,12 @@ def test_a_plan_that_can_show_nothing_says_so_and_another_names_its_assumptions(
 
 @pytest.mark.parametrize(("tasks", "estimand"), [(8, "tasks like these"), (3, "these tasks")])
 def test_the_power_for_a_margin_is_the_share_of_simulated_plans_that_show_it(tasks, estimand):
-    contrast, assumptions = Contrast(a="a", b="b", metric="total_cost_usd", margin=1.25), PowerAssumptions(log_sd=0.5)
+    contrast, assumptions = (
+        Contrast(a="a", b="b", metric="total_cost_usd", margin=1.25),
+        PowerAssumptions(log_sd=0.5, log_task_sd=0.2, task_sd=9.0),
+    )
     rng, seeds = np.random.default_rng(2), 10
-    effects = rng.normal(0, assumptions.task_sd if tasks >= 6 else 0.0, (2000, tasks, 1))
+    effects = rng.normal(0, assumptions.log_task_sd if tasks >= 6 else 0.0, (2000, tasks, 1))
     values = np.moveaxis(effects + rng.normal(0, 0.5, (2000, tasks, seeds)), 1, 0)
     shown = (compute_bounds("amount", list(values), list(np.zeros_like(values)), estimand).high < np.log(1.25)).mean()
     assert compute_margin_power(contrast, tasks, seeds, assumptions) == pytest.approx(shown, abs=0.06)
@@ -112,7 +115,23 @@ def test_assumptions_are_measured_in_a_pilot_experiment():
     assert found.discordance == pytest.approx(0.5, abs=0.06)
     assert found.score_sd == pytest.approx(0.1 * 2**0.5, rel=0.1)
     assert found.log_sd == pytest.approx(0.3 * 2**0.5, rel=0.1)
-    assert found.task_sd < 0.2
+    assert max(found.task_sd, found.score_task_sd, found.log_task_sd) < 0.2
     assert "as measured in pilots/one that 48 % of" in describe_power(10, 4, found)
     with pytest.raises(UsageError, match="pilot: no two arms of 'x' ran on the same task and seed"):
         measure_assumptions(results(rows[:400]).trials, "x")
+
+
+def test_the_variation_over_tasks_is_measured_without_what_the_seeds_add():
+    rng = np.random.default_rng(4)
+    rows = []
+    for task in range(40):
+        cost, score = rng.normal(0, 0.5), rng.normal(0, 0.15)
+        for arm in "ab":
+            for seed in range(6):
+                log_usd = cost * (arm == "a") + rng.normal(0, 0.6)
+                points = float(np.clip(0.5 + score * (arm == "a") + rng.normal(0, 0.2), 0, 1))
+                rows.append({"arm": arm, "task": f"t{task}", "seed": seed, "cost_usd": float(np.exp(log_usd)), "score": points})
+    found = measure_assumptions(results(rows).trials, "pilot")
+    assert found.log_task_sd == pytest.approx(0.5, rel=0.25)  # with what the seeds add: 0.61
+    assert found.score_task_sd == pytest.approx(0.15, rel=0.25)
+    assert found.task_sd == 0.0
