@@ -123,7 +123,7 @@ def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
 def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
     """Return sentences on what makes the results of an experiment doubtful, the most serious first."""
     threats = []
-    failed = [one for one in comparisons if not one.placebo_check.has_passed]
+    failed = [one for one in comparisons if one.placebo_check.has_failed]
     if failed:
         comparisons_text = format_count(len(failed), "comparison")
         threats.append(f"in {comparisons_text} of arms, requests differed before any compaction (the placebo check failed).")
@@ -144,6 +144,12 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     if tasks < MIN_TASKS:
         threats.append(
             f"{format_count(tasks, 'task')} only: nothing is shown about other tasks, which needs at least {MIN_TASKS}."
+        )
+    unchecked = [one for one in comparisons if one.counts.pairs and not one.placebo_check.compared_steps]
+    if unchecked:
+        threats.append(
+            f"in {format_count(len(unchecked), 'comparison')} of arms, no requests before a compaction are known, so that the "
+            "placebo check is missing."
         )
     return threats
 

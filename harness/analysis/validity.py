@@ -44,6 +44,11 @@ class PlaceboCheck:
         """Whether at least one step was compared, and both trials of every pair sent equal requests at all compared steps."""
         return self.compared_steps > 0 and self.equal_pairs == self.pairs
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the trials of a pair sent different requests at a compared step."""
+        return self.equal_pairs < self.pairs
+
     def __str__(self) -> str:
         if self.compared_steps == 0:
             return "placebo check (paired trials must be equal until one compacts): no steps to compare"

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness.analysis.comparison import compare
 from harness.analysis.headlines import list_threats
 from harness.analysis.report import report
 from harness.store.journal import Journal
@@ -94,6 +95,18 @@ def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks
     assert any(note.startswith("Largest threat: 1 task only") for note in notes)
     assert any(note.startswith("Run next: ") and "6 tasks" in note for note in notes)
     assert any(note.startswith("Declared contrasts: none") for note in notes)
+
+
+def test_a_placebo_check_without_requests_is_missing_and_has_not_failed():
+    rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0)]
+    tables = results(rows)
+    (threat,) = list_threats(tables.trials, [compare(tables, "one", "two")])
+    assert threat.startswith("in 1 comparison of arms, no requests before a compaction are known")
+    ids = list(results([rows[0], rows[14]]).trials["trial_id"])
+    sent = [{"trial_id": name, "step": 1, "request_digest": name} for name in ids]
+    differing = results([rows[0], rows[14]], sent)
+    first, *_ = list_threats(differing.trials, [compare(differing, "one", "two")])
+    assert first.startswith("in 1 comparison of arms, requests differed before any compaction")
 
 
 def test_one_arm_alone_says_that_nothing_can_be_compared():
