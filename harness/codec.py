@@ -371,6 +371,17 @@ def hash_canonical_json(text: str) -> str:
     return hashlib.sha256(f"{VERSION_TAG}\n{text}".encode()).hexdigest()[:20]
 
 
-def digest_message(message: Message, before: bytes = b"") -> bytes:
-    """Return a SHA-256 digest (32 bytes) of a conversation, given its last message and the digest of all earlier messages."""
-    return hashlib.sha256(before + MESSAGE_ADAPTER.dump_json(message)).digest()
+def digest_message(message: Message, before: bytes = b"", encoded: bytes | None = None) -> bytes:
+    """Return a SHA-256 digest (32 bytes) of a conversation, given its last message and the digest of all earlier messages.
+
+    Args:
+        message: Last message.
+        before: Digest of all earlier messages.
+        encoded: Last message as `encode_message` returns it; None encodes it.
+    """
+    return hashlib.sha256(before + (encode_message(message) if encoded is None else encoded)).digest()
+
+
+def encode_message(message: Message) -> bytes:
+    """Return a message as JSON, in the form from which digests are computed."""
+    return MESSAGE_ADAPTER.dump_json(message)

@@ -200,7 +200,7 @@ def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> 
         trials: Trials of one arm, or pairs of trials, as `list_units` takes them with the column `success`.
         estimand: What the interval speaks about; None chooses tasks like these from six tasks on, and else these tasks.
     """
-    outcomes = [list_units(group, "success") for _, group in trials.groupby("task", sort=True)]
+    outcomes = list_units(trials, "success")
     if not outcomes:
         return estimate_rate(0, 0)
     bounds = compute_rate_bounds(outcomes, choose_estimand(len(outcomes), estimand))

@@ -16,7 +16,7 @@ import pandas as pd
 from harness.analysis.arms import add_total_cost, drop_earlier_plans, select_excluded
 from harness.analysis.comparison import ArmComparer, format_effect
 from harness.analysis.effects import Effect, compute_null_p
-from harness.analysis.families import find_unfinished, read_families
+from harness.analysis.families import find_newest, find_unfinished, read_families
 from harness.analysis.formatting import Section, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import adjust_holm
@@ -68,10 +68,9 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
         look: Recorded look at these results; None if looks are not recorded.
     """
     families = read_families(results)
-    declared = [family for family in families if family.contrasts]
-    if not declared:
+    newest = find_newest(families)
+    if newest is None:
         return None
-    newest = max(declared, key=lambda family: family.planned_trials)
     number = None if look is None else look.number
     if len({family.digest for family in families}) > 1:
         refusal = "some trials ran under another declaration, so all contrasts are exploratory"
@@ -105,11 +104,11 @@ def look_at(results: Tables) -> ClaimReport | None:
         StoreError: The record of looks cannot be read.
     """
     current = drop_earlier_plans(results)
-    judged = judge_contrasts(current)
     folder = getattr(results, "output", None)
     is_joined = current.trials["experiment"].nunique() > 1
-    if judged is None or judged.is_in_progress or is_joined or not isinstance(folder, Path):
-        return judged
+    is_recorded = find_newest(read_families(current)) is not None and find_unfinished(current.trials) is None
+    if not is_recorded or is_joined or not isinstance(folder, Path):
+        return judge_contrasts(current)
     return judge_contrasts(current, record_look(folder, current.trials["trial_id"]))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -250,6 +250,13 @@ def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
     return Interval(float(bounds[0]), float(bounds[1])) if len(pairs) else None
 
 
+class _Side(NamedTuple):
+    """Trials of an arm: all of them, and those that are valid."""
+
+    trials: pd.DataFrame
+    valid: pd.DataFrame
+
+
 class ArmComparer:
     """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
 
@@ -262,17 +269,23 @@ class ArmComparer:
         trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
         self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
         self._requests = RequestDigests.from_results(results)
+        self._sides: dict[str, _Side] = {}
+
+    def _select(self, arm: str) -> "_Side":
+        if arm not in self._sides:
+            trials = select_arm(self._trials, arm)
+            self._sides[arm] = _Side(trials, select_valid(trials))
+        return self._sides[arm]
 
     def pair(self, a: str, b: str) -> pd.DataFrame:
         """Return the valid trials of two arms side by side, one row per task, seed and replicate, with their trajectories."""
-        first, second = (select_valid(select_arm(self._trials, arm)) for arm in (a, b))
-        return add_trajectories(pair_trials(first, second, ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS)))
+        columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS)
+        return add_trajectories(pair_trials(self._select(a).valid, self._select(b).valid, columns))
 
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
-        sides = select_arm(self._trials, a), select_arm(self._trials, b)
+        sides, valid = zip(self._select(a), self._select(b), strict=True)
         level = describe_levels(*sides)
-        valid = select_valid(sides[0]), select_valid(sides[1])
         pairs = self.pair(a, b)
         counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
         metrics = ("success", "score", *RATIO_METRICS)

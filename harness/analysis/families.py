@@ -5,6 +5,7 @@ all planned trials have finished. Everything that shows outcomes calls `open_out
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,11 @@ def _read_families(trials: pd.DataFrame) -> list[Family]:
     return list(families.values())
 
 
+def find_newest(families: Iterable[Family]) -> Family | None:
+    """Return the set of contrasts for the largest number of trials; None if no plan declared a contrast."""
+    return max((family for family in families if family.contrasts), key=lambda family: family.planned_trials, default=None)
+
+
 def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -> Unfinished | None:
     """Return the plan of one experiment if only its progress may be shown, because not all planned trials have finished.
 
@@ -52,10 +58,9 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
         allows_interim_look: Whether the outcomes of a plan that declares several looks may be shown before the last trial.
     """
     families = _read_families(trials)
-    declared = [family for family in families if family.contrasts]
-    if not declared or len({family.digest for family in families}) > 1:
+    newest = find_newest(families)
+    if newest is None or len({family.digest for family in families}) > 1:
         return None
-    newest = max(declared, key=lambda family: family.planned_trials)
     may_be_shown = len(trials) >= newest.planned_trials or (newest.looks > 1 and allows_interim_look)
     return None if may_be_shown else Unfinished(newest, len(trials))
 

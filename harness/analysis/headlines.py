@@ -312,9 +312,10 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
     ordered = sorted(shares, key=lambda arm: shares[arm])
     named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
     texts = ", ".join(f"{100 * shares[arm]:.0f} % in {arm}" for arm in named)
-    kinds = measure_retention(results)
     repeated = set(pair_repeats(results.trials)["arm_b"])
-    losses = "; ".join(f"{_list_losses(kinds[kinds['arm'] == arm])} in {arm}" for arm in named if arm not in repeated)
+    named = [arm for arm in named if arm not in repeated]
+    kinds = measure_retention(results, named)
+    losses = "; ".join(f"{_list_losses(kinds[kinds['arm'] == arm])} in {arm}" for arm in named)
     yield f"Facts that the agent still saw after a compaction: {texts}. Kinds of facts lost most often: {losses}."
 
 

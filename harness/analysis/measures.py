@@ -244,7 +244,7 @@ def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | Non
     known = trials[trials[metric.column].notna()]
     if known.empty:
         return Cell(0, nan, nan, nan)
-    values = [list_units(group, metric.column) for _, group in known.groupby("task", sort=True)]
+    values = list_units(known, metric.column)
     if metric.kind == "rate" and known["arm"].nunique() == 1:
         bounds = compute_rate_bounds(values, choose_estimand(len(values), estimand))
     else:

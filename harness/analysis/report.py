@@ -20,7 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.claims import build_progress_section, judge_contrasts, look_at
+from harness.analysis.claims import build_progress_section, look_at
+from harness.analysis.families import find_unfinished
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
@@ -338,8 +339,7 @@ def write_charts(
         StoreError: The folder cannot be written.
         UnknownName: There is no such format, metric, arm, theme or width; the message suggests similar names.
     """
-    judged = judge_contrasts(drop_earlier_plans(results))
-    if judged is not None and judged.is_in_progress:
+    if find_unfinished(drop_earlier_plans(results).trials) is not None:
         return []
     with _wrap_write_errors(directory / "charts"):
         return write_figures(results, directory, figures, metric=metric, baseline=baseline, theme=theme, width=width)

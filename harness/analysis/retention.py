@@ -5,6 +5,8 @@ view (the messages that the model sees). A value that they do not find may still
 not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
@@ -21,7 +23,7 @@ FACT_KINDS = (
 """Kinds of facts (values that the agent must remember), in the order in which reports and charts show them."""
 
 
-def measure_retention(results: Tables) -> pd.DataFrame:
+def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Return a table of how often facts are still visible to the model after a compaction, with one row per arm and kind of fact.
 
     The columns are `arm`, `kind` and four rates with intervals:
@@ -30,27 +32,37 @@ def measure_retention(results: Tables) -> pd.DataFrame:
     - `unread`: share of the lost values that still appear in the text in other words; only values long enough to be recognized.
     - `used_kept`: share of correct uses among the next uses of kept facts.
     - `used_lost`: share of correct uses among the next uses of lost facts.
+
+    Args:
+        results: Tables of results of one experiment.
+        arms: Names of the arms to measure; None for all.
     """
     probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
     visible_probes = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
-    groups = dict(iter(visible_probes.groupby(["arm", "kind"])))
+    places = visible_probes.groupby(["arm", "kind"]).indices
+    is_kept, stands, is_right = (
+        visible_probes[name].eq(value).to_numpy(dtype=bool, na_value=False)
+        for name, value in (("seen_after", True), ("stands_after", True), ("used", "right"))
+    )
+    can_stand, is_used = (visible_probes[name].notna().to_numpy() for name in ("stands_after", "used"))
     rows = [
         {
             "arm": arm,
             "kind": kind,
-            "kept": _estimate_share(group["seen_after"]),
-            "unread": _estimate_share(group.loc[~group["seen_after"], "stands_after"].dropna()),
-            "used_kept": _estimate_share(group.loc[group["seen_after"], "used"].dropna() == "right"),
-            "used_lost": _estimate_share(group.loc[~group["seen_after"], "used"].dropna() == "right"),
+            "kept": _estimate_share(is_kept[place]),
+            "unread": _estimate_share(stands[place][~is_kept[place] & can_stand[place]]),
+            "used_kept": _estimate_share(is_right[place][is_kept[place] & is_used[place]]),
+            "used_lost": _estimate_share(is_right[place][~is_kept[place] & is_used[place]]),
         }
         for arm in order_arms(results.trials)
+        if arms is None or arm in arms
         for kind in FACT_KINDS
-        if (group := groups.get((arm, kind))) is not None
+        if (place := places.get((arm, kind))) is not None
     ]
     return pd.DataFrame(rows, columns=["arm", "kind", "kept", "unread", "used_kept", "used_lost"])
 
 
-def _estimate_share(flags: pd.Series) -> Rate:
+def _estimate_share(flags: np.ndarray) -> Rate:
     return estimate_rate(int(flags.sum()), len(flags))
 
 

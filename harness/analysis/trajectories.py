@@ -26,7 +26,8 @@ def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
     outcomes = ("verdicts",) if "verdicts_a" in pairs else ("success", "score")
     names = [f"{name}_{side}" for side in "ab" for name in ("trajectory", *outcomes)]
     known = (pairs["trajectory_a"].fillna("") != "") & (pairs["trajectory_b"].fillna("") != "")
-    texts = pairs[names].astype(str).agg("|".join, axis=1) if len(pairs) else pd.Series(dtype=object)
+    rows = zip(*(pairs[name].astype(str) for name in names), strict=True)
+    texts = pd.Series(["|".join(row) for row in rows], index=pairs.index, dtype=object)
     return pairs.assign(trajectory=texts.where(known, "replicate " + pairs["replicate"].astype(str)), is_trajectory_known=known)
 
 
@@ -80,20 +81,27 @@ def average_copies(rows: Array, labels: Sequence[object]) -> Array:
     return np.asarray(np.maximum(overlaps, 0) @ ordered / size, dtype=float)
 
 
-def list_units(trials: pd.DataFrame, column: str) -> Array:
-    """Return the values of one task per seed or, if there is only one seed, per distinct run; copies are averaged.
+def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
+    """Return for each task, in the order of names, its values per seed or, if it has only one seed, per distinct run.
 
-    Trials of several arms on the same seed are no independent observations, so they are averaged too.
+    Copies are averaged. Trials of several arms on the same seed are no independent observations, so they are averaged too.
 
     Args:
-        trials: Trials of one task, or pairs, with the columns `seed` and `replicate` and, if known, `arm` and `trajectory`.
+        trials: Trials, or pairs of trials, with the columns `task`, `seed` and `replicate` and, if known, `arm` and `trajectory`.
         column: Name of the column with the values.
     """
-    values = trials[column].astype(float)
-    if trials["seed"].nunique() > 1:
-        return np.asarray(values.groupby(trials["seed"]).mean().to_numpy(), dtype=float)
-    labels = trials["replicate"].astype(str)
-    if "trajectory" in trials and ("arm" not in trials or trials["arm"].nunique() == 1):
-        runs = trials["trajectory"].fillna("").astype(str)
-        labels = (runs + "|" + values.astype(str)).where(runs != "", labels)
-    return average_copies(values.to_numpy(dtype=float)[:, None], list(labels))[:, 0]
+    values, seeds, replicates = trials[column].to_numpy(dtype=float), trials["seed"].to_numpy(), trials["replicate"].to_numpy()
+    arms = trials["arm"].to_numpy(dtype=object) if "arm" in trials else None
+    runs = trials["trajectory"].fillna("").to_numpy(dtype=object) if "trajectory" in trials else None
+    _, codes = np.unique(trials["task"].to_numpy(dtype=object), return_inverse=True)
+    units = []
+    for code in range(codes.max(initial=-1) + 1):
+        places = np.flatnonzero(codes == code)
+        if len(set(seeds[places])) > 1:
+            _, seed_codes = np.unique(seeds[places], return_inverse=True)
+            units.append(np.bincount(seed_codes, values[places]) / np.bincount(seed_codes))
+            continue
+        is_labelled = runs is not None and (arms is None or len(set(arms[places])) == 1)
+        labels = [f"{runs[place]}|{values[place]}" if is_labelled and runs[place] else str(replicates[place]) for place in places]
+        units.append(average_copies(values[places][:, None], labels)[:, 0])
+    return units

@@ -169,9 +169,9 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
 
 
 def _refuse_duplicates(trials: pd.DataFrame) -> None:
-    duplicates = trials[trials.duplicated(list(PAIR_COLUMNS))]
-    if len(duplicates):
-        first = duplicates.iloc[0]
+    is_duplicate = trials.duplicated(list(PAIR_COLUMNS))
+    if is_duplicate.any():
+        first = trials[is_duplicate].iloc[0]
         raise UsageError(
             f"arm {first['arm']!r} has several trials of task {first['task']!r}, seed {first['seed']}, replicate "
             f"{first['replicate']}: several configurations share this name; keep one of them"

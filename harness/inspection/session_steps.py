@@ -11,7 +11,7 @@ from harness.errors import HarnessError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.timeline import (
-    Digests,
+    EncodedMessages,
     Inspection,
     LogReader,
     RequestHistory,
@@ -44,12 +44,12 @@ class SessionSteps:
 
     Args:
         session: Session with its log.
-        digests: Digests of requests that were computed for other sessions, see `RequestHistory`.
+        encoded: EncodedMessages of requests that were computed for other sessions, see `RequestHistory`.
     """
 
-    def __init__(self, session: RecordedSession, digests: Digests | None = None) -> None:
+    def __init__(self, session: RecordedSession, encoded: EncodedMessages | None = None) -> None:
         self.session = session
-        self.history = RequestHistory(session.entries, digests)
+        self.history = RequestHistory(session.entries, encoded)
         """Requests of the session, reconstructed from its log."""
         self._workspace_events = [
             entry.event for entry in drop_rolled_back(session.entries) if isinstance(entry.event, WorkspaceSaved)

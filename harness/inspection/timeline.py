@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.codec import copy_fields, digest_message
+from harness.codec import copy_fields, digest_message, encode_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
 from harness.inspection.view_history import ViewHistory
@@ -19,7 +19,7 @@ from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.view import View, drop_rolled_back, fold, render_messages
+from harness.view import Item, View, drop_rolled_back, fold, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Kind of a message in the statistics of a session. Messages of the session itself are classified by their role.
@@ -31,9 +31,8 @@ MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool r
 _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 
 MAX_CACHED_DIGESTS = 200_000
-Digests: TypeAlias = dict[tuple[bytes, int], tuple[Message, bytes]]
-"""Digests of requests by the digest of all earlier messages and the `id` of the last one, which is kept, so that no other message
-gets this `id`."""
+EncodedMessages: TypeAlias = dict[int, tuple[Message, bytes]]
+"""Messages as JSON by the `id` of the message, which is kept, so that no other message gets this `id`."""
 
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
@@ -255,7 +254,7 @@ class LogReader:
         match event:
             case MessageAdded():
                 self.added_messages[ItemId(entry.seq)] = event.message
-                self._count_logged(ItemId(entry.seq))
+                self._count_item(self.view.items[-1])
             case StepFinished():
                 self.timeline.append(_make_step_point(event, before.rounds))
             case Compaction():
@@ -274,9 +273,12 @@ class LogReader:
     def _count_logged(self, item_id: ItemId) -> None:
         item = next((item for item in reversed(self.view.items) if item.item_id == item_id), None)
         if item is not None:
-            kind = self._classify_message(item_id, item.message)
-            self.logged_messages[kind] += 1
-            self.logged_tokens[kind] += item.tokens
+            self._count_item(item)
+
+    def _count_item(self, item: Item) -> None:
+        kind = self._classify_message(item.item_id, item.message)
+        self.logged_messages[kind] += 1
+        self.logged_tokens[kind] += item.tokens
 
     def _classify_message(self, item_id: ItemId, message: Message) -> MessageKind:
         return self.inserted_kinds.get(item_id) or _KIND_BY_ROLE[message.role]
@@ -394,19 +396,20 @@ class RequestHistory:
     The preparation takes time that grows with the length of the session; each request then takes a fraction of a second.
     """
 
-    def __init__(self, entries: Iterable[Entry], digests: Digests | None = None) -> None:
+    def __init__(self, entries: Iterable[Entry], encoded: EncodedMessages | None = None) -> None:
         """Prepare to reconstruct the requests of a session from its log.
 
         Args:
             entries: Log of the session. Events that were rolled back are ignored.
-            digests: Digests that were computed before, to which new ones are added; None computes every digest. Sessions that
-                share message objects save time if they share their digests.
+            encoded: Messages that were encoded before for their digests, to which new ones are added; sessions that share message
+                objects save time if they share it. None encodes every message.
         """
         log = tuple(entries)
         self._entries = drop_rolled_back(log)
         self._counter = find_counter(log)
         self._places = _find_places(self._entries)
-        self._digests: Digests = {} if digests is None else digests
+        self._digests: dict[tuple[bytes, int], bytes] = {}
+        self._encoded = encoded
         self._previous: tuple[Sequence[Message], bytes] = ((), b"")  # messages and digest of the request computed last
 
     @cached_property
@@ -486,14 +489,21 @@ class RequestHistory:
         if messages[: len(previous)] != previous:
             previous, digest = (), b""
         for message in messages[len(previous) :]:
-            key = digest, id(message)
+            key = digest, id(message)  # the log keeps its messages, so that no other message gets this `id`
             if key not in self._digests:
                 if len(self._digests) >= MAX_CACHED_DIGESTS:
                     self._digests.clear()
-                self._digests[key] = message, digest_message(message, digest)
-            digest = self._digests[key][1]
+                self._digests[key] = digest_message(message, digest, self._encode(message))
+            digest = self._digests[key]
         self._previous = messages, digest
         return digest.hex()
+
+    def _encode(self, message: Message) -> bytes | None:
+        if self._encoded is None:
+            return None
+        if id(message) not in self._encoded:
+            self._encoded[id(message)] = message, encode_message(message)
+        return self._encoded[id(message)][1]
 
 
 def reconstruct_request(entries: Iterable[Entry], step: int) -> SentRequest:

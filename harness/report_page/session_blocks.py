@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.events import Entry
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps, encode_compactions, format_full_text, format_message_line
-from harness.inspection.timeline import Digests
+from harness.inspection.timeline import EncodedMessages
 from harness.messages import Message
 
 MAX_SESSIONS = 200
@@ -125,7 +125,7 @@ class KnownMessages:
 
     by_row: dict[str, Message] = field(default_factory=dict)
     """Messages by the text of their rows in the journal."""
-    digests: Digests = field(default_factory=dict)
+    encoded: EncodedMessages = field(default_factory=dict)
     rows: dict[int, tuple[Message, Row]] = field(default_factory=dict)
     """Row of each message by the `id` of the message, which is kept, so that no other message gets this `id`."""
     characters: int = 0
@@ -140,7 +140,7 @@ class KnownMessages:
         self.characters += len(row[2])
         if self.characters > MAX_KNOWN_CHARACTERS:
             self.by_row.clear()
-            self.digests.clear()
+            self.encoded.clear()
             self.rows.clear()
             self.characters = len(row[2])
         self.rows[id(message)] = message, row
@@ -155,7 +155,7 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
         known: Messages of other sessions that may be the same objects; None if there are none.
     """
     known = known or KnownMessages()
-    steps = SessionSteps(session, known.digests)
+    steps = SessionSteps(session, known.encoded)
     if not steps.history.step_count:
         return None
     messages = _MessageTable(known)

@@ -57,9 +57,12 @@ def test_distinct_rows_are_kept_and_equally_frequent_copies_become_their_mean():
 
 
 def test_units_of_a_task_are_its_seeds_or_the_distinct_runs_of_its_only_seed():
-    seeds = pd.DataFrame({"seed": [0, 0, 1], "replicate": [0, 1, 0], "value": [1.0, 0.0, 1.0]})
-    assert list(list_units(seeds, "value")) == [0.5, 1.0]
+    seeds = pd.DataFrame({"task": "t", "seed": [0, 0, 1], "replicate": [0, 1, 0], "value": [1.0, 0.0, 1.0]})
+    assert [list(values) for values in list_units(seeds, "value")] == [[0.5, 1.0]]
+    other = seeds.assign(task="s", value=0.25)
+    assert [list(values) for values in list_units(pd.concat([seeds, other]), "value")] == [[0.25, 0.25], [0.5, 1.0]]
+    assert list_units(seeds[:0], "value") == []
     runs = seeds.assign(seed=0, replicate=[0, 1, 2], trajectory=["x", "y", "x"])
-    assert len(list_units(runs, "value")) == 2
-    assert len(list_units(runs.assign(trajectory=""), "value")) == 3
-    assert len(list_units(runs.assign(arm=["a", "b", "c"], replicate=0), "value")) == 1
+    assert len(list_units(runs, "value")[0]) == 2
+    assert len(list_units(runs.assign(trajectory=""), "value")[0]) == 3
+    assert len(list_units(runs.assign(arm=["a", "b", "c"], replicate=0), "value")[0]) == 1
