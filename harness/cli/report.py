@@ -2,13 +2,10 @@
 
 import hashlib
 import json
-import multiprocessing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
-import pebble
 from rich.console import Console
 
 import harness.analysis
@@ -17,7 +14,6 @@ from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
-from harness.signals import end_with_parent
 from harness.store.database import replace_file
 from harness.store.results import Results, load
 
@@ -118,35 +114,29 @@ def print_report(
     full: bool = False,
     as_page: bool = False,
 ) -> None:
-    """Print the report of an experiment, in its short form unless `full`, and write it to a folder, on request also as a page.
-
-    Another process draws the charts meanwhile.
-    """
+    """Print the report of an experiment, in its short form unless `full`, and write it to a folder, on request also as a page."""
     look = look or ChartOptions(baseline=against)
     made_from = digest_report(results, against, look)
-    pool: Any = pebble.ProcessPool(1, initializer=end_with_parent, context=multiprocessing.get_context("spawn"))
-    try:
-        charts = pool.schedule(_write_charts, args=(results.output, folder, look))
-        document = report(results, against)
-        console = Console(highlight=False)
-        if console.is_terminal:
-            console.print(document.expand() if full else document)
-        else:
-            click.echo(document.render_text(TEXT_WIDTH, full=full), nl=False)
-        click.echo()
-        paths = [*charts.result(), *document.write_texts(folder)]
-        for path in paths:
-            click.echo(f"wrote {path}")
-        record = {"made_from": made_from, "files": [path.relative_to(folder).as_posix() for path in paths]}
-        with replace_file(folder / RECORD_FILE) as unfinished:
-            unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        if as_page:
-            from harness.report_page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
+    document = report(results, against)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(document.expand() if full else document)
+    else:
+        click.echo(document.render_text(TEXT_WIDTH, full=full), nl=False)
+    click.echo()
+    charts = write_charts(
+        results, folder, look.file_format, metric=look.metric, baseline=look.baseline, theme=look.theme, width=look.width
+    )
+    paths = [*charts, *document.write_texts(folder)]
+    for path in paths:
+        click.echo(f"wrote {path}")
+    record = {"made_from": made_from, "files": [path.relative_to(folder).as_posix() for path in paths]}
+    with replace_file(folder / RECORD_FILE) as unfinished:
+        unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if as_page:
+        from harness.report_page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
 
-            click.echo(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
-    finally:
-        pool.stop()
-        pool.join()
+        click.echo(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
 
 
 def digest_report(results: Results, against: str | None, look: ChartOptions) -> str | None:
@@ -161,15 +151,3 @@ def digest_report(results: Results, against: str | None, look: ChartOptions) -> 
     for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _write_charts(output: Path, folder: Path, look: ChartOptions) -> list[Path]:
-    return write_charts(
-        load(output),
-        folder,
-        look.file_format,
-        metric=look.metric,
-        baseline=look.baseline,
-        theme=look.theme,
-        width=look.width,
-    )
