@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf, isnan
 from typing import Self
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import select_valid
@@ -161,21 +162,33 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
     Raises:
         UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
     """
-    for side in (a, b):
-        _refuse_duplicates(side)
-    pair_columns = [*PAIR_COLUMNS, "trial_id", "success", *columns]
-    merged = a[pair_columns].merge(b[pair_columns], on=list(PAIR_COLUMNS), suffixes=("_a", "_b"), validate="one_to_one")
-    return merged.sort_values(list(PAIR_COLUMNS), ignore_index=True)
+    keys_a, keys_b = _list_pair_keys(a), _list_pair_keys(b)
+    places_b = {key: place for place, key in enumerate(keys_b)}
+    shared = sorted((key, place) for place, key in enumerate(keys_a) if key in places_b)
+    rows_a, rows_b = (
+        np.array([place for _, place in shared], dtype=int),
+        np.array([places_b[key] for key, _ in shared], dtype=int),
+    )
+    names = ["trial_id", "success", *columns]
+    return pd.DataFrame(
+        {
+            **{name: a[name].array.take(rows_a) for name in PAIR_COLUMNS},
+            **{f"{name}_a": a[name].array.take(rows_a) for name in names},
+            **{f"{name}_b": b[name].array.take(rows_b) for name in names},
+        }
+    )
 
 
-def _refuse_duplicates(trials: pd.DataFrame) -> None:
-    is_duplicate = trials.duplicated(list(PAIR_COLUMNS))
-    if is_duplicate.any():
-        first = trials[is_duplicate].iloc[0]
+def _list_pair_keys(trials: pd.DataFrame) -> list[tuple[object, ...]]:
+    """Return task, seed and replicate of each trial of an arm, by which trials are paired."""
+    keys = list(zip(*(trials[name].tolist() for name in PAIR_COLUMNS), strict=True))
+    if len(set(keys)) < len(keys):
+        first = trials[trials.duplicated(list(PAIR_COLUMNS))].iloc[0]
         raise UsageError(
             f"arm {first['arm']!r} has several trials of task {first['task']!r}, seed {first['seed']}, replicate "
             f"{first['replicate']}: several configurations share this name; keep one of them"
         )
+    return keys
 
 
 def compare_repeats(results: Tables) -> RepeatComparison:
