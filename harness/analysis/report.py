@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.claims import build_progress_section, look_at
+from harness.analysis.claims import ClaimReport, build_progress_section, look_at
 from harness.analysis.families import find_unfinished
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
@@ -63,6 +63,8 @@ class Report:
         title: Title with the names of the experiments and the number of trials. Required.
         sections: Sections of the report in order, each with heading, table and notes. Required.
         results: Tables of results from which the charts of the report are drawn. Required.
+        claims: Results of the contrasts that the plan declared; None if it declared none or not all trials have finished. Default:
+            `None`.
 
     Example::
 
@@ -73,6 +75,7 @@ class Report:
     title: str
     sections: tuple[Section, ...]
     results: Tables
+    claims: ClaimReport | None = None
 
     def render_text(self, width: int = TEXT_WIDTH, *, full: bool = False) -> str:
         """Return the report as plain text, as it is printed on a terminal without colours.
@@ -256,7 +259,9 @@ def report(results: Tables, against: str | None = None) -> Report:
         return report_progress(results, judged.family)
     current_results = drop_earlier_plans(results)
     return _assemble(
-        results, [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)]
+        results,
+        [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)],
+        judged,
     )
 
 
@@ -270,7 +275,7 @@ def report_progress(results: Tables, family: Family) -> Report:
     return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)])
 
 
-def _assemble(results: Tables, all_sections: list[Section]) -> Report:
+def _assemble(results: Tables, all_sections: list[Section], claims: ClaimReport | None = None) -> Report:
     """Return the report of some sections, with the question of the plan and a note on trials of earlier plans."""
     trials, current_results = results.trials, drop_earlier_plans(results)
     names = ", ".join(sorted(trials["experiment"].unique()))
@@ -286,6 +291,7 @@ def _assemble(results: Tables, all_sections: list[Section]) -> Report:
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
         sections=tuple(all_sections),
         results=current_results,
+        claims=claims,
     )
 
 

@@ -117,7 +117,9 @@ def collect_page(
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids)
     values = {
-        "parts": build_parts(current, against, list(blocks)) if withheld is None else build_progress_parts(current, list(blocks)),
+        "parts": build_parts(current, against, list(blocks), document.claims)
+        if withheld is None
+        else build_progress_parts(current, list(blocks)),
         "standing": _describe_standing(current, is_withheld=withheld is not None),
         "is_withheld": withheld is not None,
         "planned": 0 if withheld is None else withheld.family.planned_trials,

@@ -349,7 +349,7 @@ class ReportPage {
     }
     const tables = byAxes ? this.axisTables(shown) : [this.taskTable(shown)];
     const known = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((one) => one && one.colour !== null).map((one) => one.colour);
-    const paired = byAxes && this.state.baseline >= 0;
+    const paired = this.state.baseline >= 0 && (byAxes || this.taskEffects() !== undefined);
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const most = known.reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
     const colour = (value) => {
@@ -370,7 +370,7 @@ class ReportPage {
         make("table", { class: "g-heat" }, ...caption, make("thead", {}, head), make("tbody", {}, ...body)));
     });
     const key = paired
-      ? `Each cell: difference to ${this.part.arms[this.state.baseline].name}, its 95 % interval, pairs. Orange: lower, blue: higher.`
+      ? `Each cell: ${this.metric.ratio ? "ratio" : "difference"} to ${this.part.arms[this.state.baseline].name}${byAxes ? "" : " on the task"}, its 95 % interval, pairs. Orange: lower, blue: higher.${byAxes ? "" : " Row of the baseline: its values."}`
       : `Each cell: mean, 95 % interval, trials. Dark: ${formatValue(this.metric, known.length ? low : null)}, yellow: ${formatValue(this.metric, known.length ? high : null)}.`;
     this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), make("p", { class: "h-faint p-key", text: `${key} Click a cell to list its trials.` }));
   }
@@ -394,13 +394,27 @@ class ReportPage {
     }));
   }
 
+  /** Return the paired effects on each task against the baseline, by arm, or undefined if the page has none. */
+  taskEffects() {
+    return this.part.task_effects[this.part.arms[this.state.baseline]?.name]?.[this.state.metric];
+  }
+
   taskTable(shown) {
     const cells = this.part.task_cells[this.state.metric];
+    const effects = this.taskEffects();
+    const difference = (index, task) => {
+      const target = { arm: index, task: this.part.tasks[task] };
+      if (index === this.state.baseline) return { ...this.cell(cells[index][task], target), colour: 0 };
+      const effect = effects[index]?.[task];
+      if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
+      const drawn = this.cell(effect, target);
+      return { ...drawn, colour: this.metric.ratio && drawn.colour !== null ? Math.log(drawn.colour) : drawn.colour };
+    };
     return {
       title: "", corner: "arm", columns: this.part.tasks,
       rows: shown.map((index) => ({
         name: this.part.arms[index].name,
-        cells: cells[index].map((cell, task) => cell && this.cell(cell, { arm: index, task: this.part.tasks[task] })),
+        cells: cells[index].map((cell, task) => cell && (effects ? difference(index, task) : this.cell(cell, { arm: index, task: this.part.tasks[task] }))),
       })),
     };
   }
@@ -452,12 +466,12 @@ class ReportPage {
   effectCell(index) {
     if (index === this.state.baseline) return [make("span", { class: "h-faint", text: "baseline" })];
     const effect = this.effect(index);
-    if (!effect) return [make("span", { class: "h-faint", text: "no pairs" })];
+    if (!effect) return [make("span", { class: "h-faint", text: this.part.arms[index].repeats ? `only compared with ${this.part.arms[index].repeats}` : "no shared trials" })];
     const verdicts = { better: "better (exploratory)", worse: "worse (exploratory)", "not shown": "no difference shown" };
     const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
     return [
       make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] }),
-      make("span", { class: `p-verdict ${classes[effect[6]]}`, text: verdicts[effect[6]] }), this.drawForest(effect),
+      make("span", { class: `p-verdict ${classes[effect[6]]}`, text: effect[8] ?? verdicts[effect[6]] }), this.drawForest(effect),
     ];
   }
 
@@ -512,7 +526,7 @@ class ReportPage {
     const baseline = this.part.arms[this.state.baseline]?.name;
     const note = baseline === undefined
       ? "Choose a baseline to see paired differences."
-      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. “Worse” and “better” are exploratory: interval and test exclude no difference at 5 %, without a correction for several arms.`;
+      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. Declared: compared as the plan declared, with p corrected for all declared comparisons. Exploratory: interval and test exclude no difference at 5 %, without a correction for several arms.`;
     this.arms.replaceChildren(
       make("h2", { text: "Arms" }),
       make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },

@@ -14,6 +14,7 @@ import pandas as pd
 
 from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, read_policy_field, select_excluded, select_valid
 from harness.analysis.axes import is_grid_arm
+from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.families import read_families
 from harness.analysis.formatting import describe_level
@@ -38,6 +39,8 @@ MAX_BASELINES = 8
 """Maximum number of arms that the page offers as a baseline; with more arms, only declared, control and repeated ones."""
 MAX_TASK_CELLS = 600
 """Maximum number of pairs of arm and task for which the page shows cells."""
+MAX_TASK_EFFECTS = 150
+"""Maximum number of pairs of two arms on a task for which the page shows differences; baselines beyond it have none."""
 
 
 _VALUE_COLUMNS = list(
@@ -48,15 +51,19 @@ _VALUE_COLUMNS = list(
 """Columns from which values are estimated; with all columns, grouping takes three times as long."""
 
 
-def build_parts(results: Tables, against: str | None, session_ids: Sequence[str]) -> list[Json]:
+def build_parts(
+    results: Tables, against: str | None, session_ids: Sequence[str], judged: ClaimReport | None = None
+) -> list[Json]:
     """Return the values of the page for each fidelity level, as levels are never pooled.
 
     Args:
         results: Tables of results, without trials of earlier plans.
         against: Arm that is the baseline at first; None for the one that most declared contrasts name, or a control.
         session_ids: Ids of the sessions that the page contains, in the order of their blocks.
+        judged: Results of the declared contrasts; None if the plan declared none.
     """
-    return [_build_part(part, against, session_ids) for part in split_by_level(results)]
+    claims = () if judged is None else judged.claims
+    return [_build_part(part, against, session_ids, claims) for part in split_by_level(results)]
 
 
 def build_progress_parts(results: Tables, session_ids: Sequence[str]) -> list[Json]:
@@ -97,21 +104,28 @@ def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
     }
 
 
-def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]) -> Json:
+def _build_part(results: Tables, against: str | None, session_ids: Sequence[str], claims: Sequence[Claim]) -> Json:
     measured = add_measures(results)
     valid = select_valid(measured)[_VALUE_COLUMNS]
     names = order_arms(measured)
     groups = {name: valid[valid["arm"] == name] for name in names}
     baselines = choose_baselines(results, names, against)
     cells = {name: {metric.name: estimate_cell(rows, metric) for metric in METRICS.values()} for name, rows in groups.items()}
+    repeats = {str(row.arm_b): str(row.arm_a) for row in pair_repeats(measured).itertuples() if row.arm_a != row.arm_b}
+    effects, task_effects = _compare_arms(groups, baselines, repeats)
+    mark_declared(effects, claims, names)
     return {
         "level": describe_level(require_single_level(measured)),
         "metrics": [_encode_metric(metric) for metric in METRICS.values()],
         "metric": choose_metric([rows for rows in groups.values() if len(rows)]).name,
         "baselines": [names.index(name) for name in baselines],
-        "arms": [_encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name]) for name in names],
+        "arms": [
+            _encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name]) | {"repeats": repeats.get(name, "")}
+            for name in names
+        ],
         "fronts": {metric: [names.index(name) for name in find_front(cells, metric)] for metric in METRICS if metric != "cost"},
-        "effects": _compare_arms(groups, baselines),
+        "effects": effects,
+        "task_effects": task_effects,
         **_build_task_cells(groups),
         "tables": lay_out_arms(measured),
         "trials": _encode_trials(measured, names, session_ids),
@@ -209,26 +223,98 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
     return [name for name in dict.fromkeys(preferred) if name in names][:MAX_BASELINES]
 
 
-def _compare_arms(groups: Mapping[str, pd.DataFrame], baselines: Sequence[str]) -> dict[str, Json]:
-    """Return the effect of every arm against each baseline, by baseline, metric and index of the arm.
+def _compare_arms(
+    groups: Mapping[str, pd.DataFrame], baselines: Sequence[str], repeats: Mapping[str, str]
+) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the effect of every arm against each baseline, by baseline, metric and index of the arm, and the same by task.
 
     Each pair of arms is estimated once; the effect of the baseline against the arm is the opposite.
+
+    Args:
+        groups: Valid trials by arm.
+        baselines: Arms to compare with.
+        repeats: Arm that was run again, by the name of the arm that repeats it.
     """
     columns = ["score", "trajectory", *(metric.column for metric in METRICS.values() if metric.name not in {"score", "success"})]
     effects: dict[str, Json] = {name: {metric: {} for metric in METRICS} for name in baselines}
-    places = {name: index for index, name in enumerate(groups)}
+    task_effects: dict[str, Json] = {}
+    places, tasks, task_count = {name: index for index, name in enumerate(groups)}, _list_tasks(groups), 0
+    for baseline in baselines:
+        if task_count + len(tasks) * (len(groups) - 1) <= 2 * MAX_TASK_EFFECTS:
+            task_count += len(tasks) * (len(groups) - 1)
+            task_effects[baseline] = {metric: {} for metric in METRICS}
     for baseline in baselines:
         for name, rows in groups.items():
             if name == baseline or (name in effects and places[name] < places[baseline]):
                 continue
-            pairs = add_trajectories(pair_trials(rows, groups[baseline], columns))
+            is_repeat = baseline in {repeats.get(name), name} or name == repeats.get(baseline)
+            pairs = add_trajectories(_pair(rows, groups[baseline], columns, is_repeat=is_repeat))
             for metric in METRICS.values() if len(pairs) else ():
                 effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
-                if effect.pair_count:
-                    effects[baseline][metric.name][places[name]] = _encode_effect(metric, effect)
-                    if name in effects:
-                        effects[name][metric.name][places[baseline]] = _encode_effect(metric, turn_effect(effect))
-    return effects
+                if not effect.pair_count:
+                    continue
+                effects[baseline][metric.name][places[name]] = _encode_effect(metric, effect)
+                if name in effects:
+                    effects[name][metric.name][places[baseline]] = _encode_effect(metric, turn_effect(effect))
+                if baseline in task_effects or name in task_effects:
+                    found = _estimate_by_task(pairs, metric, tasks)
+                    if baseline in task_effects:
+                        task_effects[baseline][metric.name][places[name]] = [
+                            one and _encode_task_effect(metric, one) for one in found
+                        ]
+                    if name in task_effects:
+                        turned = [one and _encode_task_effect(metric, turn_effect(one)) for one in found]
+                        task_effects[name][metric.name][places[baseline]] = turned
+    return effects, task_effects
+
+
+def _pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str], *, is_repeat: bool) -> pd.DataFrame:
+    """Return the trials of two arms side by side; a repeat is paired with the first run of the same task and seed."""
+    if is_repeat:
+        a, b = (one.assign(replicate=one["replicate"] - one["replicate"].min()) for one in (a, b))
+    return pair_trials(a, b, columns)
+
+
+def _estimate_by_task(pairs: pd.DataFrame, metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
+    """Return the effect on each task, without a test; None for a task without pairs."""
+    groups = dict(iter(pairs.groupby("task")))
+    effects = (
+        estimate_effect(groups[task], metric.column, is_bounded=metric.kind != "amount", is_tested=False)
+        if task in groups
+        else None
+        for task in tasks
+    )
+    return [effect if effect is not None and effect.pair_count else None for effect in effects]
+
+
+def _encode_task_effect(metric: Metric, effect: Effect) -> list[Any]:
+    """Return number of pairs, value, bounds, and the texts of value and interval, as for a cell."""
+    numbers = map(_encode_number, (effect.value, *effect.interval))
+    return [effect.pair_count, *numbers, metric.format_effect(effect), metric.format_change_interval(*effect.interval)]
+
+
+def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: Sequence[str]) -> None:
+    """Replace the verdict of each declared contrast by that of its family, and add it in words."""
+    metrics = {metric.column: metric for metric in METRICS.values()}
+    for claim in claims:
+        contrast, metric = claim.contrast, metrics.get(claim.effect.metric)
+        for arm, baseline in ((contrast.a, contrast.b), (contrast.b, contrast.a)):
+            if metric is None or arm not in names or baseline not in effects or (contrast.margin and arm != contrast.a):
+                continue
+            cell = effects[baseline][metric.name].get(names.index(arm))
+            if cell is None:
+                continue
+            if contrast.margin is not None:
+                cell.append(
+                    f"{'shown' if claim.is_shown else 'not shown'} to be worse by less than {contrast.margin:g} (declared)"
+                )
+                continue
+            none = 1.0 if claim.effect.scale == "ratio" else 0.0
+            if claim.is_shown:
+                cell[6] = "better" if (cell[1] > none) == metric.is_higher_better else "worse"
+            else:
+                cell[6] = "not shown"
+            cell.append(f"{cell[6] if claim.is_shown else 'no difference shown'} (declared)")
 
 
 def turn_effect(effect: Effect) -> Effect:
@@ -256,9 +342,13 @@ def judge_effect(metric: Metric, effect: Effect) -> str:
     return "better" if (effect.value > none) == metric.is_higher_better else "worse"
 
 
+def _list_tasks(groups: Mapping[str, pd.DataFrame]) -> list[str]:
+    return sorted({str(task) for rows in groups.values() for task in rows["task"].unique()})
+
+
 def _build_task_cells(groups: Mapping[str, pd.DataFrame]) -> Json:
     """Return the tasks, and for each metric the cells of every arm and task; none if there are too many."""
-    tasks = sorted({str(task) for rows in groups.values() for task in rows["task"].unique()})
+    tasks = _list_tasks(groups)
     if len(tasks) * len(groups) > MAX_TASK_CELLS:
         return {"tasks": tasks, "task_cells": None}
     by_task = [dict(iter(rows.groupby("task"))) for rows in groups.values()]

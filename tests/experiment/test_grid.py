@@ -233,7 +233,7 @@ def test_an_arm_without_changes_names_the_base_and_adds_no_trial():
     unnamed, named = (Grid(BASE, seeds, arms) for arms in ([changed], [changed, Arm(name="base")]))
     assert [cell.arm for cell in named] == ["base", "early"] * 2
     assert [cell.trial_id for cell in named] == [cell.trial_id for cell in unnamed]
-    varied = Grid(BASE, {"policy.threshold": [BASE.policy.threshold, 0.5]}, [Arm(name="base")])
+    varied = Grid(BASE, {"policy.threshold": [0.8, 0.5]}, [Arm(name="base")])
     assert [cell.arm for cell in varied] == ["threshold=0.8", "threshold=0.5"]
 
 

@@ -255,6 +255,19 @@ def test_cells_and_points_list_their_trials(open_page, written):
 
 
 @pytest.mark.browser
+def test_cells_show_values_or_with_a_baseline_the_differences_on_the_task(open_page, written):
+    page = open_page(written)
+    cells = page.locator(".g-cell button")
+    signs = [text[0] for text in page.locator(".g-cell b").all_inner_texts()]
+    assert signs == ["0", "0", "+", "+", "+", "+"]
+    assert cells.nth(3).inner_text().endswith("n 3")
+    page.locator("select[name=baseline]").select_option(label="c")
+    assert [text[0] for text in page.locator(".g-cell b").all_inner_texts()] == ["-", "-", "-", "-", "0", "0"]
+    page.locator("select[name=baseline]").select_option("-1")
+    assert [text[0] for text in page.locator(".g-cell b").all_inner_texts()] == ["0"] * 6
+
+
+@pytest.mark.browser
 def test_a_trial_without_a_transcript_says_how_to_read_it(open_page, tmp_path):
     page = open_page(write_page(write_experiment(tmp_path), tmp_path / "report.html", max_sessions=0))
     page.locator(".p-arms .p-link").first.click()

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.arms import select_valid
+from harness.analysis.claims import Claim
 from harness.analysis.intervals import Interval
 from harness.analysis.measures import METRICS, Cell, add_measures, estimate_cell, estimate_change
-from harness.report_page.values import build_parts, choose_baselines, find_front, judge_effect, lay_out_arms
+from harness.experiment.contrasts import Contrast
+from harness.report_page.values import build_parts, choose_baselines, find_front, judge_effect, lay_out_arms, mark_declared
 from tests.analysis.made import results as make_results
 from tests.report_page.made import write_experiment
 
@@ -90,6 +92,65 @@ def test_cells_by_task_have_one_row_per_arm_and_one_column_per_task(results, par
     rows = valid[(valid["arm"] == "b") & (valid["task"] == "t2")]
     place = [arm["name"] for arm in part["arms"]].index("b")
     assert cells[place][1][1] == pytest.approx(estimate_cell(rows, METRICS["score"]).value)
+
+
+def test_effects_on_a_task_are_those_of_its_pairs_and_change_their_sign_with_the_baseline(results, part):
+    valid = select_valid(add_measures(results))
+    names = [arm["name"] for arm in part["arms"]]
+    rows = valid[valid["task"] == "t2"]
+    for metric in METRICS.values():
+        effect = estimate_change(rows[rows["arm"] == "b"], rows[rows["arm"] == "a"], metric)
+        if not effect.pair_count:
+            continue
+        pairs, value, low, _, text, _ = part["task_effects"]["a"][metric.name][names.index("b")][1]
+        assert (pairs, text) == (effect.pair_count, metric.format_effect(effect))
+        assert is_same(value, effect.value)
+        assert is_same(low, effect.interval.low)
+    turned = part["task_effects"]["b"]["score"][names.index("a")][1]
+    assert turned[1] == pytest.approx(-part["task_effects"]["a"]["score"][names.index("b")][1][1])
+
+
+def test_an_arm_that_was_run_again_is_compared_with_its_first_run_only():
+    rows = [
+        {"arm": arm, "task": f"t{task}", "replicate": replicate, "score": score, "policy_json": policy}
+        for arm, replicate, score, policy in (
+            ("base", 0, 0.5, '{"kind": "keep-last"}'),
+            ("base again", 1, 0.4, '{"kind": "keep-last"}'),
+            ("other", 0, 0.9, '{"kind": "keep-last", "keep_last": 3}'),
+        )
+        for task in range(6)
+    ]
+    (part,) = build_parts(make_results(rows), None, [])
+    names = [arm["name"] for arm in part["arms"]]
+    again = names.index("base again")
+    assert {arm["name"]: arm["repeats"] for arm in part["arms"]} == {"base": "", "base again": "base", "other": ""}
+    assert part["effects"]["base"]["score"][again][:2] == [6, pytest.approx(-0.1)]
+    assert part["effects"]["base again"]["score"][names.index("base")][1] == pytest.approx(0.1)
+    assert again not in part["effects"]["other"]["score"]
+
+
+@pytest.mark.parametrize(
+    ("margin", "shown", "verdict"), [(None, True, "worse"), (None, False, "not shown"), (0.2, True, "worse")]
+)
+def test_a_declared_contrast_has_the_verdict_of_its_family(results, margin, shown, verdict):
+    valid = select_valid(add_measures(results))
+    effect = replace(estimate_change(valid[valid["arm"] == "b"], valid[valid["arm"] == "a"], METRICS["score"]), value=-0.1)
+    contrast = Contrast(a="b", b="a", metric="score", margin=margin)
+    claim = Claim(contrast=contrast, effect=effect, p_value=0.01, holm_p=0.03 if shown else 0.2)
+    names = ["a", "b"]
+    effects = {
+        arm: {"score": {1 - place: [4, sign * 0.1, 0, 0, "", "", "worse", ""]}}
+        for place, (arm, sign) in enumerate((("a", -1), ("b", 1)))
+    }
+    mark_declared(effects, [claim], names)
+    cell = effects["a"]["score"][1]
+    assert cell[6] == verdict
+    if margin is None:
+        assert cell[8] == ("worse (declared)" if shown else "no difference shown (declared)")
+        assert effects["b"]["score"][0][6] == ("better" if shown else "not shown")
+    else:
+        assert cell[8] == "shown to be worse by less than 0.2 (declared)"
+        assert len(effects["b"]["score"][0]) == 8
 
 
 def test_the_trials_are_complete_and_refer_to_their_blocks(results):
