@@ -211,7 +211,7 @@ def photograph_page(folder: Path) -> None:
     if chromium is None:
         raise SystemExit("no chromium on this machine: apt-get install chromium")
     results = Experiment.from_toml(QUICKSTART).run(folder / "output", progress="off")
-    path = write_page(results, folder / "report.html", max_sessions=0)
+    path = write_page(results, folder / "report.html")
     with browser_page(chromium, dict(os.environ), folder / "failed.png") as page:
         page.set_viewport_size({"width": 1300, "height": 1180})
         page.goto(path.as_uri())

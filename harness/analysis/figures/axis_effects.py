@@ -15,7 +15,7 @@ from harness.analysis.axes import contrast_axes
 from harness.analysis.baselines import resolve_metrics
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import draw_arms, format_value
-from harness.analysis.figures.forest import draw_panel, make_panels
+from harness.analysis.figures.forest import describe_estimands, draw_panel, make_panels
 from harness.analysis.measures import add_measures
 from harness.analysis.tables import Tables, require_single_level, select
 
@@ -94,11 +94,11 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     axes_count = table["axis"].nunique()
     about = f"{axes_count} {'axis' if axes_count == 1 else 'axes'}, each value against the first, averaged over the other axes"
     style.add_header(figure, "Effect of each axis", about, level)
-    estimands = " and ".join(sorted(table["estimand"].unique()))
+    estimands = describe_estimands(table)
     style.add_footer(
         figure,
-        f"95 % intervals for {estimands}; arms: pairs of arms that differ in this axis only; n: pairs of task and seed. Colour: "
-        "interval and test exclude equality; blue is better. Exploratory.",
+        f"95 % intervals for {estimands}; arms: pairs of arms that differ in this axis only; n: pairs of task and seed. "
+        "Coloured: interval and test show a difference; blue is better. Exploratory.",
     )
     return figure
 

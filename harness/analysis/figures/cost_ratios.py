@@ -103,7 +103,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     _draw_rows(figure.subplots(), table)
     tasks = format_count(table["task"].nunique(), "task")
     metric = str(table["metric"].iloc[0])
-    about = f"{format_count(arms, 'arm')} on {tasks}; baseline {format_label(table['baseline'].iloc[0], 60)}"
+    about = f"{format_count(arms, 'arm')} on {tasks}; baseline: {format_label(table['baseline'].iloc[0], 60)}"
     style.add_header(figure, f"{metric.capitalize()} ratio of each task", about, level)
     style.add_footer(
         figure, "Dot: a task, typical ratio over its seeds. Diamond and bar: typical ratio over tasks, 95 % interval."

@@ -132,13 +132,13 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     handles = _draw_all(ax, table)
     metric, baseline = METRICS[str(table["metric"].iloc[0])], table[table["arm"] == table["baseline"]]
     place = f" at {format_usd(baseline['cost_usd'].iloc[0])} USD" if len(baseline) else ""
-    about = f"{format_count(len(table), 'arm')}, baseline {format_label(table['baseline'].iloc[0], 60)}{place}"
+    about = f"{format_count(len(table), 'arm')}, baseline: {format_label(table['baseline'].iloc[0], 60)}{place}"
     style.add_header(figure, f"Cost against {metric.name}", about, level)
     is_all_bounds = bool(table["is_bound"].all())
     bound = "; hollow: knows the future, so no choice" if table["is_bound"].any() and not is_all_bounds else ""
     note = (
-        "Bars: 95 % intervals of the paired differences from the baseline. A bar that does not reach a dotted line excludes "
-        f"equality with the baseline. Line: Pareto front of the observed means, exploratory{bound}.{_describe_front(table)}"
+        "Bars: 95 % intervals of the paired differences from the baseline. A bar that does not reach a dotted line shows a "
+        f"difference. Line: Pareto front, the arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure
@@ -165,7 +165,11 @@ def _draw_all(ax: "Axes", table: pd.DataFrame) -> "list[Artist]":
             "markeredgecolor": colour if face != colour else colours.background,
             "markeredgewidth": 1.1 if face != colour else 0.6,
         }
-        ax.plot(row.cost_usd, row.value, marker=marker, markersize=6.5, markerfacecolor=face, linestyle="none", zorder=3, **edge)
+        # a repeat of the baseline lies at the same place and stays visible around it
+        size, order = (4.5, 3.5) if row.arm == row.baseline else (6.5, 3)
+        ax.plot(
+            row.cost_usd, row.value, marker=marker, markersize=size, markerfacecolor=face, linestyle="none", zorder=order, **edge
+        )
     if crowded:
         _number_front(ax, front)
     ax.margins(0.06)

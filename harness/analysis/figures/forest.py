@@ -18,6 +18,12 @@ LABEL_POINTS = 7.0
 MIN_LOGARITHMIC_FACTOR = 4.0
 
 
+def describe_estimands(table: pd.DataFrame) -> str:
+    """Return in words to which tasks the effects of a table apply."""
+    texts = {"tasks like these": "all tasks of this kind", "these tasks": "these tasks only"}
+    return " and ".join(texts.get(one, one) for one in sorted(table["estimand"].unique()))
+
+
 def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
     """Draw effects on one metric with their intervals, one per row, and their numbers at the right of the axes.
 

@@ -11,7 +11,7 @@ import pandas as pd
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metrics
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
-from harness.analysis.figures.forest import draw_panel, make_panels
+from harness.analysis.figures.forest import describe_estimands, draw_panel, make_panels
 from harness.analysis.formatting import format_label
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import format_count
@@ -98,11 +98,11 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     spread = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
     about = f"{format_count(arms, 'arm')} against {format_label(table['baseline'].iloc[0], 60)}; {spread} pairs of task and seed"
     style.add_header(figure, "Paired differences from the baseline", about, level)
-    estimands = " and ".join(sorted(table["estimand"].unique()))
+    estimands = describe_estimands(table)
     style.add_footer(
         figure,
-        f"95 % intervals for {estimands}. Colour: interval and test exclude equality; blue is better. Exploratory: not adjusted "
-        "for the number of arms.",
+        f"95 % intervals for {estimands}. Coloured: interval and test show a difference; blue is better. Exploratory: not "
+        "adjusted for the number of arms.",
     )
     return figure
 

@@ -156,7 +156,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     style.add_header(figure, f"{metric.name.capitalize()} over threshold", about, level)
     fit = " Dashed: isotonic fit." if mean["fit"].notna().any() else ""
     note = f"Bars: 95 % interval of the mean over tasks, or over seeds with fewer than six tasks.{fit}"
-    style.add_legend(figure, ax.get_legend_handles_labels()[0], 1.8, note)
+    style.add_legend(figure, ax.get_legend_handles_labels()[0], 3.2, note)
     return figure
 
 

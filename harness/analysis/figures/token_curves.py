@@ -137,6 +137,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         )
     for y, x in np.ndindex(rows, columns):
         axes[y][x].set_visible((y, x) in panels.values())
+        axes[y][x].tick_params(labelbottom=(y + 1, x) not in panels.values())
     _finish_axes(axes[rows - 1][0], table)
     _add_legend(figure, table, colours, crowded=crowded)
     trials = format_count(table["trial_id"].nunique(), "session")
