@@ -12,10 +12,13 @@ import textwrap
 
 import pytest
 
+from harness import figures
 from tests.docs.test_examples import WRONG, check_python
 from tests.docs.test_reference import PUBLIC
 
 EXPLAINED = {name: value for name, value in PUBLIC.items() if inspect.isclass(value) or inspect.isfunction(value)}
+EXPLAINED |= {f"figures.{name}.table": module.table for name, module in figures.FIGURES.items()}
+EXPLAINED |= {f"figures.{name}.draw": module.draw for name, module in figures.FIGURES.items()}
 LITERAL = re.compile(r"^Example::\n\n((?: {4}.*\n?|\n)+)", re.MULTILINE)
 
 

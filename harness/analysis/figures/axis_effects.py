@@ -51,6 +51,11 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
         results: Results of one experiment.
         metrics: Names of metrics; None for success, or score if success is the same in all trials of most arms, and cost.
 
+    Example::
+
+        table = harness.figures.axis_effects.table(results, metrics=["score", "cost"])
+        table[["setting", "against", "value", "low", "high"]]
+
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
     """
@@ -77,6 +82,11 @@ def draw(
     """Draw the effect of each value of each axis against the first value of the axis, with one panel per metric.
 
     If `ax` is given, the panel of the first metric is drawn on it.
+
+    Example::
+
+        table = harness.figures.axis_effects.table(results)
+        harness.figures.axis_effects.draw(table, theme="dark").savefig("axis_effects.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

@@ -39,6 +39,11 @@ def table(results: Tables) -> pd.DataFrame:
     | rounds | int | applied compactions |
     | success | bool | every check passed |
     | level | str | fidelity level |
+
+    Example::
+
+        table = harness.figures.compaction_rounds.table(results)
+        table.groupby("arm")["rounds"].median()
     """
     trials = select_valid(results.trials)
     arms = describe_arms(trials).set_index("arm")
@@ -52,6 +57,11 @@ def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
     """Draw the chart of compaction rounds per trial from its table, with one row per arm.
+
+    Example::
+
+        table = harness.figures.compaction_rounds.table(results)
+        harness.figures.compaction_rounds.draw(table, theme="dark").savefig("compaction_rounds.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

@@ -39,6 +39,17 @@ def table(results: Tables) -> pd.DataFrame:
     | low, high | float | 95 % interval of the share at the end of the curve; NaN elsewhere |
     | n | int | number of trials of the group |
     | level | str | fidelity level |
+
+    Example:
+        >>> import harness, pandas, pathlib, tempfile
+        >>> runs = {"task": list("aabb"), "arm": list("xyxy"), "passed": [1, 0, 1, 1], "calls": [3, 5, 4, 9]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "runs.csv")
+        ...     pandas.DataFrame(runs).to_csv(path)
+        ...     results = harness.load_outcomes(path, task="task", arm="arm", success="passed", turns="calls")
+        >>> table = harness.figures.completion_by_calls.table(results)
+        >>> table[(table["group"] == "x") & (table["outcome"] == "success")][["calls", "share"]].values.tolist()
+        [[0.0, 0.0], [3.0, 0.5], [4.0, 1.0], [9.0, 1.0]]
     """
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials))).query("replicate == 0")
@@ -80,6 +91,11 @@ def draw(
     """Draw the share of trials that have finished, and that have succeeded, within a number of model calls.
 
     If `ax` is given, only the finished trials are drawn on it.
+
+    Example::
+
+        table = harness.figures.completion_by_calls.table(results)
+        harness.figures.completion_by_calls.draw(table, theme="dark").savefig("completion_by_calls.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

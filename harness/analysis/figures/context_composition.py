@@ -52,6 +52,11 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
         results: Results of one experiment.
         arms: Names of the arms to include; None for all.
 
+    Example::
+
+        table = harness.figures.context_composition.table(results)
+        table.groupby(["group", "kind"])["tokens"].max()
+
     Raises:
         UnknownName: There is no such arm; the message suggests similar names.
     """
@@ -126,6 +131,11 @@ def draw(
     """Draw what fills the context over the steps, with one panel per arm or group of arms.
 
     If `ax` is given, the panel of the first arm is drawn on it.
+
+    Example::
+
+        table = harness.figures.context_composition.table(results)
+        harness.figures.context_composition.draw(table, theme="dark").savefig("context_composition.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

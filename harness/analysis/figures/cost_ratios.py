@@ -48,6 +48,16 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
         baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the arm of the declared
             contrasts, or else the arm without compaction, or else the first arm.
 
+    Example:
+        >>> import harness, pandas, pathlib, tempfile
+        >>> runs = {"task": list("aabb"), "arm": list("xyxy"), "passed": [1, 0, 1, 1], "usd": [1, 2, 3, 3.3]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "runs.csv")
+        ...     pandas.DataFrame(runs).to_csv(path)
+        ...     results = harness.load_outcomes(path, task="task", arm="arm", success="passed", cost="usd")
+        >>> harness.figures.cost_ratios.table(results)[["arm", "task", "ratio"]].round(2).values.tolist()
+        [['y', 'a', 2.0], ['y', 'b', 1.1]]
+
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The metric is no amount, or the settings of the baseline select no arm or several arms.
@@ -89,6 +99,11 @@ def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
     """Draw the ratio of each task as a dot, with one row per arm and the typical ratio with its interval below the dots.
+
+    Example::
+
+        table = harness.figures.cost_ratios.table(results)
+        harness.figures.cost_ratios.draw(table, theme="dark").savefig("cost_ratios.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

@@ -61,6 +61,16 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         baseline: Baseline of the intervals, by its name or by settings as in `harness.compare`; None for the arm of the declared
             contrasts, or else the arm without compaction, or else the first arm.
 
+    Example:
+        >>> import harness, pandas, pathlib, tempfile
+        >>> runs = {"task": list("aabb"), "arm": list("xyxy"), "passed": [1, 0, 1, 1], "usd": [1, 2, 3, 3.3]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "runs.csv")
+        ...     pandas.DataFrame(runs).to_csv(path)
+        ...     results = harness.load_outcomes(path, task="task", arm="arm", success="passed", cost="usd")
+        >>> harness.figures.cost_score.table(results)[["arm", "cost_usd", "value"]].round(2).values.tolist()
+        [['x', 2.0, 1.0], ['y', 2.65, 0.5]]
+
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The settings of the baseline select no arm or several arms.
@@ -118,6 +128,11 @@ def draw(
 
     Up to twelve arms differ in colour and marker. More arms of a grid are distinguished by their settings: one by colour and one
     by marker; the arms on the front are numbered.
+
+    Example::
+
+        table = harness.figures.cost_score.table(results)
+        harness.figures.cost_score.draw(table, theme="dark").savefig("cost_score.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

@@ -65,6 +65,11 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
             trials of most cells.
         baseline: Arm to subtract, by its name or by settings as in `harness.compare`; None shows the values themselves.
 
+    Example::
+
+        table = harness.figures.heat_map.table(results, metric="score")
+        table[["threshold", "keep_last", "value", "n"]]
+
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The settings of the baseline select no arm or several arms.
@@ -109,6 +114,11 @@ def draw(
     """Draw the heat map of a metric by compaction threshold and number of kept messages, with one panel per summarizer.
 
     If `ax` is given, the panel of the only summarizer is drawn on it.
+
+    Example::
+
+        table = harness.figures.heat_map.table(results)
+        harness.figures.heat_map.draw(table, theme="dark").savefig("heat_map.png")
 
     Raises:
         UsageError: The table is empty, it has several fidelity levels, or `ax` is given and there are several summarizers.

@@ -49,6 +49,17 @@ def table(
         baseline: Arm to compare with, by its name or by settings as in `harness.compare`; None for the arm of the declared
             contrasts, or else the arm without compaction, or else the first arm.
 
+    Example:
+        >>> import harness, pandas, pathlib, tempfile
+        >>> runs = {"task": list("aabb"), "arm": list("xyxy"), "passed": [1, 0, 1, 1], "usd": [1, 2, 3, 3.3]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "runs.csv")
+        ...     pandas.DataFrame(runs).to_csv(path)
+        ...     results = harness.load_outcomes(path, task="task", arm="arm", success="passed", cost="usd")
+        >>> table = harness.figures.paired_differences.table(results, metrics=["cost"])
+        >>> table[["arm", "baseline", "n", "value"]].round(2).values.tolist()
+        [['y', 'x', 2, 1.48]]
+
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The settings of the baseline select no arm or several arms.
@@ -79,6 +90,11 @@ def draw(
     """Draw the paired difference of each arm from the baseline, with one panel per metric.
 
     If `ax` is given, the panel of the first metric is drawn on it.
+
+    Example::
+
+        table = harness.figures.paired_differences.table(results)
+        harness.figures.paired_differences.draw(table, theme="dark").savefig("paired_differences.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

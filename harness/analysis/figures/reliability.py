@@ -42,6 +42,11 @@ def table(results: Tables) -> pd.DataFrame:
     | value | float | probability, mean over tasks of the mean over their instances, 0 to 1 |
     | low, high | float | 95 % interval over tasks or, with fewer than six tasks, instances; NaN if there is none |
     | level | str | fidelity level |
+
+    Example::
+
+        table = harness.figures.reliability.table(results)
+        table[table["measure"] == "pass^k"][["group", "k", "value"]]
     """
     trials = select_valid(drop_earlier_plans(results).trials)
     trials = trials.assign(configuration=_name_configurations(trials))
@@ -89,6 +94,11 @@ def draw(
     """Draw pass@k and pass^k over k, with one panel each and one line per group.
 
     If `ax` is given, only pass^k is drawn on it.
+
+    Example::
+
+        table = harness.figures.reliability.table(results)
+        harness.figures.reliability.draw(table, theme="dark").savefig("reliability.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

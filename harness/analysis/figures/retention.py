@@ -56,6 +56,11 @@ def table(results: Tables) -> pd.DataFrame:
     | cliff_round | Int64 | first round of the curve after which fewer than half of the values are in view; missing if none |
     | sessions | int | number of sessions behind the curve |
     | level | str | fidelity level |
+
+    Example::
+
+        table = harness.figures.retention.table(results)
+        table[["kind", "group", "rounds", "alive"]]
     """
     trials = select_valid(results.trials)
     trials = trials[trials["trial_id"].isin(results.probes["trial_id"])]
@@ -86,6 +91,11 @@ def draw(
 
     The horizontal axis ends where fewer than three sessions of every curve have values at risk; the table has all rounds. If `ax`
     is given, only the panel of the first kind of fact is drawn on it.
+
+    Example::
+
+        table = harness.figures.retention.table(results)
+        harness.figures.retention.draw(table, theme="dark").savefig("retention.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

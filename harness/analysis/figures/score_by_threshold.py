@@ -56,6 +56,11 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
         results: Results of one experiment.
         metric: Name of a metric; None for success, or score if success is the same in all trials of most arms.
 
+    Example::
+
+        table = harness.figures.score_by_threshold.table(results)
+        table[["task", "threshold_tokens", "value"]]
+
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
     """
@@ -130,6 +135,11 @@ def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
     """Draw score, or another metric, over the threshold, with one line per task and the mean over tasks with its interval.
+
+    Example::
+
+        table = harness.figures.score_by_threshold.table(results)
+        harness.figures.score_by_threshold.draw(table, theme="dark").savefig("score_by_threshold.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.

@@ -55,6 +55,11 @@ def table(results: Tables) -> pd.DataFrame:
     | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
     | success | bool | whether every check of the trial passed |
     | level | str | fidelity level |
+
+    Example::
+
+        table = harness.figures.token_curves.table(results)
+        table.groupby("trial_id")["view_tokens"].max()
     """
     valid_trials = select_valid(results.trials)
     trials = valid_trials.query("replicate == 0")
@@ -108,6 +113,11 @@ def draw(
     """Draw the token curves: how many tokens the model sees at each step of every session, in panels arranged by setting.
 
     If `ax` is given, the sessions of all panels are drawn on it.
+
+    Example::
+
+        table = harness.figures.token_curves.table(results)
+        harness.figures.token_curves.draw(table, theme="dark").savefig("token_curves.png")
 
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.
