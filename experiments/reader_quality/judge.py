@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from scipy.stats import beta
 
@@ -89,23 +90,39 @@ def stands_in(value: str, vocabulary: frozenset[str], text: str) -> bool:
     return any(pattern.search(line) and vocabulary & {*list_stems(pattern.sub(" ", line))} for line in text.splitlines())
 
 
-def compute_clustered_bound(counts: Iterable[tuple[int, int]]) -> tuple[int, int, float]:
-    """Return events, cases and the upper 95 % bound of their ratio, given events and cases of each session.
+class Rate(NamedTuple):
+    """Share of cases with an event, and upper 95 % bounds of it that allow for sessions."""
 
-    The exact binomial bound is computed for the effective number of cases, which is the number of cases divided by the design
-    effect: the variance between sessions over the binomial variance, at least 1.
+    events: int
+    cases: int
+    bound: float
+    """Bound for the design effect that the sessions show; without any event they show none."""
+    dependent_bound: float
+    """Bound if all cases of a session were copies of one case, which no session can exceed."""
+
+
+def estimate_rate(counts: Iterable[tuple[int, int]]) -> Rate:
+    """Return the share of cases with an event and its bounds, given the numbers of events and cases of each session.
+
+    Both are exact binomial bounds for an effective number of cases: the number of cases over the design effect, which is the
+    variance between sessions over the binomial variance, at least 1. For copies it is the mean size of the session of a case.
     """
     pairs = [(events, cases) for events, cases in counts if cases]
     events, cases = (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
     if not cases:
-        return 0, 0, 1.0
+        return Rate(0, 0, 1.0, 1.0)
     rate, sessions = events / cases, len(pairs)
     effect = 1.0
     if 0 < rate < 1 and sessions > 1:
         variance = sessions / (sessions - 1) * sum((one - rate * size) ** 2 for one, size in pairs) / cases**2
         effect = max(1.0, variance / (rate * (1 - rate) / cases))
-    upper = beta.ppf(1 - ALPHA / 2, events / effect + 1, (cases - events) / effect) if events < cases else 1.0
-    return events, cases, float(upper)
+    copies = max(effect, sum(size**2 for _, size in pairs) / cases)
+    return Rate(events, cases, bound_rate(events / effect, cases / effect), bound_rate(events / copies, cases / copies))
+
+
+def bound_rate(events: float, cases: float) -> float:
+    """Return the upper end of the two-sided exact 95 % interval (Clopper and Pearson); the numbers may be fractions."""
+    return float(beta.ppf(1 - ALPHA / 2, events + 1, cases - events)) if events < cases else 1.0
 
 
 def summarize(readings: list[Reading], reader: Reader) -> dict[str, object]:
@@ -113,21 +130,20 @@ def summarize(readings: list[Reading], reader: Reader) -> dict[str, object]:
     by_session: dict[tuple[str, int], list[Reading]] = defaultdict(list)
     for one in readings:
         by_session[one.session].append(one)
-    false, read, bound = compute_clustered_bound(
-        (sum(one.is_false(reader) for one in rows), sum(reader in one.read for one in rows)) for rows in by_session.values()
-    )
-    _, pairs, pair_bound = compute_clustered_bound(
-        (sum(one.is_false(reader) for one in rows), len(rows)) for rows in by_session.values()
-    )
+    false = {session: sum(one.is_false(reader) for one in rows) for session, rows in by_session.items()}
+    by_reading = estimate_rate((false[at], sum(reader in one.read for one in rows)) for at, rows in by_session.items())
+    by_fact = estimate_rate((false[at], len(rows)) for at, rows in by_session.items())
     stated = [one for one in readings if one.stands]
     return {
         "stated": len(stated),
         "recalled": sum(one.read.get(reader) == one.current for one in stated),
-        "readings": read,
-        "false_readings": false,
-        "false_upper_bound": round(bound, 4),
-        "facts": pairs,
-        "false_upper_bound_per_fact": round(pair_bound, 4),
+        "readings": by_reading.cases,
+        "sessions_with_readings": sum(any(reader in one.read for one in rows) for rows in by_session.values()),
+        "false_readings": by_reading.events,
+        "false_upper_bound": round(by_reading.bound, 4),
+        "false_upper_bound_if_dependent": round(by_reading.dependent_bound, 4),
+        "facts": by_fact.cases,
+        "false_upper_bound_per_fact": round(by_fact.bound, 4),
         "false_with_invented_value": sum(one.is_false(reader) and not one.is_in_prompt[reader] for one in readings),
     }
 

@@ -1,10 +1,14 @@
 """The quality of the readers is stated where real models may write the summaries, with the figures of the measurement."""
 
 import json
+from itertools import pairwise
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from experiments.reader_quality.judge import bound_rate, estimate_rate, stands_in
 from harness.analysis.reader_quality import describe_readers, load_reader_quality
 from harness.models.scripted.profiles import READERS
 
@@ -35,3 +39,35 @@ def test_figures_of_all_readers_are_stored_with_their_number_of_summaries() -> N
         assert 0 <= one["false_readings"] <= one["readings"]
         assert 0 < one["false_upper_bound"] <= 1
     assert quality["distractors"]["read"] == 0 < quality["distractors"]["sentences"]
+
+
+SESSIONS = st.lists(
+    st.integers(1, 20).flatmap(lambda size: st.tuples(st.integers(0, size), st.just(size))), min_size=2, max_size=30
+)
+
+
+@given(SESSIONS)
+def test_bounds_lie_above_the_rate_and_grow_with_dependence(sessions: list[tuple[int, int]]) -> None:
+    rate = estimate_rate(sessions)
+    assert (rate.events, rate.cases) == tuple(map(sum, zip(*sessions, strict=True)))
+    bounds = [rate.events / rate.cases, bound_rate(rate.events, rate.cases), rate.bound, rate.dependent_bound]
+    assert all(left <= right + 1e-9 for left, right in pairwise(bounds))
+
+
+@given(st.integers(1, 400), st.integers(2, 9))
+def test_copies_of_a_case_in_its_session_do_not_narrow_the_dependent_bound(sessions: int, copies: int) -> None:
+    once, often = estimate_rate([(0, 1)] * sessions), estimate_rate([(0, copies)] * sessions)
+    assert often.dependent_bound == pytest.approx(once.bound)
+    assert often.bound < once.bound == pytest.approx(1 - 0.025 ** (1 / sessions))
+
+
+def test_events_that_gather_in_a_session_widen_the_bound() -> None:
+    spread, gathered = [(1, 10)] * 5 + [(0, 10)] * 45, [(5, 10)] + [(0, 10)] * 49
+    assert estimate_rate(spread).bound < 0.03
+    assert estimate_rate(gathered).bound > 0.04
+
+
+def test_a_value_stands_in_a_text_as_a_word_beside_a_key_word_of_its_fact() -> None:
+    words = frozenset({"port"})
+    assert stands_in("4000", words, "- the port is 4000")
+    assert not stands_in("4000", words, "- the port is 40001\n- 4000 is a number")
