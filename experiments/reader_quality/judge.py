@@ -8,7 +8,7 @@ import argparse
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -29,6 +29,8 @@ from harness.task import Task
 from harness.tasks import SUITE, make_task
 from tests.models.scripted.paraphrases import OTHERS, SAYINGS, list_misleading, write
 
+VERDICTS = FOLDER / "verdicts.json"
+"""Verdicts of a person on false readings: whether the summary itself states the value that was read."""
 TARGET = Path(__file__).parents[2] / "harness" / "analysis" / "reader_quality.json"
 DISTRACTOR_SEEDS = range(1_000, 1_010)
 
@@ -39,6 +41,7 @@ class Reading:
 
     model: str
     session: tuple[str, int]
+    compaction: int
     fact: str
     current: str | None
     """Newest value of the fact in the prompt; None if the prompt does not state the fact."""
@@ -48,6 +51,11 @@ class Reading:
     """Value that each reader reads in the summary."""
     is_in_prompt: dict[Reader, bool]
     """Whether the value that a reader reads occurs in the prompt; the summarizer invented other values."""
+
+    @property
+    def key(self) -> str:
+        """Text that identifies the reading among the verdicts, e.g. `local/smollm2-135m bug-hunt 1000 1 port`."""
+        return " ".join(map(str, (self.model, *self.session, self.compaction, self.fact)))
 
     def is_false(self, reader: Reader) -> bool:
         """Return whether a reader reads another value than the current one."""
@@ -76,6 +84,7 @@ def judge(prompts: Iterable[Row], summaries: Iterable[Row]) -> Iterator[Reading]
             yield Reading(
                 model=row["model"],
                 session=(row["task"], row["seed"]),
+                compaction=row["compaction"],
                 fact=fact.name,
                 current=value,
                 stands=value is not None and stands_in(value, vocabulary, row["summary"]),
@@ -125,14 +134,24 @@ def bound_rate(events: float, cases: float) -> float:
     return float(beta.ppf(1 - ALPHA / 2, events + 1, cases - events)) if events < cases else 1.0
 
 
-def summarize(readings: list[Reading], reader: Reader) -> dict[str, object]:
-    """Return recall and false readings of a reader."""
+def summarize(readings: list[Reading], reader: Reader, verdicts: Mapping[str, str]) -> dict[str, object]:
+    """Return recall and false readings of a reader.
+
+    A false reading is a misreading unless the verdict of a person is that the summary states the value.
+    """
     by_session: dict[tuple[str, int], list[Reading]] = defaultdict(list)
     for one in readings:
         by_session[one.session].append(one)
     false = {session: sum(one.is_false(reader) for one in rows) for session, rows in by_session.items()}
     by_reading = estimate_rate((false[at], sum(reader in one.read for one in rows)) for at, rows in by_session.items())
     by_fact = estimate_rate((false[at], len(rows)) for at, rows in by_session.items())
+    misread = estimate_rate(
+        (
+            sum(one.is_false(reader) and not verdicts.get(one.key, "").startswith("stated") for one in rows),
+            sum(reader in one.read for one in rows),
+        )
+        for rows in by_session.values()
+    )
     stated = [one for one in readings if one.stands]
     return {
         "stated": len(stated),
@@ -142,6 +161,8 @@ def summarize(readings: list[Reading], reader: Reader) -> dict[str, object]:
         "false_readings": by_reading.events,
         "false_upper_bound": round(by_reading.bound, 4),
         "false_upper_bound_if_dependent": round(by_reading.dependent_bound, 4),
+        "misreadings": misread.events,
+        "misreading_upper_bound": round(misread.bound, 4),
         "facts": by_fact.cases,
         "false_upper_bound_per_fact": round(by_fact.bound, 4),
         "false_with_invented_value": sum(one.is_false(reader) and not one.is_in_prompt[reader] for one in readings),
@@ -172,22 +193,23 @@ def main() -> None:
     chosen = parser.parse_args()
     summaries = read_rows(chosen.folder / SUMMARIES.name)
     readings = list(judge(read_rows(chosen.folder / PROMPTS.name), summaries))
+    verdicts = json.loads(VERDICTS.read_text(encoding="utf-8"))
     figures = {
         "source": "experiments/reader_quality",
         "summaries": len(summaries),
         "sessions": len({one.session for one in readings}),
         "by_model": dict(sorted(Counter(row["model"] for row in summaries).items())),
-        "readers": {reader: summarize(readings, reader) for reader in READERS},
+        "readers": {reader: summarize(readings, reader, verdicts) for reader in READERS},
         "distractors": judge_distractors(),
     }
     for model in figures["by_model"]:  # type: ignore[attr-defined]
         for reader in READERS:
-            print(model, reader, summarize([one for one in readings if one.model == model], reader))
+            print(model, reader, summarize([one for one in readings if one.model == model], reader, verdicts))
     print(json.dumps(figures, indent=2))
     if chosen.show_false:
         for one in readings:
-            if one.is_false("tolerant"):
-                print(one)
+            if any(map(one.is_false, READERS)):
+                print(one.key, one.current, one.read, verdicts.get(one.key, "no verdict"), sep=" | ")
     if not chosen.no_write:
         TARGET.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
