@@ -17,6 +17,7 @@ from harness.cli.terminal import build_table, format_counts, format_line, list_f
 from harness.errors import UsageError, format_count
 from harness.experiment.output import lock_folder
 from harness.inspection.import_export import export_session, import_session
+from harness.session.totals import TOTALLED_KINDS, SessionTotals
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.sessions import archive, queries
@@ -147,14 +148,23 @@ def show_message(name: str, places: tuple[Path, ...]) -> None:
             print_parts(Text(replace_control_characters(part.data_json), style="dim"))
 
 
+def _read_totals(path: Path, session_id: str) -> SessionTotals:
+    totals = SessionTotals()
+    with Journal.open(path, read_only=True) as journal:
+        for entry in journal.read_entries(session_id, kinds=TOTALLED_KINDS):
+            totals(entry)
+    return totals
+
+
 def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]) -> tuple[str | int, ...]:
+    totals = _read_totals(path, row.session_id)
     where = f" in {path}" if counts[row.session_id] > 1 else ""
     begun = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
     ended = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
-    cost = "?" if row.cost_usd is None else f"{row.cost_usd:.4f}"
+    cost = "?" if totals.cost_usd is None else f"{totals.cost_usd:.4f}"
     texts = (format_line(text, width) for text, width in ((trial, 40), (row.model, 30), (row.task, 40)))
-    return (f"{row.session_id}{where}", begun, ended, row.steps, row.compactions, row.prompt_tokens, cost, *texts)
+    return (f"{row.session_id}{where}", begun, ended, totals.steps, totals.compactions, totals.prompt_tokens, cost, *texts)
 
 
 def parse_age(value: str) -> int:

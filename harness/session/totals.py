@@ -22,6 +22,9 @@ from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
 from harness.tokens import Measured, Usage
 
+TOTALLED_KINDS = ("session-started", "step-finished", "compaction", "sub-agent-ended", "rolled-back")
+"""Kinds of the log events that change the steps, tokens, costs and compactions of a session."""
+
 
 @dataclass(slots=True)
 class SessionTotals:

@@ -3,7 +3,7 @@
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
@@ -135,18 +135,21 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the ids of all sessions in the journal, oldest first."""
         return tuple(row[0] for row in self.query("SELECT id FROM session ORDER BY created_at_ms, key"))
 
-    def read_entries(self, session_id: str, known_messages: dict[str, Message] | None = None) -> Iterator[Entry]:
+    def read_entries(
+        self, session_id: str, known_messages: dict[str, Message] | None = None, kinds: Collection[str] = ()
+    ) -> Iterator[Entry]:
         """Return the events of a session, each with its number, in the order in which they were logged.
 
         Args:
             session_id: Id of the session.
             known_messages: Messages that were read before, by the text of their rows, to which new messages are added, so that
                 equal messages of several sessions are decoded once. None decodes every message. Default: `None`.
+            kinds: Kinds of the events to return, e.g. `session-ended`. Default: all.
 
         Raises:
             StoreError: The journal has no such session.
         """
-        return read_entries(self.database, self.find_key(session_id), known_messages)
+        return read_entries(self.database, self.find_key(session_id), known_messages, kinds)
 
     def read_draft(self, session_id: str) -> UnfinishedStep | None:
         """Return the unfinished answer of a session's model, as last saved; None if every answer is complete and logged.

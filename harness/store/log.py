@@ -5,7 +5,7 @@ Long tool outputs are stored in full for a week. The log itself holds only the s
 
 import json
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
@@ -246,7 +246,9 @@ def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> 
     return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
-def read_entries(database: Database, key: int, known_messages: dict[str, Message] | None = None) -> Iterator[Entry]:
+def read_entries(
+    database: Database, key: int, known_messages: dict[str, Message] | None = None, kinds: Collection[str] = ()
+) -> Iterator[Entry]:
     """Yield the events of a session with their numbers, read from the journal in blocks of rows.
 
     Args:
@@ -254,12 +256,14 @@ def read_entries(database: Database, key: int, known_messages: dict[str, Message
         key: Integer key of the session in the tables of the journal.
         known_messages: Messages that were read before, by the text of their rows, to which new messages are added. Equal messages
             of several sessions are then decoded once and are the same object. None decodes every message.
+        kinds: Kinds of the events to read, e.g. `session-ended`. Default: all.
 
     Raises:
         StoreError: A row holds no event that this version of the package can read.
     """
     last_seq, known = 0, {} if known_messages is None else known_messages
-    sql = "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500"
+    chosen = f"AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
+    sql = f"SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
     while rows := database.fetch(sql, key, last_seq):
         texts = load_texts(
             database, [json.loads(body) for *_, body in rows if body and '"address"' in body and body not in known]

@@ -20,7 +20,7 @@ AROUND_CHARACTERS = 60
 
 
 class SessionRow(NamedTuple):
-    """Overview of one session for a list of sessions, with its state, size and cost."""
+    """Overview of one session for a list of sessions, with its state and size; `SessionTotals` has its tokens and costs."""
 
     session_id: str
     trial_id: str
@@ -39,12 +39,6 @@ class SessionRow(NamedTuple):
     events: int
     messages: int
     """Number of messages in the session's whole conversation, compacted or not."""
-    steps: int
-    compactions: int
-    """Number of compactions applied in the session."""
-    prompt_tokens: int
-    cost_usd: float | None
-    """Total cost of the agent's model calls in USD; None if the price of a model is unknown."""
 
 
 class PartRow(NamedTuple):
@@ -113,11 +107,7 @@ _SESSIONS = """
       coalesce(s.model, ''), coalesce(v.task, ''), s.created_at_ms,
       coalesce((SELECT at_ms FROM event AS e WHERE e.session = s.key ORDER BY seq DESC LIMIT 1), s.created_at_ms),
       (SELECT count(*) FROM event AS e WHERE e.session = s.key),
-      (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL),
-      (SELECT count(*) FROM step AS t WHERE t.session = s.key),
-      (SELECT count(*) FROM compaction AS c WHERE c.session = s.key AND c.status = 'applied'),
-      (SELECT coalesce(sum(input_tokens + cache_read_tokens + cache_write_tokens), 0) FROM step AS t WHERE t.session = s.key),
-      (SELECT iif(count(*) = count(cost_usd), coalesce(sum(cost_usd), 0.0), NULL) FROM step AS t WHERE t.session = s.key)
+      (SELECT count(*) FROM event AS e WHERE e.session = s.key AND e.role IS NOT NULL)
     FROM session AS s JOIN sessions AS v ON v.id = s.id LEFT JOIN trial AS r ON r.session_id = s.id
     ORDER BY s.created_at_ms DESC, s.key DESC"""
 _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coalesce(step, 0), created_at
