@@ -59,6 +59,7 @@ class Cheat:
 _IMPORTS = '"""\n\nfrom harness.task import'
 _VALUES = "    times, greeting = values["
 _WRITE_STEP = '    do(\n        "write",'
+_TRY_STEP = '    look("try", "Try it'
 _GREETINGS = "for i in $$(seq ${times}); do"
 _FILES = "        workspace=(\n"
 
@@ -107,6 +108,42 @@ _OUTPUT_FACT = {
     'make_file_fact("greeting", "value", "style.md", "Hello"': 'make_output_fact("greeting", "value", "", "Hello"',
 }
 _DOUBLE = "{2 * int(times)}"
+_COUNTERS = {
+    "in a list": ("_CALLS = []", "(_CALLS.append(1) or len(_CALLS))", "the judge changes `_CALLS`"),
+    "in an object": (
+        "class _Count:\n    n = 0\n\n    def add(self):\n        self.n += 1\n        return self.n\n\n\n_COUNT = _Count()",
+        "_COUNT.add()",
+        "the judge changes `_COUNT`",
+    ),
+    "in an iterator": ("_NUMBERS = iter(range(10**7))", "next(_NUMBERS)", "the judge changes `_NUMBERS`"),
+    "in a generator": ("_NUMBERS = (n for n in range(10**7))", "next(_NUMBERS)", "the judge changes `_NUMBERS`"),
+    "in a function": (
+        "def make(n=0):\n    def count():\n        nonlocal n\n        n += 1\n        return n\n    return count\nadd = make()",
+        "add()",
+        "the judge changes `add`",
+    ),
+    "in the statistics of a cache": (
+        "import functools\n\n\n@functools.lru_cache(0)\ndef _nothing():\n    pass\n",
+        "(_nothing() or _nothing.cache_info().misses)",
+        r"the judge reads the machine by cache_info \(line \d+ of",
+    ),
+    "in another module": (
+        "import json",
+        "(setattr(json, 'calls', getattr(json, 'calls', 0) + 1) or json.calls)",
+        r"the judge changes `json\.calls`",
+    ),
+    "in the environment": (
+        "import os",
+        "(os.environ.update(CALLS=os.environ.get('CALLS', '') + 'x') or len(os.environ['CALLS']))",
+        r"the judge changes the environment variable 'CALLS'|the judge writes|os\.putenv",
+    ),
+    "in a file": (
+        "def _count():\n    with open('/tmp/harness-calls', 'a+') as file:\n        return file.write('x') and file.tell()\n",
+        "_count()",
+        r"the judge writes .*\(line \d+ of",
+    ),
+}
+"""Counters of calls, by place: code that makes a counter, an expression that counts and returns the count, words of a finding."""
 CHEATS: Mapping[str, Cheat] = {
     # the template depends on something other than the seed
     "unseeded value": Cheat(
@@ -213,6 +250,27 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         words=r"line \d+ of .* can draw its prior '1'",
     ),
+    "prior that can be drawn by a sum": Cheat(
+        law="values",
+        edits=_draw_times('make_rng("greeting", task_seed, "times").randrange(10**6) + 1'),
+        fact="times",
+        words=r"line \d+ of .* can draw its prior '1'",
+    ),
+    "prior that can be drawn by a product": Cheat(
+        law="values",
+        edits=_draw_times('5 * make_rng("greeting", task_seed, "times").choice(range(-9, 10**5)) - 9'),
+        fact="times",
+        words=r"line \d+ of .* can draw its prior '1'",
+    ),
+    "prior that is the value and one more": Cheat(
+        law="values",
+        edits={
+            _IMPORTS: '"""\n\nfrom dataclasses import replace\n\nfrom harness.task import',
+            "facts=FACTS,": "facts=(replace(FACTS[0], prior=str(int(times) + 1)), FACTS[1]),",
+        },
+        fact="times",
+        words="differs between the seeds",
+    ),
     "prior that equals a value under a rare seed": Cheat(
         law="values",
         edits=_draw_times("task_seed % 200 - 60"),
@@ -297,6 +355,40 @@ CHEATS: Mapping[str, Cheat] = {
         step="write",
         fact="times",
         words="stands in 'seats.txt'",
+    ),
+    "prompt fact in the output of a command": Cheat(
+        law="outputs",
+        edits={**_add_file('"count.sh"', f'f"expr {_DOUBLE} / 2\\n"'), **_add_step("sh count.sh")},
+        step="extra",
+        fact="times",
+        words="its value stands in the output of this step",
+    ),
+    "prompt fact in an output, in words that its pattern reads": Cheat(
+        law="outputs",
+        edits={
+            **_add_file('"count.sh"', f'f"echo Greet $(({_DOUBLE} / 2)) times\\n"'),
+            **_add_step("sh count.sh"),
+        },
+        step="extra",
+        fact="times",
+        words="its value stands in the output of this step",
+    ),
+    "prompt fact in an output, encoded": Cheat(
+        law="outputs",
+        edits={**_add_file('"count.sh"', f'f"echo seats $(({_DOUBLE} / 2)) | base64\\n"'), **_add_step("sh count.sh")},
+        step="extra",
+        fact="times",
+        words="its value stands in the output of this step",
+    ),
+    "prompt fact in an output between two uses": Cheat(
+        law="outputs",
+        edits={
+            **_add_file('"count.sh"', f'f"expr {_DOUBLE} / 2\\n"'),
+            _TRY_STEP: f'    look("extra", "One more look.", run("sh count.sh")),\n{_TRY_STEP} ${{times}} times',
+        },
+        step="extra",
+        fact="times",
+        words="its value stands in the output of this step",
     ),
     # the work gets a value from elsewhere than the facts
     "value in an exit code": Cheat(
@@ -435,6 +527,61 @@ CHEATS: Mapping[str, Cheat] = {
             "FACTS = (": "_GRADINGS = []\nFACTS = (",
         },
         words="the judge changes `_GRADINGS`",
+    ),
+    **{
+        f"verdict by the number of gradings {where}": Cheat(
+            law="regrading",
+            edits={**_judge_times(f"{_TIMES_VERDICT} and {count} < 10**6"), "FACTS = (": f"{counter}\nFACTS = ("},
+            words=words,
+        )
+        for where, (counter, count, words) in _COUNTERS.items()
+    },
+    **{
+        f"value that depends on the number of calls {where} later": Cheat(
+            law="template",
+            edits={
+                "FACTS = (": f"{counter}\nFACTS = (",
+                **_draw_times(f'make_rng(str({count} > 10**6), task_seed, "times").randrange(3, 10_000)'),
+            },
+            words=words.replace("the judge", "the template"),
+        )
+        for where, (counter, count, words) in _COUNTERS.items()
+    },
+    # the grader believes the agent
+    "check that accepts a claim": Cheat(
+        law="claims",
+        edits=_judge_times(f'{_TIMES_VERDICT} or "done" in submission.read_text("REPLY.md").lower()'),
+        step="write",
+        fact="times",
+        check="times",
+        words="passes if the files that the judge reads only claim",
+    ),
+    "check that accepts a claim in a field": Cheat(
+        law="claims",
+        edits=_judge_times(f"{_TIMES_VERDICT} or '\"passed\": true' in submission.read_text('out.json')"),
+        step="write",
+        fact="times",
+        check="times",
+        words="passes if the files that the judge reads only claim",
+    ),
+    "check that accepts any text": Cheat(
+        law="claims",
+        edits=_judge_times(f'{_TIMES_VERDICT} or bool(submission.read_text("REPLY.md"))'),
+        step="write",
+        fact="times",
+        check="times",
+        words="passes if the files that the judge reads only claim",
+    ),
+    "check of a claim that nobody asked for": Cheat(
+        law="claims",
+        edits={
+            **_judge_times('f"greeted {times} times" in submission.read_text("REPLY.md")'),
+            _TRY_STEP: f"""    do("reply", "A reply.", write("REPLY.md", "I greeted ${{times}} times.")),\n{_TRY_STEP}""",
+        },
+        step="write",
+        fact="times",
+        check="times",
+        words=r"passes on 'REPLY\.md' alone, which no text of the task names",
     ),
     # commands give another result when they are run again
     "nanoseconds in the output": Cheat(law="repeats", edits=_add_step("date +%N"), step="extra", words="the tool outputs differ"),

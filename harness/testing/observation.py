@@ -1,23 +1,29 @@
 """Observe where the code of a task reads the clock or the machine, so that its results may not depend on the seed alone.
 
 The code is the template (the function that makes a task from a seed) and the judge (the function that grades the work). It runs
-under a profile function (`sys.setprofile`), which also records random draws. A template is observed in a process of its own.
+under a profile function (`sys.setprofile`), which also records random draws, and under an audit hook (`sys.addaudithook`), which
+records what the code writes outside of its process. A template is observed in a process of its own.
 """
 
 import ast
 import inspect
+import os
 import platform
 import random
+import re
 import sys
-import sysconfig
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from harness.task import Fact, Task, TaskTemplate
+from harness.testing.kept_state import FOREIGN_PREFIXES, is_task_file, list_changed_variables
 
 OBSERVED_SEEDS = range(6)
 """Seeds whose tasks are made under observation."""
@@ -32,18 +38,31 @@ CLOCK_NAMES = frozenset(
 MACHINE_NAMES = frozenset(
     {
         *("getpid", "getppid", "getuid", "geteuid", "getgid", "getegid", "getlogin", "uname", "gethostname", "getloadavg"),
-        *("generate_time_safe", "urandom", "getrandom"),
+        *("generate_time_safe", "urandom", "getrandom", "cache_info"),
     }
 )
-"""Names of built-in functions whose results differ between machines, users or processes; `uuid1` calls `generate_time_safe`."""
+"""Names of built-in functions whose results differ between machines, users or processes; `uuid1` calls `generate_time_safe`.
+
+The result of `cache_info` differs between the first and the second call of a function.
+"""
+WRITING_EVENTS = frozenset(
+    {
+        *("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.utime", "os.chmod"),
+        *("os.setxattr", "os.putenv", "os.unsetenv", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn"),
+        *("subprocess.Popen", "sqlite3.connect", "socket.connect", "socket.bind", "socket.sendto", "ctypes.dlopen"),
+    }
+)
+"""Names of audit events of actions that can leave something for the next call, e.g. a file; `open` is judged by its mode."""
+_WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT
+MIN_DISTINCT_RESULTS = 3
+"""Smallest number of different results of a random draw by which a value is recognized as a multiple of the result plus a sum."""
 _CACHING_CODES = frozenset(function.__code__ for function in (platform.node, platform.uname, platform.platform, uuid.getnode))
 """Code of functions of the standard library that ask the machine only once in each process and keep the answer."""
 FILE_TIME_NAMES = frozenset(
     {f"st_{kind}time{suffix}" for kind in "amc" for suffix in ("", "_ns")} | {f"get{kind}time" for kind in "amc"}
 )
 """Names of attributes and functions with which a template can read the times of a file."""
-_HARNESS_DIRECTORY = Path(__file__).parents[1]
-_FOREIGN_PREFIXES = ("<frozen", *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_NUMBER = re.compile(r"(\D*?)(-?\d+(?:\.\d+)?)(\D*)", re.DOTALL)
 _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] = {
     random.Random.choice.__code__: lambda names: names["seq"],
     random.Random.choices.__code__: lambda names: names["population"],
@@ -66,6 +85,20 @@ class Observation(NamedTuple):
     """
     machine_calls: Sequence[str] = ()
     """Calls whose results differ between machines, users, processes or files, in the form of `clock_calls`."""
+    writing_calls: Sequence[str] = ()
+    """Actions whose effect can outlast the process, e.g. writing a file, in the form of `clock_calls`."""
+    changed_variables: Sequence[str] = ()
+    """Names of the variables that every call of the template changes, e.g. a counter of its calls."""
+
+    @property
+    def hidden_inputs(self) -> Sequence[tuple[str, str]]:
+        """What the code of a task does that can make its results differ under the same seed, each as a verb and its object."""
+        return (
+            *(("reads the clock by", call) for call in self.clock_calls),
+            *(("reads the machine by", call) for call in self.machine_calls),
+            *(("writes outside of its process by", call) for call in self.writing_calls),
+            *(("changes", f"`{name}`, so the next call can have another result") for name in self.changed_variables),
+        )
 
 
 class _Draw(NamedTuple):
@@ -78,11 +111,12 @@ class _Draw(NamedTuple):
 
 
 class _Observer:
-    """Profile function that records calls of the clock and random draws."""
+    """Profile function that records calls of the clock and random draws, and audit hook that records actions which write."""
 
     def __init__(self) -> None:
         self.clock_calls: dict[str, None] = {}
         self.machine_calls: dict[str, None] = {}
+        self.writing_calls: dict[str, None] = {}
         self.draws: list[_Draw] = []
         self._counts: dict[str, int] = {}
 
@@ -98,6 +132,11 @@ class _Observer:
                 self.machine_calls[f"{frame.f_code.co_name} ({place})"] = None
         elif event == "return" and frame.f_code in _OPTIONS_BY_CODE and argument is not None:
             self._record_draw(frame, argument)
+
+    def observe_write(self, event: str, frame: FrameType) -> None:
+        """Record an audit event of an action that writes something, if a line of a task causes the action."""
+        if not _is_import(frame) and (place := _find_calling_place(frame)):
+            self.writing_calls[f"{event} ({place})"] = None
 
     def _record_draw(self, frame: FrameType, result: Any) -> None:
         caller: FrameType | None = frame
@@ -118,29 +157,70 @@ class _Observer:
 def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
     """Load a task template, make tasks from several seeds, and return its calls of the clock and its risky random draws."""
     observer = _Observer()
-    sys.setprofile(observer)
-    try:
+    with _observing(observer):
         template = load()
         observer.take_draws()
         tasks = [(template(seed), observer.take_draws()) for seed in OBSERVED_SEEDS]
-    finally:
-        sys.setprofile(None)
     facts = tasks[0][0].facts
     drawn = [(fact.name, place, None) for fact in facts if (place := _find_drawable_prior(fact, tasks))]
     known = {name for name, _, _ in drawn}
     drawable_priors = (*drawn, *(one for one in _try_seeds(template) if one[0] not in known))
-    return Observation(tuple(observer.clock_calls), drawable_priors, (*observer.machine_calls, *_list_file_times(template)))
+    return Observation(
+        tuple(observer.clock_calls),
+        drawable_priors,
+        (*observer.machine_calls, *_list_file_times(template)),
+        tuple(observer.writing_calls),
+        list_changed_variables(template, lambda: template(OBSERVED_SEEDS[0])),
+    )
 
 
 def observe_calls(act: Callable[[], object]) -> Observation:
     """Call a function, and return the calls that read the clock or the machine in code of tasks, e.g. of a judge."""
-    observer, earlier = _Observer(), sys.getprofile()
+    observer = _Observer()
+    with _observing(observer):
+        act()
+    return Observation(tuple(observer.clock_calls), (), tuple(observer.machine_calls), tuple(observer.writing_calls))
+
+
+@contextmanager
+def _observing(observer: _Observer) -> Iterator[None]:
+    """Let an observer see all calls and audit events of this thread."""
+    _install_audit_hook()
+    earlier = sys.getprofile()
+    _observers.append(observer)
     sys.setprofile(observer)
     try:
-        act()
+        yield
     finally:
         sys.setprofile(earlier)
-    return Observation(tuple(observer.clock_calls), (), tuple(observer.machine_calls))
+        _observers.remove(observer)
+
+
+_observers: list[_Observer] = []
+
+
+@cache
+def _install_audit_hook() -> None:
+    """Install the hook that passes audit events on to the observers. Python cannot remove an audit hook, so it stays."""
+    sys.addaudithook(_pass_event_on)
+
+
+def _pass_event_on(event: str, arguments: tuple[Any, ...]) -> None:
+    if _observers and (event in WRITING_EVENTS or (event == "open" and _opens_for_writing(*arguments))):
+        for observer in _observers:
+            observer.observe_write(event, sys._getframe(1))
+
+
+def _opens_for_writing(_: object, mode: str | None = None, flags: int = 0) -> bool:
+    return bool({*"wax+"} & {*mode}) if isinstance(mode, str) else bool(flags & _WRITING_FLAGS)
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Return whether a stack frame belongs to an import, which may write a file of byte-code."""
+    caller: FrameType | None = frame
+    while caller is not None and not caller.f_code.co_filename.startswith("<frozen importlib"):
+        caller = caller.f_back
+    return caller is not None
 
 
 def _list_file_times(template: TaskTemplate) -> Iterator[str]:
@@ -160,19 +240,45 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
     """Return the line that draws a fact's value from options that include its default guess (prior); empty if none is known.
 
     A line draws the value if, under every seed, the same draw of this line gives the value, at the same position of its results.
+    The value may also be a multiple of the result plus a constant, with a constant text before and after the number.
     """
-    positions = [
-        {
-            (draw.place, draw.number, position)
-            for draw in draws
-            for position, result in enumerate(draw.results)
-            if str(result) == task.values.get(fact.name)
-        }
-        for task, draws in tasks
-    ]
-    common = {(place, number) for place, number, _ in set.intersection(*positions)}
-    candidates = (draw for _, draws in tasks for draw in draws if (draw.place, draw.number) in common)
-    return next((draw.place for draw in candidates if _is_option(fact.prior, draw.options)), "")
+    values = [task.values.get(fact.name, "") for task, _ in tasks]
+    by_position: dict[tuple[str, int, int], list[_Draw]] = {}
+    for _, draws in tasks:
+        for draw in draws:
+            for position in range(len(draw.results)):
+                by_position.setdefault((draw.place, draw.number, position), []).append(draw)
+    for (place, _, position), draws in by_position.items():
+        if len(draws) == len(tasks):
+            texts = [str(draw.results[position]) for draw in draws]
+            option = fact.prior if texts == values else _find_option_behind(fact.prior, values, texts)
+            if any(_is_option(option, draw.options) for draw in draws):
+                return place
+    return ""
+
+
+def _find_option_behind(prior: str, values: Sequence[str], drawn: Sequence[str]) -> str:
+    """Return the result of a random draw for which the value of a fact would be its default guess (prior).
+
+    The result is empty if the values are no linear function of what was drawn under the same seeds.
+    """
+    numbers, given = _read_numbers(drawn), _read_numbers([prior, *values])
+    if not given or len({*numbers}) < MIN_DISTINCT_RESULTS:
+        return ""
+    guess, *value_numbers = given
+    points = sorted({*zip(numbers, value_numbers, strict=True)})
+    (x, y), (other_x, other_y) = points[0], points[-1]
+    slope = (other_y - y) / (other_x - x)
+    if not slope or any(value - y != slope * (number - x) for number, value in points):
+        return ""
+    return str(x + (guess - y) / slope)
+
+
+def _read_numbers(texts: Sequence[str]) -> list[Fraction]:
+    """Return the number in each text; nothing if a text has no or several numbers, or if the texts around the numbers differ."""
+    found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
+    surroundings = {(match[1], match[3]) for match in found}
+    return [Fraction(match[2]) for match in found] if len(found) == len(texts) and len(surroundings) == 1 else []
 
 
 def _is_option(text: str, options: Sequence[object]) -> bool:
@@ -211,7 +317,7 @@ def _find_calling_place(frame: FrameType) -> str:
     The result is empty for calls of the harness and for modules of the library that are being imported.
     """
     caller: FrameType | None = frame
-    while caller is not None and caller.f_code.co_filename.startswith(_FOREIGN_PREFIXES):
+    while caller is not None and caller.f_code.co_filename.startswith(FOREIGN_PREFIXES):
         if caller.f_code.co_name == "<module>":
             return ""
         caller = caller.f_back
@@ -219,12 +325,9 @@ def _find_calling_place(frame: FrameType) -> str:
 
 
 def _find_place(frame: FrameType) -> str:
-    """Return line and file of a stack frame; empty for code of Python, installed packages, and the harness except its tasks."""
+    """Return line and file of a stack frame in the code of a task; empty for any other code."""
     path = frame.f_code.co_filename
-    if path.startswith(_FOREIGN_PREFIXES):
-        return ""
-    parts = Path(path).relative_to(_HARNESS_DIRECTORY).parts if Path(path).is_relative_to(_HARNESS_DIRECTORY) else ("tasks",)
-    return f"line {frame.f_lineno} of {Path(path).name}" if parts[0] == "tasks" else ""
+    return f"line {frame.f_lineno} of {Path(path).name}" if is_task_file(path) else ""
 
 
 def _list_range(start: int, stop: int | None, step: int) -> range:

@@ -16,6 +16,7 @@ from harness.testing.laws.simulation import (
     PRESETS,
     Run,
     SessionCache,
+    find_stated_facts,
     look_up_policy,
     rewrite_facts,
 )
@@ -203,7 +204,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
     """
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
-    blank = _run_with_values(sessions, task, dict.fromkeys(fact.name for fact in facts))
+    blank = sessions.run_blank(seed)
     if blank.outcome.reason != "replied":
         yield Finding(f"with all stated facts deleted the session ends by {blank.outcome.reason}", seed=seed)
     silent = set(rewrite_facts(task, dict.fromkeys(fact.name for fact in facts)).workspace)
@@ -235,12 +236,6 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
         for fact, value in uses.match_call(call, lambda fact: (priors[fact], task.values[fact])).items():
             found.setdefault(fact, set()).add(value)
     return found
-
-
-def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts whose value appears in messages of the user or in initial files, where another value can replace it."""
-    laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
-    return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 
 
 def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str | None] | dict[str, str]) -> Run:

@@ -58,10 +58,8 @@ def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> I
         different = _find_different_seed(sessions, seeds, sessions.digest_in_fresh_process(seeds))
         if different is not None:
             yield from _attribute_difference(sessions, different)
-        observation = sessions.observe_in_fresh_process()
-        for what, calls in (("the clock", observation.clock_calls), ("the machine", observation.machine_calls)):
-            for call in calls:
-                yield Finding(f"the template reads {what} by {call}; derive everything from the seed alone")
+        for action, target in sessions.observe_in_fresh_process().hidden_inputs:
+            yield Finding(f"the template {action} {target}; derive everything from the seed alone")
     except UsageError as error:
         yield Finding(str(error))
 

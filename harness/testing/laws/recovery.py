@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cache, lru_cache, partial
 from itertools import islice
 from string import Template
 from typing import NamedTuple
@@ -17,13 +17,15 @@ from harness.models.scripted.profiles import Reader
 from harness.protocols import Sandbox
 from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.definitions import SEEDS
-from harness.testing.laws.findings import Finding, Move, find_first_needing_step, read_values, trace
+from harness.testing.laws.findings import Finding, Move, collect_needs, find_first_needing_step, read_values, trace
 from harness.testing.laws.simulation import SessionCache, WatchedRun, open_task_sandbox
 from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
 CONTEXT_WIDTHS = (4, 8, 16)
 """Lengths in characters of the text right before a value by which an agent could find the value in a file."""
+COMPARED_SEEDS = 8
+"""Number of other seeds with which an output that contains a value is compared, until the value is somewhere else."""
 MAX_PLACES = 200
 """Maximum number of places of a value in a text that are compared with the texts of other seeds."""
 
@@ -153,6 +155,78 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
         yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
 
 
+def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that no tool output reveals a fact that only the request states, as long as a later step needs the fact.
+
+    All stated facts are deleted from messages and files, so the agent works with default guesses (priors), and a true value in an
+    output cannot come from the agent. An output reveals a value as a file does in the law `hidden`, for the values of several
+    seeds. Lines of the files in the fact's list `also_in` are exempt.
+    """
+    task, steps = sessions.make_task(seed), sessions.make_task(seed).script.steps
+    last_needs = {name: number for number, step in enumerate(steps) for name in collect_needs(step)}
+    hidden_facts = [fact for fact in task.facts if fact.said_in == "prompt" and fact.recover is None]
+    choose_seeds = cache(partial(_choose_seeds, sessions, seed=seed))
+    list_outputs = cache(partial(_list_outputs, sessions, seed))
+
+    def find_value_and_output(fact: Fact, step: str, other: int) -> tuple[str, str]:
+        """Return the value of a fact and the output of a step for the values of another seed."""
+        variant = sessions.make_variant(seed, other)
+        value, output = variant.values[fact.name], list_outputs(other).get(step, "")
+        return value, _remove_known_lines(output, [text for path, text in variant.workspace if path in fact.also_in], value)
+
+    for number, step in enumerate(steps):
+        for fact in hidden_facts:
+            is_needed_later = number < last_needs.get(fact.name, 0)
+            if is_needed_later and _is_shown(fact, seed, choose_seeds(fact), partial(find_value_and_output, fact, step.name)):
+                words = (
+                    "only the request states the fact, but its value stands in the output of this step, not only after its use; "
+                    "remove it there, or add a recovering call"
+                )
+                yield Finding(words, step=step.name, fact=fact.name, seed=seed)
+
+
+def _remove_known_lines(output: str, texts: Sequence[str], value: str) -> str:
+    """Return an output without the lines that contain a line of a text in which a value appears."""
+    known = {line.strip() for text in texts for line in text.splitlines() if value in line}
+    lines = output.splitlines(keepends=True)
+    return "".join(line for line in lines if not any(one in line for one in known)) if known else output
+
+
+def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:
+    """Return seeds with which outputs are compared; those with a value that no earlier seed has come first."""
+    values = {other: sessions.make_variant(seed, other).values[fact.name] for other in (seed, *SEEDS)}
+    first_seeds = {value: other for other, value in reversed(values.items())}.values()
+    return sorted(values.keys() - {seed}, key=lambda other: (other not in first_seeds, other))[:COMPARED_SEEDS]
+
+
+def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_output: Callable[[int], tuple[str, str]]) -> bool:
+    """Return whether an output reveals the value of a fact: by a pattern, or in the same place for several seeds."""
+    value, output = find_value_and_output(seed)
+    if value in read_values(output, fact):
+        return True
+    if not any(value in _decode(kind, output) for kind in ("", *DECODINGS)):
+        return False
+    values, outputs = [value], [output]
+    for other in other_seeds:
+        value, output = find_value_and_output(other)
+        values.append(value)
+        outputs.append(output)
+        if len({*values}) > 1 and not _is_told(values, outputs):
+            return False
+    return len({*values}) > 1
+
+
+def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[str, str]:
+    """Return the tool outputs of each step of the session in which no fact is stated, by name of the step."""
+    task, run = sessions.make_variant(seed, values_seed), sessions.run_blank(seed, values_seed)
+    moves = trace(task, run.requests, sessions.model_spec.reader)
+    outputs: dict[str, list[str]] = {}
+    for move, (request, _), (later, _) in zip(moves, run.requests, run.requests[1:], strict=False):
+        added = later.messages[len(request.messages) :]
+        outputs.setdefault(move.step, []).extend(result.output for message in added for result in message.results)
+    return {step: "\n".join(texts) for step, texts in outputs.items()}
+
+
 def _decode_words(pattern: str, decode: Callable[[str], bytes], text: str) -> str:
     """Return a text in which each word that matches a pattern is replaced by its decoded form, if that is printable text."""
 
@@ -161,7 +235,7 @@ def _decode_words(pattern: str, decode: Callable[[str], bytes], text: str) -> st
             decoded = decode(match[0]).decode()
         except (ValueError, UnicodeDecodeError):
             return match[0]
-        return decoded if decoded.isprintable() else match[0]
+        return decoded if all(char.isprintable() or char in "\t\n" for char in decoded) else match[0]
 
     return re.sub(pattern, replace, text)
 
@@ -218,14 +292,20 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
     """
     if len(set(values)) == 1:
         return False
-    decodings = () if max(map(len, texts)) > MAX_ENCODED_CHARACTERS else DECODINGS.values()
-    return any(_is_told_after(decode, values, texts, numbered) for decode in (str, *decodings))
+    decodings = () if max(map(len, texts)) > MAX_ENCODED_CHARACTERS else DECODINGS
+    return any(_is_told_after(decoding, values, texts, numbered) for decoding in ("", *decodings))
 
 
-def _is_told_after(decode: Callable[[str], str], values: Sequence[str], texts: Sequence[str], numbered: bool) -> bool:
+@lru_cache(maxsize=256)
+def _decode(decoding: str, text: str) -> str:
+    """Return a text after undoing an encoding, given by its name in `DECODINGS`; without a name, the text stays the same."""
+    return DECODINGS[decoding](text) if decoding and len(text) <= MAX_ENCODED_CHARACTERS else text
+
+
+def _is_told_after(decoding: str, values: Sequence[str], texts: Sequence[str], numbered: bool) -> bool:
     decoded = []
     for value, text in zip(values, texts, strict=True):
-        decoded.append(decode(text))
+        decoded.append(_decode(decoding, text))
         if value not in decoded[-1]:
             return False
     places = dict.fromkeys(_list_places(values[0], decoded[0]))

@@ -32,10 +32,10 @@ from harness.session.assembly import SessionResources, assemble_session, write_w
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
-from harness.task import Task, TaskTemplate
+from harness.task import Fact, Task, TaskTemplate
 from harness.tasks import list_parameters, make_variant
 from harness.testing.fresh_process import Digests, digest_in_fresh_process, observe_in_fresh_process
-from harness.testing.laws.findings import Move, trace
+from harness.testing.laws.findings import Move, read_values, trace
 from harness.testing.observation import Observation
 from harness.transcript import find_key_argument
 
@@ -298,6 +298,12 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
     )
 
 
+def find_stated_facts(task: Task) -> list[Fact]:
+    """Return the facts whose value appears in messages of the user or in initial files, where another value can replace it."""
+    laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
+    return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
+
+
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
     """Return a text found by a fact's pattern, with the old value of the fact replaced by the new value.
 
@@ -405,6 +411,7 @@ class SessionCache:
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
         self._watched: dict[tuple[int, int], WatchedRun] = {}
+        self._blank: dict[tuple[int, int], Run] = {}
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
         """Make the tasks of some seeds in a new Python process and return their digests, to compare them with those made here.
@@ -475,6 +482,21 @@ class SessionCache:
                 )
             self._watched[key] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
         return self._watched[key]
+
+    def run_blank(self, seed: int, values_seed: int | None = None) -> Run:
+        """Run a task without compaction after every stated fact was deleted from messages and files; results are cached.
+
+        Args:
+            seed: Seed of the task.
+            values_seed: Seed that decides the values to remember; `seed` still decides the structure. None uses `seed` for both.
+        """
+        key = seed, seed if values_seed is None else values_seed
+        if key not in self._blank:
+            task = self.make_variant(*key)
+            self._blank[key] = self.run_uncached(
+                rewrite_facts(task, dict.fromkeys(fact.name for fact in find_stated_facts(task)))
+            )
+        return self._blank[key]
 
     def watch_other(self, seed: int) -> OtherValues:
         """Return a task with the structure of the given seed but the values of another seed, and its recorded session.

@@ -1,17 +1,19 @@
 """Validity checks on the grader of a task: verdicts depend on the agent's work alone, and are the same each time."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from random import Random
-from types import FunctionType, ModuleType
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import Any, cast
 
+from harness.errors import ToolError
 from harness.protocols import Sandbox, Snapshot
 from harness.session.grading import grade_workspace
 from harness.task import Task
-from harness.testing.laws.bounds import find_stated_facts
+from harness.testing.kept_state import list_changed_variables
 from harness.testing.laws.findings import Finding, make_check_finding
-from harness.testing.laws.simulation import SessionCache, open_task_sandbox
+from harness.testing.laws.simulation import SessionCache, WatchedRun, find_stated_facts, open_task_sandbox
 from harness.testing.observation import observe_calls
 
 REPEATED_GRADINGS = 20
@@ -39,6 +41,95 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
                 "expectation from a file that the agent can write"
             )
             yield make_check_finding(task, check, words, seed)
+
+
+def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
+    """Check that no check passes because the agent claims to have done the work.
+
+    The files that the judge reads contain only claims, such as "done" or `{"passed": true}`, after their initial text. Then the
+    initial workspace contains in addition only those finished files that no text of the task names, such as a reply. A report
+    that the task asks for is work: whether a check should accept it instead of other work, only the author knows. A check that
+    only counts the lines of a file also passes on a meaningless text with this number of lines, which is no claim.
+    """
+    task, watched = sessions.make_task(seed), sessions.watch(seed)
+    initial, finished = watched.trees[0], watched.trees[-1]
+    unnamed = _find_unnamed_files(task, watched)
+    with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
+        sandbox.start()
+        read_paths = {*_list_read_paths(task, sandbox, initial), *_list_read_paths(task, sandbox, finished)}
+        claimed, alone = set[str](), set[str]()
+        passed_lengths = defaultdict[str, set[int]](set)  # numbers of lines of meaningless texts that a check accepts
+        for claim in _make_claims(task):
+            meaningless = re.sub(r"\w", "x", claim)
+            accepting = _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, meaningless))
+            for name in accepting:
+                passed_lengths[name].add(claim.count("\n"))
+            claimed |= _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, claim)) - accepting
+        claimed |= {name for name, lengths in passed_lengths.items() if len(lengths) > 1}
+        if unnamed.keys() & read_paths:
+            alone = _grade_files(task, sandbox, initial, unnamed) - claimed
+    for check in task.checks:
+        if check.name in claimed:
+            words = "passes if the files that the judge reads only claim that the work is done; look at the work instead"
+            yield make_check_finding(task, check, words, seed)
+        elif check.name in alone:
+            names = ", ".join(map(repr, sorted(unnamed.keys() & read_paths)))
+            words = f"passes on {names} alone, which no text of the task names; look at the work, or ask for the file"
+            yield make_check_finding(task, check, words, seed)
+
+
+def _make_claims(task: Task) -> Iterator[str]:
+    """Yield texts that claim the success of every check without naming any value: a word, sentences, and JSON."""
+    yield "done\n"
+    lines = ("All work is done.", "All checks pass.", "All tests pass: ok, passed, success, true, yes, 100 %.")
+    yield "\n".join((*lines, *(f"{check.name}: {check.title}: passed" for check in task.checks))) + "\n"
+    words = ("done", "ok", "passed", "success", "complete", *(check.name for check in task.checks))
+    yield json.dumps({"status": "done", **dict.fromkeys(words, True)}) + "\n"
+
+
+def _find_unnamed_files(task: Task, watched: WatchedRun) -> dict[str, str]:
+    """Return the finished files that the agent made and that neither the user nor an initial file names, by path.
+
+    A file also counts as named if a text names one of its folders.
+    """
+    initial = dict(task.workspace)
+    texts = (task.prompt, *(late.text for late in task.later_messages), *initial, *initial.values())
+    words = {word for text in texts for word in re.split(r"[^\w.-]+|[.](?!\w)", text)}
+    made = {path: text for path, text in watched.read_texts(watched.trees[-1]).items() if initial.get(path) != text}
+    return {path: text for path, text in made.items() if words.isdisjoint(path.split("/"))}
+
+
+class _ReadingSandbox:
+    """Sandbox that passes every call on to another sandbox and records the paths of the files that are read."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.paths: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    def read(self, path: str, **options: Any) -> bytes:
+        self.paths.add(path)
+        return self._sandbox.read(path, **options)
+
+
+def _list_read_paths(task: Task, sandbox: Sandbox, tree: Snapshot) -> set[str]:
+    """Return the paths of the files that a judge reads when it grades a state of the workspace."""
+    sandbox.restore(tree)
+    reading = _ReadingSandbox(sandbox)
+    grade_workspace(task, cast(Sandbox, reading))
+    return reading.paths
+
+
+def _grade_files(task: Task, sandbox: Sandbox, tree: Snapshot, added: Mapping[str, str]) -> set[str]:
+    """Return the names of the checks that pass on a state of the workspace after texts were added at the end of files."""
+    sandbox.restore(tree)
+    for path, text in added.items():
+        with suppress(ToolError):  # paths such as those of folders
+            existing = sandbox.read(path) if path in tree.files else b""
+            sandbox.write(path, existing + text.encode())
+    return {graded.check.name for graded in grade_workspace(task, sandbox) if graded.passed}
 
 
 def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
@@ -73,33 +164,12 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
 
 
 def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
-    """Yield findings about a judge (grading function) that reads or keeps more than the files, so that verdicts may vary."""
-    before = _describe_state(task.grader.judge)
-    observed = observe_calls(lambda: _count_passes(task, sandbox, tree, 1))
-    after = _describe_state(task.grader.judge)
-    for what, calls in (("the clock", observed.clock_calls), ("the machine", observed.machine_calls)):
-        for call in calls:
-            yield Finding(f"the judge reads {what} by {call}; the verdict must depend on files alone", seed=seed)
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name) != after.get(name):
-            yield Finding(f"the judge changes `{name}`, so the next grading can give other verdicts", seed=seed)
+    """Yield findings about a judge (grading function) that reads, writes or keeps more than files, so that verdicts may vary."""
 
+    def grade() -> None:
+        _count_passes(task, sandbox, tree, 1)
 
-def _describe_state(judge: Callable[..., object]) -> dict[str, str]:
-    """Return what a judge can keep from one grading to the next, as text by name, e.g. global values and attributes."""
-    state: dict[str, object] = {}
-    for name, value in getattr(judge, "__globals__", {}).items():
-        if isinstance(value, type | FunctionType):
-            if value.__module__ == judge.__module__:
-                state |= {f"{name}.{key}": one for key, one in vars(value).items()}
-        elif not name.startswith("__") and not isinstance(value, ModuleType):
-            state[name] = value.getstate() if isinstance(value, Random) else value
-    state |= {f"{judge.__qualname__}.{key}": one for key, one in vars(judge).items()}
-    for cell_name, cell in zip(
-        judge.__code__.co_freevars if isinstance(judge, FunctionType) else (),
-        getattr(judge, "__closure__", None) or (),
-        strict=False,
-    ):
-        state[cell_name] = cell.cell_contents
-    state["the defaults of its parameters"] = getattr(judge, "__defaults__", None), getattr(judge, "__kwdefaults__", None)
-    return {name: repr(value) for name, value in state.items()}
+    changed = list_changed_variables(task.grader.judge, grade, task.grader.expected)
+    observed = observe_calls(grade)._replace(changed_variables=changed)
+    for action, target in observed.hidden_inputs:
+        yield Finding(f"the judge {action} {target}; the verdict must depend on files alone", seed=seed)

@@ -1,0 +1,165 @@
+"""Describe the state that the code of a task keeps in its process, to find out whether a call of the code changes this state.
+
+Code that keeps a counter of its calls could behave differently the next time. The description follows references from a function:
+to global variables of its module and of the task's other modules, closures, default values, attributes, and objects of any class.
+State outside of these places is not described, e.g. in files or in C libraries.
+"""
+
+import hashlib
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType, CellType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import Any
+
+FOREIGN_PREFIXES = ("<frozen", *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+"""Beginnings of the paths of files with code of Python and of installed packages."""
+_HARNESS_DIRECTORY = Path(__file__).parents[1]
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+
+
+def is_task_file(path: str) -> bool:
+    """Return whether a file has code of a task: not of Python, installed packages, or the harness except its own tasks."""
+    if not path or path.startswith(FOREIGN_PREFIXES):
+        return False
+    return not Path(path).is_relative_to(_HARNESS_DIRECTORY) or Path(path).relative_to(_HARNESS_DIRECTORY).parts[0] == "tasks"
+
+
+def list_changed_variables(function: Callable[..., object], act: Callable[[], object], *values: object) -> list[str]:
+    """Call `act` twice, and return the variables that the second call changes; a cache changes only with the first call.
+
+    Args:
+        function: Function of a task that `act` calls; the variables that it can reach are compared.
+        act: Function that does the same each time.
+        values: Further values that the function can change, compared together.
+    """
+    act()
+    before = _describe_state(function, *values)
+    act()
+    after = _describe_state(function, *values)
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def _describe_state(function: Callable[..., object], *values: object) -> dict[str, str]:
+    """Return what a function of a task can keep from one call to the next: a digest of each variable, by name."""
+    description = _StateDescription()
+    description.add_function(function)
+    description.add("expected", values)
+    description.add_environment()
+    return description.digests
+
+
+class _StateDescription:
+    """Digests of the variables that can be reached from functions of a task, by the name of the variable."""
+
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+        self._described_modules: set[int] = set()
+        self._waiting: list[tuple[str, Mapping[str, object]]] = []
+
+    def add(self, name: str, value: object) -> None:
+        """Add the digest of one value, and of the modules of the functions to which the value refers."""
+        digest = hashlib.sha256()
+        for part in self._list_parts(value):
+            digest.update(part.encode(errors="replace") + b"\0")
+        self.digests[name] = digest.hexdigest()
+
+    def add_function(self, function: Callable[..., object]) -> None:
+        """Add the variables that a function can reach, those of its module first."""
+        self.add(getattr(function, "__qualname__", type(function).__name__), function)
+        is_first = True
+        while self._waiting:
+            module, names = self._waiting.pop()
+            for name, value in list(names.items()):
+                if not name.startswith("__"):
+                    self._add_variable(name if is_first else f"{module}.{name}", value)
+            is_first = False
+
+    def add_environment(self) -> None:
+        """Add each environment variable."""
+        self.digests |= {f"os.environ[{name!r}]": value for name, value in os.environ.items()}
+
+    def _add_variable(self, name: str, value: object) -> None:
+        if not isinstance(value, ModuleType):
+            self.add(name, value)
+        elif is_task_file(getattr(value, "__file__", None) or ""):
+            self._add_module(value.__name__, vars(value))
+        else:  # modules of Python and of packages change inside; only plain values are stable
+            plain = {key: one for key, one in vars(value).items() if isinstance(one, _ATOMS)}
+            self.digests |= {f"{value.__name__}.{key}": repr(one) for key, one in plain.items()}
+
+    def _add_module(self, name: str, names: Mapping[str, object]) -> None:
+        if id(names) not in self._described_modules:
+            self._described_modules.add(id(names))
+            self._waiting.append((name, names))
+
+    def _list_parts(self, value: object) -> Iterator[str]:
+        """Yield texts that describe a value and everything to which the value refers, each object once."""
+        objects = dict[int, object]()
+        waiting = [iter((value,))]
+        while waiting:
+            for one in waiting[-1]:
+                if isinstance(one, _ATOMS):
+                    yield repr(one)
+                elif id(one) in objects:
+                    yield "described before"
+                else:
+                    objects[id(one)] = one
+                    yield type(one).__qualname__
+                    waiting.append(self._list_references(one))
+                    break
+            else:
+                waiting.pop()
+
+    def _list_references(self, value: Any) -> Iterator[object]:
+        match value:
+            case dict():
+                yield from (part for item in list(value.items()) for part in item)
+            case list() | tuple() | set() | frozenset():
+                yield from list(value)
+            case ModuleType():
+                self._add_variable(value.__name__, value)
+            case FunctionType() if _is_task_function(value):
+                self._add_module(value.__module__, value.__globals__)
+                yield from (vars(value), value.__defaults__, value.__kwdefaults__)
+                yield from (cell.cell_contents for cell in value.__closure__ or () if cell != CellType())  # an empty cell
+            case type() if _is_task_class(value):
+                yield from (one for name, one in vars(value).items() if name not in {"__dict__", "__weakref__"})
+            case FunctionType() | BuiltinFunctionType() | type():
+                yield f"{value.__module__}.{value.__qualname__}"
+            case MethodType():
+                yield from (value.__self__, value.__func__)
+            case partial():
+                yield from (value.func, value.args, value.keywords)
+            case staticmethod() | classmethod():
+                yield value.__func__
+            case property():
+                yield from (value.fget, value.fset)
+            case GeneratorType():
+                yield from (value.gi_frame and value.gi_frame.f_lasti, value.gi_frame and value.gi_frame.f_locals)
+            case _ if hasattr(value, "__wrapped__"):
+                yield value.__wrapped__
+            case _:
+                yield from _reduce(value)
+
+
+def _is_task_function(value: FunctionType) -> bool:
+    return is_task_file(value.__globals__.get("__file__") or value.__code__.co_filename)
+
+
+def _is_task_class(value: type) -> bool:
+    return is_task_file(getattr(sys.modules.get(value.__module__), "__file__", None) or "") or any(
+        isinstance(one, FunctionType) and _is_task_function(one) for one in vars(value).values()
+    )
+
+
+def _reduce(value: object) -> tuple[object, ...]:
+    """Return the parts from which a copy of an object could be made; nothing if the object cannot be copied."""
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # noqa: BLE001  (code of any class)
+        return ()
+    return (reduced,) if isinstance(reduced, str) else tuple(list(one) if isinstance(one, Iterator) else one for one in reduced)
