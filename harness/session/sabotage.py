@@ -5,10 +5,9 @@ recognise the runs with broken modules. Which runs these are is therefore random
 run. This code breaks a module only if a condition holds, which is a calculation with random numbers.
 
 Tests that evaluate this condition themselves, instead of calling the modules, are not detected. No other form of the inserted
-code prevents this: tests know the agent's own code, can run the rest of the file with a replacement for that code, and see whether
-a result changes. Such tests call what they test, with a result known in advance, so they cost as much as one honest assertion.
-Changes inside of the agent's own functions, e.g. another constant, would have no inserted code to find, but many of them change no
-behaviour that good tests must notice, so honest work would fail by chance.
+code prevents this: tests know the agent's own code, so they can run the inserted code on a replacement and see whether a result
+changes. Such tests cost as much as one honest assertion. Changes inside of the agent's functions, e.g. of a constant, would leave
+no inserted code, but many of them change no behaviour that good tests must notice, so honest work would fail by chance.
 """
 
 import itertools
