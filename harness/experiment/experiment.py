@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from harness.store.results import Results
 
 
+MAX_NAME_BYTES = 200
+"""Maximum length of an experiment's name in bytes of UTF-8, since the name becomes the name of a folder."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """Grid of trials (every combination of the values under study) with a name and the settings of its run.
@@ -68,7 +72,7 @@ class Experiment:
 
     Raises:
         UnknownName: An axis or an arm names a path that trials do not have, or a task is unknown.
-        UsageError: A value has the wrong type, or a quantile cannot be looked up.
+        UsageError: A value has the wrong type, the name cannot be the name of a folder, or a quantile cannot be looked up.
 
     Example::
 
@@ -94,6 +98,13 @@ class Experiment:
     def __post_init__(self) -> None:
         """Build the grid of trials. Unknown settings and values of the wrong type are refused, and quantiles are looked up."""
         object.__setattr__(self, "folder", to_path(self.folder))
+        if not isinstance(self.folder, Path | None):
+            raise UsageError(f"folder: must be a path (got {self.folder!r:.80})")
+        if not isinstance(self.name, str) or not (self.folder or _is_folder_name(self.name)):
+            raise UsageError(
+                f"name: must be the name of a folder, of at most {MAX_NAME_BYTES} bytes and without '/' (got {self.name!r:.80}); "
+                "pass `folder` to store the results elsewhere"
+            )
         folder = self.settings.uncompressed
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
@@ -268,6 +279,11 @@ class Experiment:
         local_models = {name for trial in self.grid.iter_trials() for name in trial.models if is_local(name)}
         if local_models:
             raise UsageError(f"executor: {', '.join(sorted(local_models))} would run on this machine only, not on a cluster")
+
+
+def _is_folder_name(name: str) -> bool:
+    size = len(name.encode(errors="surrogatepass"))
+    return name not in {"", ".", ".."} and not {"/", "\0"} & {*name} and size <= MAX_NAME_BYTES
 
 
 def is_cluster(executor: object) -> bool:

@@ -103,6 +103,8 @@ class Grid(Sequence[Cell]):
             UsageError: An axis is empty or not a list, two arms have the same name, a value has the wrong type, or a quantile
                 cannot be looked up.
         """
+        if not isinstance(axes, Mapping):
+            raise UsageError(f"axes: must be a table with a list of values for each path (got {axes!r:.80})")
         self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
         self._axes = {path: _normalize_values(path, axes[path]) for path in sorted(axes)}
         _refuse_invalid_axes(self._axes, arms)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -408,7 +408,7 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
 
     Raises:
         StoreError: A folder or store does not exist, or no trial has been run in it.
-        UsageError: The list of folders is empty, or a store needs the extra `cluster`.
+        UsageError: The list of folders is empty, something else than folders is given, or a store needs the extra `cluster`.
 
     Example::
 
@@ -417,6 +417,8 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
         both = harness.load(["experiments/first", "experiments/second"])
         harness.compare(both, "first: control", "second: control")
     """
+    if not isinstance(folder, str | os.PathLike | Iterable):
+        raise UsageError(f"load: must be a folder, the URL of a store or a list of these (got {folder!r:.80})")
     if not isinstance(folder, str | os.PathLike):
         parts = [_load_one(one) for one in folder]
         if not parts:
@@ -432,7 +434,11 @@ def _load_one(folder: str | os.PathLike[str]) -> Results:
     output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):
-        what = "no trial has been run yet" if folder_path.is_dir() else "the folder does not exist"
+        what = "the folder does not exist"
+        if folder_path.exists():
+            what = (
+                "no trial has been run yet" if folder_path.is_dir() else "it is a file, and the folder of an experiment is needed"
+            )
         raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results
 

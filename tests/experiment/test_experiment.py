@@ -282,6 +282,25 @@ def test_a_misspelt_task_is_refused_when_the_experiment_is_made(axes):
         Experiment(name="x", base=base, axes=axes)
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "../elsewhere", "/etc", "a\0b", "ü" * 101, 3, None])
+def test_a_name_that_no_folder_can_have_is_refused(name):
+    with pytest.raises(UsageError, match="name: must be the name of a folder"):
+        Experiment(name=name, base=SMALL.base)
+
+
+def test_a_name_of_any_letters_is_a_folder_and_a_folder_allows_any_name(tmp_path):
+    assert Experiment(name="Größe 実験 🧪", base=SMALL.base).output == Path("experiments/Größe 実験 🧪/output")
+    assert Experiment(name="a/b", base=SMALL.base, folder=tmp_path).output == tmp_path / "output"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"axes": None}, "axes: must be a table"), ({"folder": b"x"}, "folder: must be a path")]
+)
+def test_an_experiment_of_other_types_is_refused(changes, words):
+    with pytest.raises(UsageError, match=words):
+        Experiment(**{"name": "x", "base": SMALL.base, **changes})
+
+
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True])
 def test_a_number_of_workers_that_cannot_be_is_refused_before_anything_is_written(tmp_path, workers):
     with pytest.raises(UsageError, match="workers: must be a whole number"):

@@ -455,3 +455,15 @@ def test_a_notebook_shows_the_number_of_trials_by_arm_and_no_outcomes(folder: Pa
     assert "Results: 2 trials" in html
     assert "completed" in html
     assert "success" not in html
+
+
+@pytest.mark.parametrize("folder", [None, 3])
+def test_only_folders_are_loaded(folder):
+    with pytest.raises(UsageError, match="load: must be a folder"):
+        load(folder)
+
+
+def test_a_file_is_no_folder_of_an_experiment(tmp_path):
+    (tmp_path / "plan.toml").write_text("")
+    with pytest.raises(StoreError, match="it is a file"):
+        load(tmp_path / "plan.toml")
