@@ -63,8 +63,7 @@ class Report:
         title: Title with the names of the experiments and the number of trials. Required.
         sections: Sections of the report in order, each with heading, table and notes. Required.
         results: Tables of results from which the charts of the report are drawn. Required.
-        claims: Results of the contrasts that the plan declared; None if it declared none or not all trials have finished. Default:
-            `None`.
+        claims: Results of the contrasts that the plan declared; None if it declared none or has not finished. Default: `None`.
 
     Example::
 

@@ -198,7 +198,8 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
         for cell in grid.cells_with_quantiles
         for path, one in cell.quantiles.items()
     )
-    warnings = (f"warning: {text}" for text in collect_warnings(grid.iter_trials()))
+    trials = [trial for trial, _ in grid.iter_seed_groups()]
+    warnings = (f"warning: {text}" for text in collect_warnings(trials))
     plan_lines = [f"{experiment.name}: {counts}"]
     if forecast.finished_trials:
         left = len(grid) - forecast.finished_trials
@@ -206,7 +207,7 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
         plan_lines.append(f"finished: {forecast.finished_trials} of {format_count(len(grid), 'trial')}; {rest}")
     replay = experiment.cassette is not None and experiment.cassette.mode == "replay"
     note = ("answers are replayed from a cassette and cost nothing; without it:",) if replay else ()
-    details = (*dict.fromkeys(quantile_lines), *describe_thresholds(grid.iter_trials()), *warnings)
+    details = (*dict.fromkeys(quantile_lines), *describe_thresholds(trials), *warnings)
     return "\n".join((*plan_lines, *note, describe_forecast(forecast), *details))
 
 
@@ -222,7 +223,7 @@ def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
         SandboxUnavailable: No sandbox works; the message says what to install.
         UsageError: The plan asks for the sandbox `local` without `--unsafe-local`.
     """
-    needs = SandboxNeeds().count(experiment.grid.iter_trials())
+    needs = SandboxNeeds().count(experiment.grid.iter_seed_groups())
     backends = choose_backends(needs, unsafe_local=unsafe_local)
     counts = Counter[str]()
     for need, count in needs.items():

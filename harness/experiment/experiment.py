@@ -109,7 +109,7 @@ class Experiment:
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
         object.__setattr__(self, "grid", grid)
-        for task in dict.fromkeys(trial.task for trial in grid.iter_trials()):
+        for task in dict.fromkeys(trial.task for trial, _ in grid.iter_seed_groups()):
             refuse_unknown_task(task)
         refuse_invalid_contrasts(self.contrasts, grid.arms, *self.count_tasks_and_seeds(), self.settings.looks)
 
@@ -262,7 +262,9 @@ class Experiment:
             raise UsageError("workers: a cluster runs one trial in each of its workers; leave out `workers`")
         limits = limits or RunLimits()
         if self.cassette is None or self.cassette.mode != "replay":
-            limits.refuse_unknown_prices(dict.fromkeys(name for trial in self.grid.iter_trials() for name in trial.models))
+            limits.refuse_unknown_prices(
+                dict.fromkeys(name for trial, _ in self.grid.iter_seed_groups() for name in trial.models)
+            )
         run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, executor, limits)
         self.check()
         if is_cluster(executor):
@@ -276,7 +278,7 @@ class Experiment:
         """Raise `UsageError` if a trial needs a cassette or the server of a local model, which only this machine has."""
         if self.cassette is not None:
             raise UsageError("executor: a cassette is a file of this machine, so trials of a cluster cannot use it")
-        local_models = {name for trial in self.grid.iter_trials() for name in trial.models if is_local(name)}
+        local_models = {name for trial, _ in self.grid.iter_seed_groups() for name in trial.models if is_local(name)}
         if local_models:
             raise UsageError(f"executor: {', '.join(sorted(local_models))} would run on this machine only, not on a cluster")
 
@@ -319,7 +321,7 @@ class _ExperimentRun:
     needs: SandboxNeeds = field(default_factory=SandboxNeeds)
 
     def run(self, folder: Path, *, retry_failed: bool, pilot: bool) -> None:
-        needs = self.needs.count(self.experiment.grid.iter_trials())
+        needs = self.needs.count(self.experiment.grid.iter_seed_groups())
         if not is_cluster(self.executor):
             backends = choose_backends(needs, unsafe_local=self.unsafe_local)
             self._run_jobs(folder, backends, self._open_workers, retry_failed=retry_failed, pilot=pilot)

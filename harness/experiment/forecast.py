@@ -7,14 +7,15 @@ with the cost of the recorded answers.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TypeAlias
 
 from harness.compaction.description import find_summarizer
 from harness.errors import HarnessError, format_count
-from harness.experiment.grid import Cell
+from harness.experiment.grid import Cell, Grid
 from harness.experiment.limits import compute_real_cost_usd, is_paid
 from harness.experiment.trial import SharedFields, Trial, from_plain
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
@@ -34,6 +35,7 @@ UNKNOWN_FORECAST = "unknown until a trial of the same task and models, e.g. a pi
 
 PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
 """Task with its world, and names of all models: trials with equal keys are expected to cost and to last alike."""
+_get_all_but_seed = attrgetter(*(one.name for one in fields(Trial) if one.name != "seed"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,8 @@ class Forecast:
     """Expected cost and duration of the trials of an experiment that are still to run, with an upper bound on their cost.
 
     Attributes:
-        trials: Trials that are still to run.
+        groups: One trial of each group of trials that are still to run and differ in their seed alone, with the number of trials
+            in the group.
         finished_trials: Number of the experiment's trials that have finished and will not run again.
         pilot_trials: Number of finished trials from which the expected values are computed.
         covered_trials: Number of the trials still to run whose task and models a finished trial has.
@@ -51,7 +54,7 @@ class Forecast:
         workers: Number of trials that run at the same time.
     """
 
-    trials: Sequence[Trial]
+    groups: Sequence[tuple[Trial, int]]
     finished_trials: int
     pilot_trials: int
     covered_trials: int
@@ -59,6 +62,11 @@ class Forecast:
     expected_trial_seconds: float | None
     longest_trial_seconds: float
     workers: int
+
+    @property
+    def remaining_trials(self) -> int:
+        """Number of trials that are still to run."""
+        return sum(count for _, count in self.groups)
 
     @property
     def expected_seconds(self) -> float | None:
@@ -69,8 +77,8 @@ class Forecast:
 
     def describe_cost(self) -> str:
         """Return the expected cost beside the upper bound as text, e.g. `expected $12.00, at most $880.00`."""
-        bound = describe_cost_bound(self.trials)
-        if not any(is_paid(name) for trial in self.trials for name in trial.models):
+        bound = describe_cost_bound(self.groups)
+        if not any(is_paid(name) for trial, _ in self.groups for name in trial.models):
             return bound
         if self.expected_usd is None:
             return f"{bound}; the expected cost is unknown until a trial of the same task and models, e.g. a pilot, has finished"
@@ -79,23 +87,23 @@ class Forecast:
     def describe_time(self) -> str:
         """Return the expected duration of the run as text, with the number of workers."""
         workers = format_count(self.workers, "worker")
-        if not self.trials:
+        if not self.groups:
             return "none, since all trials have finished"
         if self.expected_seconds is None:
             return UNKNOWN_FORECAST
         return f"expected {format_duration(self.expected_seconds)} with {workers}{self._describe_basis()}"
 
     def _describe_basis(self) -> str:
-        missing = len(self.trials) - self.covered_trials
-        share = f" for {self.covered_trials:,} of {format_count(len(self.trials), 'trial')}" if missing else ""
+        missing = self.remaining_trials - self.covered_trials
+        share = f" for {self.covered_trials:,} of {format_count(self.remaining_trials, 'trial')}" if missing else ""
         return f"{share} (from {format_count(self.pilot_trials, 'finished trial')})"
 
 
-def make_forecast(cells: Sequence[Cell], output: Path, workers: int) -> Forecast:
+def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
     """Return the forecast for the trials of a grid that have not finished, from the finished trials in an output folder.
 
     Args:
-        cells: Trials of the grid.
+        grid: Trials of the experiment.
         output: Folder with the journal of finished trials, which may belong to earlier grids; it need not exist.
         workers: Number of trials that run at the same time.
 
@@ -104,28 +112,42 @@ def make_forecast(cells: Sequence[Cell], output: Path, workers: int) -> Forecast
     """
     records = read_finished_records(output)
     finished_ids = {record.trial_id for record in records}
-    remaining = [cell.trial for cell in cells if cell.trial_id not in finished_ids]
-    wanted = {make_pilot_key(trial) for trial in remaining}
+    left = (cell.trial for cell in grid if cell.trial_id not in finished_ids)
+    groups = group_by_seed(left) if finished_ids else grid.iter_seed_groups()  # which computes no ids
+    remaining = [(trial, count, make_pilot_key(trial)) for trial, count in groups]
+    wanted = {key for _, _, key in remaining}
     pilots: dict[PilotKey, list[tuple[Trial, TrialRecord]]] = {}
     for trial, record in _parse_trials(records):
         if (key := make_pilot_key(trial)) in wanted:
             pilots.setdefault(key, []).append((trial, record))
     mean_seconds = {key: fmean(record.wall_seconds for _, record in pairs) for key, pairs in pilots.items()}
     mean_usd = {key: _compute_mean_usd(pairs) for key, pairs in pilots.items()}
-    covered = [key for key in map(make_pilot_key, remaining) if key in pilots]
+    covered = [(key, count) for _, count, key in remaining if key in pilots]
     expected_usd: float | None = 0.0 if covered else None
-    for key in covered:
-        expected_usd = add_costs(expected_usd, mean_usd[key])
+    for key, count in covered:
+        one_usd = mean_usd[key]
+        expected_usd = add_costs(expected_usd, None if one_usd is None else count * one_usd)
+    remaining_count = sum(count for _, count, _ in remaining)
     return Forecast(
-        trials=remaining,
-        finished_trials=len(cells) - len(remaining),
+        groups=[(trial, count) for trial, count, _ in remaining],
+        finished_trials=len(grid) - remaining_count,
         pilot_trials=sum(map(len, pilots.values())),
-        covered_trials=len(covered),
+        covered_trials=sum(count for _, count in covered),
         expected_usd=expected_usd,
-        expected_trial_seconds=sum(mean_seconds[key] for key in covered) if covered else None,
-        longest_trial_seconds=max((mean_seconds[key] for key in covered), default=0.0),
-        workers=min(workers, max(1, len(remaining))),
+        expected_trial_seconds=sum(count * mean_seconds[key] for key, count in covered) if covered else None,
+        longest_trial_seconds=max((mean_seconds[key] for key, _ in covered), default=0.0),
+        workers=min(workers, max(1, remaining_count)),
     )
+
+
+def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
+    """Return the first of the trials that differ in their seed alone, with their number, for each group of such trials."""
+    groups: dict[tuple[object, ...], tuple[Trial, int]] = {}
+    for trial in trials:
+        key = _get_all_but_seed(trial)
+        first, count = groups.get(key, (trial, 0))
+        groups[key] = first, count + 1
+    return list(groups.values())
 
 
 def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) -> list[Cell]:
@@ -195,21 +217,27 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
-def describe_cost_bound(trials: Sequence[Trial]) -> str:
-    """Return a text with an upper bound on the cost of the real models of some trials."""
-    paid = [bounds for trial in trials if (bounds := compute_cost_bounds_usd(trial))]
+def describe_cost_bound(groups: Sequence[tuple[Trial, int]]) -> str:
+    """Return a text with an upper bound on the cost of the real models of some trials.
+
+    Args:
+        groups: One trial of each group of trials with equal costs, with the number of trials in the group.
+    """
+    paid = [(bounds, count) for trial, count in groups if (bounds := compute_cost_bounds_usd(trial))]
     if not paid:
-        if any(is_local(name) for trial in trials for name in trial.models):
+        if any(is_local(name) for trial, _ in groups for name in trial.models):
             return "none, since all models are scripted (costs in the tables are simulated) or run on this machine"
         return "none, since all models are scripted (costs in the tables are simulated)"
-    unknown = [bounds for bounds in paid if None in bounds.values()]
-    known_usd = sum(bound or 0.0 for bounds in paid if None not in bounds.values() for bound in bounds.values())
+    unknown = [(bounds, count) for bounds, count in paid if None in bounds.values()]
+    known = [(bounds, count) for bounds, count in paid if None not in bounds.values()]
+    known_usd = sum(count * (bound or 0.0) for bounds, count in known for bound in bounds.values())
     if not unknown:
-        explores = any(trial.explore and compute_cost_bounds_usd(trial) for trial in trials)
+        explores = any(trial.explore and compute_cost_bounds_usd(trial) for trial, _ in groups)
         return f"at most ${known_usd:,.2f}" + (", if no step sends more than one sub-agent" if explores else "")
-    names = ", ".join(sorted({name for bounds in unknown for name, bound in bounds.items() if bound is None}))
-    what = f"the cost of {format_count(len(unknown), 'trial')} is unknown, since the price or the window of {names} is unknown"
-    known_count = len(paid) - len(unknown)
+    names = ", ".join(sorted({name for bounds, _ in unknown for name, bound in bounds.items() if bound is None}))
+    unknown_count, known_count = (sum(count for _, count in pairs) for pairs in (unknown, known))
+    reason = f"since the price or the window of {names} is unknown"
+    what = f"the cost of {format_count(unknown_count, 'trial')} is unknown, {reason}"
     return f"at most ${known_usd:,.2f} for {format_count(known_count, 'trial')}; {what}" if known_count else what
 
 

@@ -172,6 +172,18 @@ class Grid(Sequence[Cell]):
             for template in self._templates:
                 yield problem.set_in(template.trial)
 
+    def iter_seed_groups(self) -> Iterator[tuple[Trial, int]]:
+        """Yield one of the trials that differ in their seed alone, and their number; a group may be yielded in several parts."""
+        if self._cells:
+            yield from ((cell.trial, 1) for cell in self._cells)
+            return
+        first = _look_up_point(self._problem_axes, 0)
+        seed_count = len(self._problem_axes.get("seed", (None,)))
+        for values in _iter_points({path: values for path, values in self._problem_axes.items() if path != "seed"}):
+            problem = self._parse_problem({**first, **values})
+            for template in self._templates:
+                yield problem.set_in(template.trial), seed_count
+
     def iter_problems(self) -> Iterator[tuple[str, int]]:
         """Yield the problem (task with its settings) and the seed of each block of trials; a block may be yielded twice."""
         if self._cells:
@@ -262,7 +274,8 @@ class Grid(Sequence[Cell]):
         return Cell(trial=trial, arm=name or "", axes=axes, quantiles=quantiles, trial_id=trial_id)
 
 
-_TRIAL_FIELDS = tuple(one.name for one in fields(Trial))
+_CONFIGURATION_FIELDS = tuple(one.name for one in fields(Trial) if one.name not in BLOCK_AXES)
+_get_configuration = attrgetter(*_CONFIGURATION_FIELDS)
 
 
 class _Slot(NamedTuple):
@@ -285,8 +298,12 @@ class _Problem(NamedTuple):
     def set_in(self, template: Trial) -> Trial:
         """Return a copy of a trial with this task, seed and world."""
         trial = object.__new__(Trial)  # `dataclasses.replace` would check all fields again, and `copy` is slower
-        for name in _TRIAL_FIELDS:
-            object.__setattr__(trial, name, getattr(self if name in BLOCK_AXES else template, name))
+        set_field = object.__setattr__
+        for name, value in zip(_CONFIGURATION_FIELDS, _get_configuration(template), strict=True):
+            set_field(trial, name, value)
+        set_field(trial, "task", self.task)
+        set_field(trial, "seed", self.seed)
+        set_field(trial, "world", self.world)
         return trial
 
 
@@ -430,9 +447,6 @@ def _format_short(value: object) -> str:
     if isinstance(value, float):
         return text if float(text := f"{value:g}") == value else repr(value)
     return str(value)
-
-
-_get_configuration = attrgetter(*(one.name for one in fields(Trial) if one.name not in BLOCK_AXES))
 
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:

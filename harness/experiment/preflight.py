@@ -67,7 +67,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
             trial.tool_calls,
             trial.window_tokens,
             trial.nominal_window_tokens,
-            trial.policy,
+            id(trial.policy),  # hashing a policy takes longer, and the trials of a grid share theirs
         )
         other = largest.setdefault(arm, trial)
         if first_tokens[problem] > first_tokens[other.task, other.seed, other.world]:
@@ -167,9 +167,16 @@ class SandboxNeeds:
         need = SandboxNeed(trial.sandbox.image, self._runtimes[trial.task], trial.sandbox.backend)
         return self._shared.setdefault(need, need)
 
-    def count(self, trials: Iterable[Trial]) -> Mapping[SandboxNeed, int]:
-        """Return the number of trials with each requirement, in the order of the first trials."""
-        return Counter(map(self.find, trials))
+    def count(self, groups: Iterable[tuple[Trial, int]]) -> Mapping[SandboxNeed, int]:
+        """Return the number of trials with each requirement, in the order of the first trials.
+
+        Args:
+            groups: One trial of each group of trials with equal requirements, with the number of trials in the group.
+        """
+        counts = Counter[SandboxNeed]()
+        for trial, count in groups:
+            counts[self.find(trial)] += count
+        return counts
 
 
 def choose_backends(needs: Iterable[SandboxNeed], *, unsafe_local: bool = False) -> Mapping[SandboxNeed, str]:

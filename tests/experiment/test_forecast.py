@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.experiment.experiment import Experiment
-from harness.experiment.forecast import compute_cost_bounds_usd, describe_cost_bound, format_duration
+from harness.experiment.forecast import compute_cost_bounds_usd, describe_cost_bound, format_duration, group_by_seed
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, to_plain
@@ -25,18 +25,20 @@ def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
     trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
     # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
     assert compute_cost_bounds_usd(trial)["gpt-4o"] == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
-    assert describe_cost_bound([trial, trial]) == "at most $5.80"
+    assert describe_cost_bound(group_by_seed([trial, trial])) == "at most $5.80"
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():
     trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
     assert compute_cost_bounds_usd(trial) == {"hosted_vllm/mine": None}
     assert (
-        describe_cost_bound([trial])
+        describe_cost_bound(group_by_seed([trial]))
         == "the cost of 1 trial is unknown, since the price or the window of hosted_vllm/mine is unknown"
     )
     priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
-    assert describe_cost_bound([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is unknown")
+    assert describe_cost_bound(group_by_seed([trial, priced])).startswith(
+        "at most $2.90 for 1 trial; the cost of 1 trial is unknown"
+    )
 
 
 def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
@@ -54,24 +56,27 @@ def test_the_models_of_sub_agents_are_part_of_the_bound():
     cheap = replace(trial, explore_model="gpt-4o-mini", window_tokens=64_000)
     expected = {"gpt-4o": 3 * (64_000 * 2.5 + 4_000 * 10) / 1e6, "gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]}
     assert compute_cost_bounds_usd(cheap) == pytest.approx(expected), "the window is that of the agent's model"
-    assert describe_cost_bound([cheap]) == f"at most ${sum(expected.values()):.2f}, if no step sends more than one sub-agent"
-    assert "sub-agent" not in describe_cost_bound([replace(trial, explore=False)])
+    assert (
+        describe_cost_bound(group_by_seed([cheap]))
+        == f"at most ${sum(expected.values()):.2f}, if no step sends more than one sub-agent"
+    )
+    assert "sub-agent" not in describe_cost_bound(group_by_seed([replace(trial, explore=False)]))
     summarized = replace(cheap, policy=KEEP)
     assert compute_cost_bounds_usd(summarized).keys() >= expected.keys()
     under_script = Trial(task=TINY, policy=none, max_steps=3, explore=True, explore_model="gpt-4o-mini")
     assert compute_cost_bounds_usd(under_script) == pytest.approx({"gpt-4o-mini": 60 * step_usd["gpt-4o-mini"]})
     unknown = replace(under_script, explore_model="hosted_vllm/mine")
-    assert "price or the window of hosted_vllm/mine is unknown" in describe_cost_bound([unknown])
+    assert "price or the window of hosted_vllm/mine is unknown" in describe_cost_bound(group_by_seed([unknown]))
 
 
 def test_models_on_this_machine_cost_nothing_and_are_told():
     local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
-    assert "run on this machine" in describe_cost_bound([local])
+    assert "run on this machine" in describe_cost_bound(group_by_seed([local]))
     assert (
-        describe_cost_bound([Trial(task=TINY, policy=KEEP)])
+        describe_cost_bound(group_by_seed([Trial(task=TINY, policy=KEEP)]))
         == "none, since all models are scripted (costs in the tables are simulated)"
     )
-    assert describe_cost_bound([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
+    assert describe_cost_bound(group_by_seed([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")])).endswith(
         "since the price or the window of hosted_vllm/x is unknown"
     )
 
@@ -150,13 +155,13 @@ def test_a_pilot_runs_one_trial_of_each_task_and_model_and_the_grid_goes_on(tmp_
         SMALL, axes={"seed": [0, 1], "policy.threshold": [0.5, 0.8], "model": ["scripted", "scripted:typical"]}, arms=()
     )
     before = grid.estimate(tmp_path, workers=1)
-    assert (before.expected_seconds, len(before.trials)) == (None, len(grid.grid))
+    assert (before.expected_seconds, before.remaining_trials) == (None, len(grid.grid))
     piloted = grid.run(tmp_path, workers=2, progress="off", pilot=True)
     assert sorted(piloted.trials["model"]) == ["scripted/tiny:attentive", "scripted/tiny:typical"]
     again = grid.run(tmp_path, workers=2, progress="off", pilot=True)
     assert len(again.trials) == 2, "nothing is left to find out"
     forecast = grid.estimate(tmp_path, workers=1)
-    assert forecast.covered_trials == len(forecast.trials) == len(grid.grid) - 2
+    assert forecast.covered_trials == forecast.remaining_trials == len(grid.grid) - 2
     assert forecast.expected_seconds == pytest.approx(forecast.covered_trials * piloted.trials["wall_seconds"].mean())
     assert len(grid.run(tmp_path, workers=2, progress="off").trials) == len(grid.grid)
     assert grid.estimate(tmp_path).describe_time() == "none, since all trials have finished"

@@ -4,6 +4,7 @@ import itertools
 import math
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,12 @@ def test_trials_that_are_made_on_demand_are_those_of_their_tables(axes_and_arms)
         seen.append(cell)
     assert len({cell.trial_id for cell in seen}) == len(seen) == len(grid)
     assert list(grid.iter_trials()) == [cell.trial for cell in seen]
+    assert sum(count for _, count in grid.iter_seed_groups()) == len(seen)
+    groups, counts = Counter(replace(cell.trial, seed=0) for cell in seen), Counter[Trial]()
+    for trial, count in grid.iter_seed_groups():
+        assert trial in grid.iter_trials()
+        counts[replace(trial, seed=0)] += count
+    assert list(counts.items()) == list(groups.items())
     assert list(grid.arms) == list(dict.fromkeys(cell.arm for cell in seen))
     assert dict.fromkeys(grid.iter_problems()) == dict.fromkeys((cell.trial.problem, cell.trial.seed) for cell in seen)
     assert grid[1:3] == seen[1:3]

@@ -6,7 +6,7 @@ reports the step. A step that must not be repeated counts as done only by its re
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -167,14 +167,18 @@ def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> 
         specs: Short specifications of the steps, in order.
         listed_prefixes: Beginnings of the paths to which the agent writes, in folders that the step `orient` lists.
     """
-    ordered_specs = tuple(specs)
-    return tuple(_build_step(spec, ordered_specs[index + 1 :], listed_prefixes) for index, spec in enumerate(ordered_specs))
+    steps, next_path = list[Step](), ""
+    for spec in reversed(tuple(specs)):
+        steps.append(_build_step(spec, next_path, listed_prefixes))
+        next_path = next(_iter_listed_paths(spec, listed_prefixes), next_path)
+    return tuple(reversed(steps))
 
 
-def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tuple[str, ...]) -> Step:
+@lru_cache(maxsize=4_096)
+def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]) -> Step:
+    """Build a step; `next_path` is the path of the next file that a later step writes, or empty."""
     receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
-    own_paths = tuple(path for call in spec.calls if (path := _find_listed_path(call, listed_prefixes)))
-    next_path = next((path for other in later for call in other.calls if (path := _find_listed_path(call, listed_prefixes))), "")
+    own_paths = tuple(_iter_listed_paths(spec, listed_prefixes))
     listed = () if spec.once else own_paths or ((next_path,) if next_path else ())
     own_path = own_paths[0] if own_paths else ""
     return Step(
@@ -203,9 +207,12 @@ def _build_receipt_pattern(call: CallTemplate) -> str:
     return "^" + r"\S+".join(map(re.escape, parts)) + ("$" if whole else "")
 
 
-def _find_listed_path(call: CallTemplate, listed_prefixes: tuple[str, ...]) -> str:
-    path = call.arguments[0][1]
-    return path if call.tool == "write_file" and path.startswith(listed_prefixes) else ""
+def _iter_listed_paths(spec: StepSpec, listed_prefixes: tuple[str, ...]) -> Iterator[str]:
+    """Yield the path of each file that a step writes in a listed folder."""
+    for call in spec.calls:
+        path = call.arguments[0][1]
+        if call.tool == "write_file" and path.startswith(listed_prefixes):
+            yield path
 
 
 def _build_done_pattern(path: str) -> str:

@@ -100,10 +100,9 @@ class WorkChoices:
 
     def select_steps(self, work: Work, specs: Iterable[StepSpec]) -> Iterator[StepSpec]:
         """Yield those of the steps that a script has: all but the looks, and the steps of the option, that were not drawn."""
-        for spec in specs:
-            is_drawn = work.has_option if spec.name in self.option.steps else spec.name in work.looks
-            if is_drawn or spec.name not in {*self.option.steps, *self.looks}:
-                yield spec
+        drawn = {*work.looks, *(self.option.steps if work.has_option else ())}
+        omitted = {*self.option.steps, *self.looks} - drawn
+        yield from (spec for spec in specs if spec.name not in omitted)
 
     def list_facts(self, work: Work, facts: Iterable[Fact]) -> tuple[Fact, ...]:
         """Return the facts of a task: its own, without that of an option that was not drawn, and those of its sheets."""
