@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from harness.experiment.output import read_finished_trial
 from harness.experiment.progress import NoDisplay
 from harness.experiment.remote.dask_workers import DaskWorkers
 from harness.models.prices import identify_price_table
+from harness.object_store import ObjectStore
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
 from tests.experiment.remote.clusters import (
@@ -61,6 +63,16 @@ def test_a_large_journal_is_fetched_in_chunks(shared_cluster, shared_client, tmp
         assert read_finished_trial(job.journal)
     workers.close()
     assert find_folders(shared_cluster.folder) == []
+
+
+def test_workers_write_journals_to_the_store_that_they_are_given(shared_client, tmp_path):
+    store = ObjectStore(str(tmp_path / "store"))
+    workers = DaskWorkers(shared_client, run_sample_job, 60.0, store=store.url)
+    job = make_sample_job("finish", 0, tmp_path)
+    finished = workers.submit(job).result(60)
+    workers.close()
+    assert [Path(name).name for name in store.list_names("journals")] == [f"{job.trial_id}.sqlite.zst"]
+    assert finished == read_finished_trial(job.journal), "the journal is also fetched from the store"
 
 
 def test_a_job_whose_worker_dies_each_time_is_set_aside_after_three_attempts(shared_client, tmp_path):
