@@ -49,6 +49,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: item.path not in long)
 
 
+def pytest_collection_finish() -> None:
+    """Exempt modules and collected tests from garbage collection, which would visit these million objects again and again."""
+    gc.freeze()
+
+
 # --- files of the user ----------------------------------------------------------------------------------------------
 
 os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # downloaded models are read and never written
