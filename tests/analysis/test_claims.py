@@ -2,6 +2,10 @@
 
 import json
 
+import numpy as np
+import pytest
+from scipy.stats import permutation_test, ttest_1samp
+
 from harness import codec
 from harness.analysis.claims import build_claim_section, judge_contrasts, look_at
 from harness.analysis.report import report
@@ -50,6 +54,33 @@ def test_an_arm_beyond_the_margin_is_not_called_no_worse():
     judged = judge_contrasts(results(rows(Family(contrasts=(contrast,), planned_trials=14))))
     assert judged is not None
     assert not judged.claims[0].is_shown
+
+
+@pytest.mark.parametrize(
+    ("metric", "margin", "is_shown"),
+    [
+        ("score", 0.3, True),
+        ("score", 0.16, False),  # within the margin, but not shown to be
+        ("score", 0.1, False),  # worse than the margin
+        ("total_cost_usd", 1.5, True),
+        ("total_cost_usd", 1.22, False),
+        ("total_cost_usd", 1.1, False),
+    ],
+)
+def test_a_margin_is_tested_at_its_own_value(metric, margin, is_shown):
+    family = Family(contrasts=(Contrast(a="b", b="a", metric=metric, margin=margin),), planned_trials=14)
+    spread = np.array([-0.04, 0.03, 0.01, -0.02, 0.04, -0.03, 0.02])
+    changed = [
+        row | ({"score": 0.8, "cost_usd": 1.0} if row["arm"] == "a" else {"score": 0.65 + one, "cost_usd": 1.2 + one})
+        for row, one in zip(rows(family), [*spread, *spread], strict=True)
+    ]
+    judged = judge_contrasts(results(changed))
+    assert judged is not None
+    (claim,) = judged.claims
+    assert claim.is_shown is is_shown
+    values, null = (spread - 0.15, -margin) if metric == "score" else (np.log(1.2 + spread), np.log(margin))
+    flips = permutation_test((values - null,), np.mean, permutation_type="samples", n_resamples=2**8)
+    assert claim.p_value == pytest.approx(max(ttest_1samp(values, null).pvalue, flips.pvalue))
 
 
 def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
