@@ -101,7 +101,10 @@ def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
             _, seed_codes = np.unique(seeds[places], return_inverse=True)
             units.append(np.bincount(seed_codes, values[places]) / np.bincount(seed_codes))
             continue
-        is_labelled = runs is not None and (arms is None or len(set(arms[places])) == 1)
-        labels = [f"{runs[place]}|{values[place]}" if is_labelled and runs[place] else str(replicates[place]) for place in places]
+        labels = [str(replicates[place]) for place in places]
+        if runs is not None and (arms is None or len(set(arms[places])) == 1):
+            labels = [
+                f"{runs[place]}|{values[place]}" if runs[place] else label for place, label in zip(places, labels, strict=True)
+            ]
         units.append(average_copies(values[places][:, None], labels)[:, 0])
     return units

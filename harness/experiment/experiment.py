@@ -100,7 +100,8 @@ class Experiment:
         object.__setattr__(self, "folder", to_path(self.folder))
         if not isinstance(self.folder, Path | None):
             raise UsageError(f"folder: must be a path (got {self.folder!r:.80})")
-        if not isinstance(self.name, str) or not (self.folder or _is_folder_name(self.name)):
+        name: object = self.name
+        if not isinstance(name, str) or not (self.folder or _is_folder_name(name)):
             raise UsageError(
                 f"name: must be the name of a folder, of at most {MAX_NAME_BYTES} bytes and without '/' (got {self.name!r:.80}); "
                 "pass `folder` to store the results elsewhere"
