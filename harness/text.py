@@ -47,7 +47,7 @@ def render_html_table(heading: str, columns: Sequence[str], rows: Sequence[Seque
     if columns:
         head = "".join(render_cell("th", place, text) for place, text in enumerate(columns))
         body = "".join(f"<tr>{''.join(render_cell('td', place, text) for place, text in enumerate(row))}</tr>" for row in rows)
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f'<table style="margin:0 0 8px"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         parts.append(f'<div style="overflow-x:auto">{table}</div>')
     parts += [
         f'<p style="margin:2px 0;max-width:110ch;overflow-wrap:normal">{escape(escape_control_characters(note))}</p>'

@@ -120,7 +120,7 @@ class Experiment:
             arms[cell.arm] = arms.get(cell.arm, 0) + 1
         axes = [f"{path}: {', '.join(f'{value}' for value in values)}" for path, values in self.axes.items()]
         rows = [(arm, str(count)) for arm, count in arms.items()]
-        heading = f"{self.settings.title or self.name}: {format_count(len(self.grid), 'trial')}"
+        heading = f"{self.settings.title or self.name} ({format_count(len(self.grid), 'trial')})"
         return render_html_table(heading, ("arm", "trials"), rows, [text for text in (self.settings.description, *axes) if text])
 
     def count_tasks_and_seeds(self) -> tuple[int, int]:

@@ -35,6 +35,8 @@ from harness.widgets.assets import load_script, load_style
 FOLDER = Path(__file__).parent
 HEADLINES = "In short"
 """Heading of the section with the first lines of a report."""
+MAX_LEAD_CHARACTERS = 100
+"""Maximum length of the beginning of a line that is shown in bold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +151,27 @@ def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, s
         return build_blocks(session_ids, journal.read_entries)
 
 
-def list_headlines(document: Report) -> list[str]:
-    """Return the first lines of a report, as text; those of its progress if it shows nothing else."""
+def list_headlines(document: Report) -> list[tuple[str, str]]:
+    """Return the first lines of a report, or those of its progress, each split behind its beginning, which is shown in bold."""
+    arms = [str(arm) for arm in document.results.trials["arm"].unique()]
     leading = (section for section in document.sections if section.heading in (HEADLINES, PROGRESS_HEADING))
-    return [escape_control_characters(note) for section in leading for note in section.notes]
+    notes = (note for section in leading for note in section.notes)
+    return [split_headline(escape_control_characters(note), arms) for note in notes]
+
+
+def split_headline(line: str, arms: Iterable[str]) -> tuple[str, str]:
+    """Split a line behind the first colon that is not part of the name of an arm; the beginning is empty if there is none.
+
+    Args:
+        line: Line of a report.
+        arms: Names of the arms, which may contain colons.
+    """
+    masked = line
+    for arm in sorted(arms, key=len, reverse=True):
+        masked = masked.replace(arm, "-" * len(arm))
+    lead, colon, _ = masked.partition(":")
+    end = len(lead) + 1 if colon and len(lead) < MAX_LEAD_CHARACTERS and ". " not in lead else 0
+    return line[:end], line[end:]
 
 
 def render_page(data: PageData, *, served: bool = False) -> str:
@@ -252,15 +271,14 @@ def _describe_sessions(data: PageData, *, served: bool) -> str:
         )
     return (
         f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "
-        "lowest, the highest and the median score of each arm first, then others at random (seed 0). `harness view` shows all."
+        "lowest, the highest and the median score of each arm first, then others at random (seed 0). "
+        "The command “harness view” shows all."
     )
 
 
-def _render_headline(line: str) -> str:
-    lead, colon, rest = line.partition(":")
-    if not colon or len(lead) >= 60:
-        return f"<li>{html.escape(line)}</li>"
-    return f"<li><b>{html.escape(lead)}:</b>{html.escape(rest)}</li>"
+def _render_headline(line: tuple[str, str]) -> str:
+    lead, rest = map(html.escape, line)
+    return f"<li><b>{lead}</b>{rest}</li>" if lead else f"<li>{rest}</li>"
 
 
 def _render_section(section: Section) -> str:

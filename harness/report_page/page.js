@@ -240,6 +240,11 @@ class ReportPage {
     );
   }
 
+  /** Return the explanation below a part of the page; the hint on what to click is not printed. */
+  explain(text, hint) {
+    return make("p", { class: "h-faint p-key" }, `${text} `, make("span", { class: "p-hint", text: hint }));
+  }
+
   // --- chart ----------------------------------------------------------------------------------------------------------
 
   drawChart(shown) {
@@ -306,9 +311,8 @@ class ReportPage {
       corners.length > 1 ? "Dashed: Pareto front, where no arm is both cheaper and better." : "",
       this.state.baseline >= 0 ? "Ring: baseline." : "",
       labelled.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the table." : "",
-      "Click a point to list its trials.",
     ];
-    this.chart.replaceChildren(title, svg, make("p", { class: "h-faint p-key", text: key.filter(Boolean).join(" ") }));
+    this.chart.replaceChildren(title, svg, this.explain(key.filter(Boolean).join(" "), "Click a point to list its trials."));
   }
 
   /** Place names beside their points so that names cover neither each other nor a point. */
@@ -372,7 +376,7 @@ class ReportPage {
     const key = paired
       ? `Each cell: ${this.metric.ratio ? "ratio" : "difference"} to ${this.part.arms[this.state.baseline].name}${byAxes ? "" : " on the task"}, its 95 % interval, pairs. Orange: lower, blue: higher.${byAxes ? "" : " Row of the baseline: its values."}`
       : `Each cell: mean, 95 % interval, trials. Dark: ${formatValue(this.metric, known.length ? low : null)}, yellow: ${formatValue(this.metric, known.length ? high : null)}.`;
-    this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), make("p", { class: "h-faint p-key", text: `${key} Click a cell to list its trials.` }));
+    this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), this.explain(key, "Click a cell to list its trials."));
   }
 
   axisTables(shown) {
@@ -531,7 +535,7 @@ class ReportPage {
       make("h2", { text: "Arms" }),
       make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
         make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))),
-      make("p", { class: "h-faint p-key", text: `${note} Select an arm to list its trials.` }),
+      this.explain(note, "Select an arm to list its trials."),
     );
   }
 
@@ -654,17 +658,28 @@ async function follow(page, digest) {
   }
 }
 
-/** Replace the first lines, each with its beginning up to the first colon in bold. */
+/** Replace the first lines, each with its beginning in bold. */
 function drawHeadlines(headlines) {
-  document.getElementById("headlines").replaceChildren(...headlines.map((line) => {
-    const end = line.indexOf(":");
-    return make("li", {}, ...(end > 0 && end < 60 ? [make("b", { text: line.slice(0, end + 1) }), line.slice(end + 1)] : [line]));
-  }));
+  document.getElementById("headlines").replaceChildren(...headlines.map(([lead, rest]) => make("li", {}, ...(lead ? [make("b", { text: lead })] : []), rest)));
+}
+
+/** Open all sections of the report while the page is printed. */
+function openWhilePrinting() {
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll(".p-report > details:not([open])")];
+    for (const section of closed) section.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const section of closed) section.open = false;
+    closed = [];
+  });
 }
 
 try {
   const values = await readBlock("values");
   const page = new ReportPage(values);
+  openWhilePrinting();
   document.documentElement.dataset.ready = "true";
   if (values.served) follow(page, values.digest);
 } catch (error) {

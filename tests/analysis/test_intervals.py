@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest, permutation_test, ttest_1samp
+from statsmodels.stats.proportion import proportion_confint
 
 from harness.analysis.intervals import (
     Bounds,
@@ -27,6 +28,14 @@ def test_student_agrees_with_scipy(values):
     found, expected = compute_student_bounds(np.array(values)), ttest_1samp(values, 0.0)
     assert [found.low, found.high] == pytest.approx(list(expected.confidence_interval(0.95)), abs=1e-9)
     assert compute_student_p(np.array(values)) == pytest.approx(expected.pvalue, abs=1e-9)
+
+
+@given(st.integers(1, 200), st.data())
+def test_rates_agree_with_statsmodels(trials, data):
+    successes = data.draw(st.integers(0, trials))
+    for compute, method in ((compute_wilson_bounds, "wilson"), (compute_exact_rate_bounds, "beta")):
+        found = compute(successes, trials)
+        assert [found.low, found.high] == pytest.approx(list(proportion_confint(successes, trials, method=method)), abs=1e-9)
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.5, 0.5, 0.5]])

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import bootstrap
 
 from harness.analysis.paired_ratios import compute_paired_ratio
 
@@ -53,3 +54,17 @@ def test_the_same_table_gives_the_same_interval():
     values, tasks = np.random.default_rng(0).lognormal(size=(2, 60)), [str(i) for i in range(60)]
     table = ratio_pairs(values[0], values[1], tasks=tasks)
     assert compute_paired_ratio(table, "x") == compute_paired_ratio(table, "x")
+
+
+def test_the_bootstrap_interval_is_that_of_scipy():
+    top, bottom = np.random.default_rng(1).lognormal(size=(2, 70))
+    found = compute_paired_ratio(ratio_pairs(top, bottom, tasks=[f"{place:02}" for place in range(70)]), "x")
+    expected = bootstrap(
+        (top, bottom),
+        lambda a, b, axis: a.sum(axis=axis) / b.sum(axis=axis),
+        paired=True,
+        n_resamples=2000,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    assert tuple(found.ratio_of_totals_interval) == pytest.approx(tuple(expected))

@@ -1,8 +1,10 @@
 """Retention and survival of facts, kind by kind."""
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.duration.survfunc import SurvfuncRight
 
 from harness.analysis.retention import estimate_survival, find_cliff_round, measure_lifetimes, measure_retention
 from tests.analysis.made import frame, results
@@ -125,3 +127,19 @@ def test_the_cliff_is_the_first_round_with_fewer_than_half_alive():
     assert find_cliff_round(estimate_survival(measure_lifetimes(frame("probes", half)))) is None
     third = [*half, probe(fact="c", seen_after=False)]
     assert find_cliff_round(estimate_survival(measure_lifetimes(frame("probes", third)))) == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=2, max_size=30))
+def test_curves_agree_with_statsmodels(values):
+    rows = pd.DataFrame(values, columns=["rounds", "lost"]).assign(trial_id=[str(place // 2) for place in range(len(values))])
+    expected = SurvfuncRight(rows["rounds"].to_numpy(), rows["lost"].to_numpy().astype(int))
+    found = estimate_survival(rows).set_index("rounds")
+    assert found.loc[list(expected.surv_times), "alive"].tolist() == pytest.approx(list(expected.surv_prob))
+    assert found.loc[list(expected.surv_times), "at_risk"].tolist() == list(expected.n_risk)
+
+
+def test_only_the_wanted_arms_are_measured():
+    both = results([{"arm": "a"}, {"arm": "b"}], probes=[probe("a/flashcards/0/0"), probe("b/flashcards/0/0", seen_after=False)])
+    whole = measure_retention(both)
+    assert whole["arm"].tolist() == ["a", "b"]
+    assert measure_retention(both, ["b"]).to_dict("records") == whole[whole["arm"] == "b"].to_dict("records")

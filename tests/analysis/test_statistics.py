@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 
 from harness.analysis.statistics import (
     PairedCounts,
@@ -184,3 +186,15 @@ def test_more_attempts_than_replicates_are_refused(estimate):
         estimate(1, 3, 4)
     with pytest.raises(UsageError, match="successes"):
         estimate(4, 3, 1)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_adjusted_p_values_agree_with_statsmodels(p_values):
+    assert adjust_holm(p_values) == pytest.approx(list(multipletests(p_values, method="holm")[1]))
+    assert adjust_benjamini_hochberg(p_values) == pytest.approx(list(multipletests(p_values, method="fdr_bh")[1]))
+
+
+@given(counts)
+def test_mcnemar_agrees_with_statsmodels(pairs):
+    expected = mcnemar([[pairs.both, pairs.only_a], [pairs.only_b, pairs.neither]], exact=True).pvalue
+    assert compute_mcnemar_p(pairs) == pytest.approx(min(1.0, expected) if pairs.discordant_pairs else 1.0)

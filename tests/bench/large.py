@@ -296,6 +296,7 @@ _make_task_once = cache(make_task)
 _PROVENANCE = Provenance(git_commit=None, python="3", platform="Linux", packages=(), price_table="none")
 
 
+FEW_TRIALS = 260
 SIZES = (1_000, 10_000)
 """Numbers of trials of the experiments that are measured; the growth of a figure is its value for the second by the first."""
 GROWTH_BAR = 1.2 * SIZES[1] * math.log(SIZES[1]) / (SIZES[0] * math.log(SIZES[0]))
@@ -311,7 +312,10 @@ def large() -> Iterator[Figure]:
             measured.append({action: measure(action, Path(folder) / str(trials)) for action in ACTIONS})
         write_plan(Path(folder) / "plan", DRY_RUN_TRIALS)
         dry_run = measure("dry run", Path(folder) / "plan")
+        write_experiment(Path(folder) / "few", FEW_TRIALS)
+        few = measure("text of the report", Path(folder) / "few")
     small, large = measured
+    yield Figure(name=f"{FEW_TRIALS} finished trials: text of the report", value=few.cpu_seconds, unit="CPU s", bar=6.0)
     for action, bars in ACTIONS.items():
         name = f"{SIZES[1]:,} finished trials: {action}"
         yield Figure(name=name, value=large[action].cpu_seconds, unit="CPU s", bar=bars.cpu_seconds)

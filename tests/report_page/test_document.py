@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from harness.errors import StoreError, UnknownName
-from harness.report_page.document import load_page_script, load_page_style, write_page
+from harness.report_page.document import load_page_script, load_page_style, split_headline, write_page
 from harness.store.results import load
 from tests.notebooks.test_contrast import RULES
 from tests.report_page.made import declare, write_experiment
@@ -348,6 +348,25 @@ def test_progress_and_transcripts_of_an_incomplete_plan_are_shown(open_page, tmp
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     found = Axe().run(page, options=RULES).response["violations"]
     assert [(one["id"], [node["html"][:160] for node in one["nodes"]][:3]) for one in found] == []
+
+
+def test_a_headline_is_split_behind_a_colon_that_is_no_part_of_a_name():
+    arms = ["early", "early: 0.5", "base"]
+    assert split_headline("No worse than early: 0.5: base, at 4 USD", arms) == ("No worse than early: 0.5:", " base, at 4 USD")
+    assert split_headline("Question: is early: 0.5 good?", arms) == ("Question:", " is early: 0.5 good?")
+    assert split_headline("Success is 0. Highest score: base", arms) == ("", "Success is 0. Highest score: base")
+    assert split_headline("No colon", arms) == ("", "No colon")
+
+
+@pytest.mark.browser
+def test_all_sections_are_open_while_the_page_is_printed(open_page, written):
+    page = open_page(written)
+    closed = page.locator(".p-report > details:not([open])")
+    count = closed.count()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert (count > 0, closed.count()) == (True, 0)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert closed.count() == count
 
 
 @pytest.mark.browser

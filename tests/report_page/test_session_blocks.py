@@ -14,8 +14,17 @@ from harness.errors import UsageError
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import run_on_sample
 from harness.inspection.session_steps import SessionSteps, format_full_text
-from harness.inspection.timeline import RequestHistory, reconstruct_request
-from harness.report_page.session_blocks import build_blocks, choose_sessions, encode_session, extend_ranges
+from harness.inspection.timeline import LogReader, RequestHistory, inspect_session, reconstruct_request
+from harness.messages import assistant
+from harness.report_page import session_blocks
+from harness.report_page.session_blocks import (
+    KnownMessages,
+    build_blocks,
+    choose_sessions,
+    compress,
+    encode_session,
+    extend_ranges,
+)
 from tests.inspection.test_counterfactual import small_log
 
 
@@ -26,7 +35,9 @@ def session():
 
 def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
     history = RequestHistory(session.entries)
-    requests = list(history.reconstruct_all())
+    reader = LogReader.for_log(session.entries)
+    requests = list(history.reconstruct_all(reader))
+    assert reader.build_inspection() == inspect_session(session.entries)
     assert any(one.compactions for one in requests)
     for one in requests:
         assert one == RequestHistory(session.entries).reconstruct(one.step)
@@ -37,7 +48,8 @@ def test_a_block_has_every_message_of_every_step(session):
     plain = json.loads(json.dumps(encode_session(session)))
     steps = SessionSteps(session)
     assert len(plain["steps"]) == len(steps.inspection.timeline)
-    for number, (step, sent) in enumerate(zip(plain["steps"], steps.history.reconstruct_all(), strict=True), 1):
+    requests = [steps.history.reconstruct(step) for step in plain["session"]["steps"]]
+    for number, (step, sent) in enumerate(zip(plain["steps"], requests, strict=True), 1):
         indices = [first + place for first, length in step["sent"] for place in range(length)]
         assert [plain["messages"][index][2] for index in indices] == [format_full_text(message) for message in sent.messages]
         assert plain["messages"][step["answer"]][2] == format_full_text(sent.answer)
@@ -48,13 +60,30 @@ def test_a_block_has_every_message_of_every_step(session):
 
 
 def test_a_block_is_base64_of_compressed_json(session):
-    blocks = build_blocks(["s"], lambda _: session.entries)
+    blocks = build_blocks(["s"], lambda *_: session.entries)
     plain = json.loads(zlib.decompress(base64.b64decode(blocks["s"])))
     assert plain["session"]["name"] == "s"
 
 
+@pytest.mark.parametrize("most", [10**9, 3_000])
+def test_messages_that_are_known_from_another_session_change_nothing(session, most, monkeypatch):
+    monkeypatch.setattr(session_blocks, "MAX_KNOWN_CHARACTERS", most)
+    known = KnownMessages()
+    assert encode_session(session, known) == encode_session(session, known) == encode_session(session)
+    assert known.characters <= most or len(known.rows) == 1
+
+
+def test_a_known_message_is_formatted_once():
+    known, message = KnownMessages(), assistant("hello")
+    assert known.format(message) is known.format(message)
+
+
+def test_a_lone_surrogate_does_not_prevent_a_block():
+    assert json.loads(zlib.decompress(compress({"text": "a\ud800b"}))) == {"text": "a?b"}
+
+
 def test_sessions_without_a_step_or_with_a_broken_log_are_left_out(session):
-    def read(name):
+    def read(name, _):
         if name == "broken":
             raise UsageError("broken")
         return session.entries if name == "whole" else small_log()
@@ -63,8 +92,8 @@ def test_sessions_without_a_step_or_with_a_broken_log_are_left_out(session):
 
 
 def test_blocks_end_at_the_size_limit(session):
-    size = len(build_blocks(["0"], lambda _: session.entries)["0"])
-    blocks = build_blocks([str(place) for place in range(5)], lambda _: session.entries, max_bytes=3 * size + size // 2)
+    size = len(build_blocks(["0"], lambda *_: session.entries)["0"])
+    blocks = build_blocks([str(place) for place in range(5)], lambda *_: session.entries, max_bytes=3 * size + size // 2)
     assert list(blocks) == ["0", "1", "2"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from harness.codec import to_canonical_json
 from harness.errors import StoreError
 from harness.events import Event, MessageAdded, StepFinished
-from harness.messages import ToolResult, assistant, tool
+from harness.messages import Message, ToolResult, assistant, tool
 from harness.protocols import Log
 from harness.store.journal import Journal
 from harness.store.log import MemoryLog, SessionLog
@@ -149,6 +149,18 @@ def test_a_step_is_held_whole_by_its_typed_table() -> None:
 
 def test_a_message_event_holds_nothing_but_message_and_step() -> None:
     assert {field.name for field in dataclasses.fields(MessageAdded)} == {"message", "step", "kind"}
+
+
+def test_messages_that_were_read_before_are_not_decoded_again(journal: Journal) -> None:
+    for name in ("a", "b"):
+        journal.open_session_log(name, created_at_ms=0).append(opening(name))
+    known: dict[str, Message] = {}
+    first, second = (list(journal.read_entries(name, known)) for name in ("a", "b"))
+    assert [first, second] == [list(journal.read_entries(name)) for name in ("a", "b")]
+    messages = [
+        [entry.event.message for entry in entries if isinstance(entry.event, MessageAdded)] for entries in (first, second)
+    ]
+    assert [id(message) for message in messages[0]] == [id(message) for message in messages[1]]
 
 
 def test_an_unreadable_event_is_an_error_of_ours(journal: Journal) -> None:
