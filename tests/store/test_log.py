@@ -153,7 +153,7 @@ def test_a_message_event_holds_nothing_but_message_and_step() -> None:
 
 def test_messages_that_were_read_before_are_not_decoded_again(journal: Journal) -> None:
     for name in ("a", "b"):
-        journal.open_session_log(name, created_at_ms=0).append(opening(name))
+        journal.open_session_log(name, created_at_ms=0, clock=lambda: 0.0).append(opening("s"))
     known: dict[str, Message] = {}
     first, second = (list(journal.read_entries(name, known)) for name in ("a", "b"))
     assert [first, second] == [list(journal.read_entries(name)) for name in ("a", "b")]
