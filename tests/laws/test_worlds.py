@@ -20,8 +20,8 @@ from harness.task import World
 from harness.tasks import SUITE, make_task
 from harness.tasks.variants import ORDER_FILE
 from harness.testing.laws import LAWS, Law
-from harness.testing.laws.simulation import Run, SessionCache, simulate
-from tests.laws.suite import needs
+from harness.testing.laws.simulation import Run, SessionCache
+from tests.laws.suite import needs, open_action_cache, simulate_with_cache
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -71,7 +71,7 @@ CASES = tuple(cases())
 
 @functools.lru_cache(maxsize=1)
 def sessions(task: str, world: str) -> SessionCache:
-    return SessionCache(partial(make_task, task, world=WORLDS[world]))
+    return SessionCache(partial(make_task, task, world=WORLDS[world]), action_cache=open_action_cache())
 
 
 def laws_of(task: str) -> type:
@@ -106,7 +106,7 @@ def lost(world: World, name: str = FORGETTING, summarizer: str = "scripted/empty
 
 @functools.cache
 def forgotten(world: World, seed: int, summarizer: str, name: str = FORGETTING) -> Run:
-    done = simulate(make_task(name, seed, world), KeepLast(summarizer=summarizer))
+    done = simulate_with_cache(make_task(name, seed, world), KeepLast(summarizer=summarizer))
     assert done.compactions
     return done
 

@@ -11,8 +11,8 @@ from harness.metrics.measurement import measure_session
 from harness.models.scripted.profiles import READERS
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.tasks import make_task
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, simulate
-from tests.laws.suite import each
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS
+from tests.laws.suite import each, simulate_with_cache
 from tests.metrics.made import COUNTER, Session
 
 PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
@@ -215,7 +215,7 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
 @pytest.mark.parametrize("name", each())
 def test_without_compaction_every_use_in_the_suite_is_right(name):
     task = make_task(name, 1)
-    run = simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
+    run = simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
     conduct, probes = measure_session(run.entries, task, COUNTER)
     assert conduct.fact_uses
     assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
@@ -228,7 +228,7 @@ def test_without_compaction_every_use_in_the_suite_is_right(name):
 def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_prompt():
     task, counter = make_task("flashcards", 1), KeepLast().counter
     kept, lost = (
-        measure_session(simulate(task, KeepLast(summarizer=f"scripted/{name}")).entries, task, counter)
+        measure_session(simulate_with_cache(task, KeepLast(summarizer=f"scripted/{name}")).entries, task, counter)
         for name in ("oracle", "empty")
     )
     assert all(row.seen_after for row in kept.probes.rows)
@@ -242,7 +242,7 @@ def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_pro
 @functools.cache
 def forgetful(name, world):
     task = make_task(name, 1, world)
-    return measure_session(simulate(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
+    return measure_session(simulate_with_cache(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
 
 
 @pytest.mark.bubblewrap

@@ -7,8 +7,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.metrics.measurement import measure_session
 from harness.metrics.pathologies import PathologyDetector
 from harness.tasks import make_task
-from harness.testing.laws.simulation import simulate
 from harness.view import View, fold
+from tests.laws.suite import simulate_with_cache
 from tests.metrics import reference
 from tests.metrics.made import COUNTER, Session, sessions
 
@@ -306,7 +306,7 @@ def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_ag
 @pytest.mark.parametrize(("summarizer", "again"), [("scripted/empty", True), ("scripted/oracle", False)])
 def test_who_forgets_that_the_first_patch_was_refused_is_seen_to_try_it_again(summarizer, again):
     task, policy = make_task("bug-hunt", 1), KeepLast(summarizer=summarizer)
-    run = simulate(task, policy)
+    run = simulate_with_cache(task, policy)
     assert run.compactions
     assert any(check.startswith("tries_") for check in run.failed_checks) is again
     assert (measure_session(run.entries, task, policy.counter).metrics.repeated_dead_ends > 0) is again

@@ -13,7 +13,8 @@ from harness.tasks.changing_requirements import make_changing_requirements
 from harness.tasks.changing_requirements.facts import FACTS, draw_values
 from harness.tasks.changing_requirements.structure import Structure, draw_structure
 from harness.tasks.kit.structure import StructureDraws
-from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts
+from tests.laws.suite import simulate_with_cache
 
 REVISED = [fact for fact in FACTS if fact.kind == "superseded"]
 
@@ -29,7 +30,7 @@ def structure(seed: int = 1) -> Structure:
 
 @functools.cache
 def plain() -> Run:
-    return simulate(task(), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
+    return simulate_with_cache(task(), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
 
 
 def read(fact: Fact, text: str) -> list[str]:
@@ -75,7 +76,7 @@ def test_sheets_of_the_old_rules_are_set_anew() -> None:
 def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -> None:
     """Extractive summaries of this instance keep the old rules of the prompt and lose a later message in other words."""
     values = draw_values(2)
-    run = simulate(task(2), KeepLast(summarizer="scripted/extractive"))
+    run = simulate_with_cache(task(2), KeepLast(summarizer="scripted/extractive"))
     assert {"interval", "first_bus"} <= run.failed_checks
     sheets = "\n".join(run.files[f"sheets/{stop}.txt"] for stop in structure(2).stops)
     assert f"interval: {values['interval_1']}" in sheets
@@ -85,7 +86,7 @@ def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -
 
 @pytest.mark.bubblewrap
 def test_asking_twice_for_the_permit_does_harm() -> None:
-    run = simulate(task(), KeepLast(summarizer="scripted/empty"))
+    run = simulate_with_cache(task(), KeepLast(summarizer="scripted/empty"))
     assert {"permit", "one_permit"} <= run.failed_checks
 
 
