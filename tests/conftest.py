@@ -43,10 +43,18 @@ _LONG = ("slow", "laws", "browser", "docker", "peers", "local_llm")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let parallel processes begin with the modules that have long tests, so that all processes end at about the same time."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        long = {item.path for item in items if any(map(item.get_closest_marker, _LONG))}
-        items.sort(key=lambda item: item.path not in long)
+    """Let parallel processes begin with the modules that have long tests, so that all processes end at about the same time.
+
+    Modules with a browser, which mostly wait, are spread evenly among those that compute.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    long = list(dict.fromkeys(item.path for item in items if any(map(item.get_closest_marker, _LONG))))
+    waiting = {item.path for item in items if item.get_closest_marker("browser")}
+    places: dict[Path, float] = {}
+    for group in ([path for path in long if path in waiting], [path for path in long if path not in waiting]):
+        places.update({path: number / len(group) for number, path in enumerate(group)})
+    items.sort(key=lambda item: places.get(item.path, 1.0))
 
 
 def pytest_collection_finish() -> None:
