@@ -24,7 +24,7 @@ MAX_ROW_CHARACTERS = 20_000
 """Maximum number of characters shown in a folded transcript row; the rest of the text is sent when the row is unfolded."""
 MAX_BODY_CHARACTERS = 400_000
 """Maximum number of characters of each text in an unfolded transcript row."""
-MAX_LISTED_ROWS = 500
+MAX_LISTED_ROWS = 250
 """Maximum number of transcript rows sent when a page requests earlier rows."""
 MAX_LISTED_CHARACTERS = 600_000
 """Approximate maximum number of characters of the transcript rows sent when a page requests earlier rows."""
