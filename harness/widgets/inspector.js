@@ -101,7 +101,7 @@ class Inspector {
       this.draw(whole);
     }
     if (changed.rows) this.list.receive(whole.rows);
-    if (changed.reading) {
+    if (changed.reading && whole.reading.message === this.list.chosen()) { // another page may have selected another message
       const { title, text } = whole.reading;
       this.texts.replaceChildren(make("h4", { text: title }), make("pre", { text }));
     }
