@@ -21,7 +21,7 @@ PROJECT := -q --no-deps --no-build-isolation -e .
 unexport PYTHONDONTWRITEBYTECODE # if set, every process would compile pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick pytest check lint types sizes names bench bench-peers kills laws docs pictures notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test quick pytest check lint types sizes names bench bench-peers studies kills laws docs pictures notebooks local-models test-local-llm peers lock clean
 
 help:           ## list the targets of this Makefile
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -76,6 +76,9 @@ bench: setup    ## measure speed, size and false claims against the limits, into
 
 bench-peers: setup  ## measure other agent programs beside this one, into docs/peers.md; installs them, takes half an hour of CPU
 	$(BIN)/python -m tests.bench.peers
+
+studies: setup  ## simulate 4,000 studies of each design, and write the table of the documentation; takes six minutes of CPU
+	$(BIN)/python -m tests.bench.studies_page
 
 kills: setup    ## kill KILLS processes of a real grid, resume it, and compare its tables; takes a quarter of an hour
 	$(BIN)/python -m tests.kills --kills $(KILLS)

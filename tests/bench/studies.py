@@ -6,7 +6,7 @@ tails. The effects of the arm on a task differ from task to task. Under the null
 arms (tasks like these) or cancel over the drawn tasks (these tasks). `harness.analysis.estimation` has the intervals and tests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -191,20 +191,21 @@ def format_row(result: Result) -> str:
     )
 
 
-def studies() -> Iterator[Figure]:
-    """Simulate all cells, print the table, and yield the worst coverage and the worst share of false claims."""
+def simulate_all() -> list[Result]:
+    """Simulate all cells, and print the row of each as soon as it is known."""
     found = []
     for cell in list_cells():
         found.append(simulate(cell))
         print(format_row(found[-1]), flush=True)
+    return found
+
+
+def studies(found: Sequence[Result] = ()) -> Iterator[Figure]:
+    """Yield the worst coverage and the worst share of false claims, of the given results or of a new simulation of all cells."""
+    found = found or simulate_all()
     shown = [one for one in found if not one.refusal]
     name = f"of {len(shown)} simulated designs, {len(found) - len(shown)} more are refused"
     missed = 1 - min(one.coverage for one in shown)
     yield Figure(name="worst share of intervals that miss the truth", value=missed, unit="", bar=1 - MIN_COVERAGE, note=name)
     false_claims = max(one.false_claims for one in shown)
     yield Figure(name="worst share of false claims", value=false_claims, unit="", bar=MAX_FALSE_CLAIMS, note=name)
-
-
-if __name__ == "__main__":
-    for figure in studies():
-        print(figure.line())
