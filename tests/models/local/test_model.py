@@ -1,6 +1,8 @@
 """A real local model over a real socket: answers, streaming, token counts, overflows and repeated answers."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -13,7 +15,7 @@ from harness.models.factory import Wiring, open_model
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.model import TEMPERATURE, LocalModel, describe_local_model
 from harness.models.local.schema_calls import build_answer_schema
-from harness.models.local.server import Endpoint, serve_models
+from harness.models.local.server import Endpoint, serve_model, serve_models
 from harness.protocols import LimitedInputModel, Request, ToolSpec
 from harness.tokens import Window
 from harness.view import fold_all
@@ -163,3 +165,18 @@ def test_a_long_session_is_summarized_within_what_it_reads_under_any_policy(mode
     assert event.summarizer_usage is not None
     assert event.summarizer_usage.prompt_tokens <= 4_000
     assert "the summarizer reads at most 4000 tokens" in event.reason
+
+
+@REAL
+def test_a_server_with_two_slots_answers_a_second_request_before_the_first_ends():
+    long, begun, order = (user("Write a long story about a ferry."),), threading.Event(), []
+
+    with serve_model(CATALOGUE[NAME], slots=2, threads=1) as endpoint, ThreadPoolExecutor(1) as pool:
+        model = LocalModel(name=NAME, endpoint=endpoint)
+        first = pool.submit(model.reply, Request(messages=long, max_output_tokens=100), lambda _: begun.set())
+        first.add_done_callback(lambda _: order.append("first"))
+        assert begun.wait(300)
+        assert model.reply(Request(messages=(user("Hello."),), max_output_tokens=2)).usage.output_tokens == 2
+        order.append("second")
+        assert first.result().usage.output_tokens == 100
+    assert order == ["second", "first"]
