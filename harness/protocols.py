@@ -436,7 +436,7 @@ class Sandbox(Protocol):
     def restore(self, snapshot: Snapshot) -> None:
         """Restore the files of the workspace to the state of a snapshot."""
 
-    def lay(self, files: Mapping[str, bytes]) -> None:
+    def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         """Prepare the workspace for a grader: end every process, empty the directory for temporary files, and write files.
 
         Args:

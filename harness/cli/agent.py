@@ -59,7 +59,7 @@ from harness.tasks import make_task
 @options.RECORD
 @options.REPLAY
 @click.option(
-    "--stall",
+    "--stall-seconds",
     "stall_seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=STALL_SECONDS,

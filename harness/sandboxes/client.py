@@ -370,7 +370,7 @@ class ServedSandbox(StartedOnce):
             if restored_tree_id != snapshot.tree_id:
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
 
-    def lay(self, files: Mapping[str, bytes]) -> None:
+    def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         """End every process, delete temporary files and write the given files, replacing anything that exists at their paths."""
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):

@@ -155,7 +155,7 @@ def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Gradi
     verdicts: dict[str, Verdict] = {}
     reason = NO_VERDICT
     try:
-        sandbox.lay({})  # ends every process, so that no code of the agent changes files between two reads
+        sandbox.prepare_grading({})  # ends every process, so that no code of the agent changes files between two reads
         for name, passed, detail in task.grader.judge(submission):
             verdict = Verdict(bool(passed), "" if passed else _clean(detail))
             if verdicts.get(name, verdict).passed != verdict.passed:
@@ -183,7 +183,7 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
     content = json.dumps({"interviews": interviews, "modules": MODULES})
     files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": content.encode()}
     try:
-        sandbox.lay(files)
+        sandbox.prepare_grading(files)
     except ToolError as error:
         raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
     timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)

@@ -181,7 +181,7 @@ def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
 def _check_intact(sandbox: Sandbox) -> Iterator[str]:
     """Yield what no longer works in a sandbox after an attack; all its processes are ended first, as before grading."""
     with suppress(ToolError):  # a workspace in which nothing can be written costs the checks of the task, not the sandbox
-        sandbox.lay({"intact": b"yes"})
+        sandbox.prepare_grading({"intact": b"yes"})
         if sandbox.read("intact") != b"yes":
             yield "a file cannot be written"
     result = sandbox.run("rm -rf d f* g* link; echo fine", timeout_seconds=ATTACK_SECONDS)

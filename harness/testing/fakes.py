@@ -176,7 +176,7 @@ class MemorySandbox:
         """Replace the files in memory by those of a snapshot."""
         self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 
-    def lay(self, files: Mapping[str, bytes]) -> None:
+    def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         """Write files after deleting what exists at their top-level paths: to write `a/b.py`, the whole folder `a` is deleted."""
         own = {path.partition("/")[0] for path in files}
         self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in own}

@@ -327,7 +327,7 @@ class PathAttacks(SandboxLaws):
         """Directories that are nested deeper than a path can be long do not stop the sandbox from being emptied."""
         sandbox.write("nest.py", _NEST_DIRECTORIES.encode())
         assert sandbox.run("python3 nest.py").exit_code == 0
-        sandbox.lay({"d": b"replaced"})
+        sandbox.prepare_grading({"d": b"replaced"})
         assert sandbox.read("d") == b"replaced"
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:

@@ -324,7 +324,7 @@ class SnapshotLaws(SandboxLaws):
 
 
 class LayFilesLaws(SandboxLaws):
-    """Contract tests of `lay`, which writes files, e.g. those of a grader, and replaces whatever exists at their paths."""
+    """Contract tests of `prepare_grading`, which writes the files of a grader and replaces whatever exists at their paths."""
 
     @pytest.mark.parametrize(
         "there",
@@ -336,28 +336,28 @@ class LayFilesLaws(SandboxLaws):
             "mkdir n; echo 1 > g",
         ],
     )
-    def test_lay_replaces_what_exists_at_its_paths(self, sandbox: Sandbox, there: str) -> None:
-        """`lay` writes files even where unreadable directories, links or pipes are in the way; all other files stay."""
+    def test_prepare_grading_replaces_what_exists_at_its_paths(self, sandbox: Sandbox, there: str) -> None:
+        """`prepare_grading` writes files even where directories, links or pipes are in the way; all other files stay."""
         sandbox.write("kept", b"1")
         sandbox.run(there)
-        sandbox.lay({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
+        sandbox.prepare_grading({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
         assert [sandbox.read(path) for path in ("g/a/b.py", "n", "g/c", "kept")] == [b"b", b"", b"c", b"1"]
         found = sandbox.run("find g n kept").stdout.split()
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
-        """`lay` ends background processes and deletes temporary files, so that they cannot interfere with the files it writes."""
+        """`prepare_grading` ends background processes and deletes temporary files, so that they cannot change the files."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
-        sandbox.lay({"g": b""})
+        sandbox.prepare_grading({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
 
-    def test_lay_rejects_paths_outside_and_writes_without_permission(self, sandbox: Sandbox) -> None:
+    def test_prepare_grading_rejects_paths_outside_and_writes_without_permission(self, sandbox: Sandbox) -> None:
         """Files outside the workspace are refused; a directory without write permission gets the files and keeps its mode."""
         for path in ("/etc/x", "../x", "a/../../x"):
             with pytest.raises(PathRefused):
-                sandbox.lay({path: b""})
+                sandbox.prepare_grading({path: b""})
         sandbox.run("touch g; chmod 555 .")
-        sandbox.lay({"g": b"1"})
+        sandbox.prepare_grading({"g": b"1"})
         assert sandbox.run("cat g; echo; stat -c %a .").stdout.split() == [b"1", b"555"]
 
 

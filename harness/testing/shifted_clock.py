@@ -100,9 +100,9 @@ class ShiftedClockSandbox:
         self._sandbox.restore(snapshot)
         self._install()
 
-    def lay(self, files: Mapping[str, bytes]) -> None:
+    def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         """Write files into the workspace, and install the clock library again, since temporary files are deleted first."""
-        self._sandbox.lay(files)
+        self._sandbox.prepare_grading(files)
         self._install()
 
     def close(self) -> None:

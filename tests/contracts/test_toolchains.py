@@ -121,7 +121,7 @@ def test_pytest_runs(sandbox):
         (file, origin.parents[1]) for origin in origins if origin.name == "__init__.py" for file in origin.parent.rglob("*.py")
     ]
     modules = [(origin, origin.parent) for origin in origins if origin.name != "__init__.py"]
-    sandbox.lay({f"lib/{file.relative_to(folder)}": file.read_bytes() for file, folder in (*packages, *modules)})
+    sandbox.prepare_grading({f"lib/{file.relative_to(folder)}": file.read_bytes() for file, folder in (*packages, *modules)})
     sandbox.write("test_x.py", TESTS)
     result = run(sandbox, "PYTHONPATH=lib python3 -m pytest -q -p no:cacheprovider test_x.py", "python3")
     assert b"1 failed, 3 passed" in result.stdout, result.stdout + result.stderr

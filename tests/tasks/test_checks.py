@@ -94,7 +94,7 @@ def passed(task, root, command=""):
     """Return the names of the checks that a workspace passes."""
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     with open_sandbox("bubblewrap", runtime=task.runtime, session_id="forged") as sandbox:
-        sandbox.lay(files)
+        sandbox.prepare_grading(files)
         sandbox.run(command or "true")
         return {one.check.name for one in grade_workspace(task, sandbox) if one.passed}
 

@@ -40,7 +40,7 @@ class FolderSandbox(MemorySandbox):
         found = sorted((self.root / path).iterdir()) if (self.root / path).is_dir() else []
         return tuple(FileEntry(name=one.name, kind="file" if one.is_file() else "directory", size_bytes=0) for one in found)
 
-    def lay(self, files: Mapping[str, bytes]) -> None:
+    def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         for path, content in files.items():
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             (self.root / path).write_bytes(content)

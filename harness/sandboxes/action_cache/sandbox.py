@@ -153,12 +153,12 @@ class CachedSandbox(StartedOnce):
             self.bypass_cache().restore(snapshot)
         self._is_in_sync = False
 
-    def lay(self, files: Mapping[str, bytes]) -> None:
+    def prepare_grading(self, files: Mapping[str, bytes]) -> None:
         """End every process and write files, replacing anything at their paths.
 
         Later commands run in the real sandbox, uncached.
         """
-        self.bypass_cache().lay(files)
+        self.bypass_cache().prepare_grading(files)
 
     def bypass_cache(self) -> ServedSandbox:
         """Return the real sandbox with the current workspace. Later commands run in it and are not cached."""

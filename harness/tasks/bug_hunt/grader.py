@@ -10,7 +10,7 @@ from harness.tasks.bug_hunt.steps import list_section_facts
 from harness.tasks.bug_hunt.structure import RULES, Structure
 from harness.tasks.kit.draws import compute_digest
 from harness.tasks.kit.graders import (
-    Outcome,
+    ComparisonResult,
     check_tests,
     describe_initial_files,
     hash_text,
@@ -163,14 +163,14 @@ def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple
     yield "owner_tag", not untagged, f"without the tag: {untagged}"
 
 
-def _check_regression_test(submission: Submission) -> Outcome:
+def _check_regression_test(submission: Submission) -> ComparisonResult:
     """Check that the agent's regression test uses the class name, the function and the invoice number that the prompt demands."""
     values, text = submission.expected, submission.read_text(REGRESSION_TEST)
     classes, entry_point = re.findall(r"^class (\w+)\(", text, re.MULTILINE), values["entry_point"]
     is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
     uses = re.search(rf"^from wattbook import {entry_point}$", text, re.MULTILINE) is not None and f"{entry_point}(" in text
     mentions = re.search(rf"\b{values['complaint']}\b", text) is not None
-    return Outcome(is_named and uses and mentions, f"classes {classes}")
+    return ComparisonResult(is_named and uses and mentions, f"classes {classes}")
 
 
 def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
@@ -225,18 +225,18 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
         yield "reply", *_compare_statements(submission, "REPLY.md", {name: values[name] for name in values["reply"]})
 
 
-def _compare_statements(submission: Submission, path: str, expected: Mapping[str, str]) -> Outcome:
+def _compare_statements(submission: Submission, path: str, expected: Mapping[str, str]) -> ComparisonResult:
     """Check that a document states each value once, on a line `- NAME: VALUE` of its own."""
     lines = submission.read_text(path).splitlines()
     wrong = [name for name, value in expected.items() if _find_stated(lines, name.replace("_", " ")) != [value]]
-    return Outcome(not wrong, f"{path} states otherwise: {wrong}")
+    return ComparisonResult(not wrong, f"{path} states otherwise: {wrong}")
 
 
 def _find_stated(lines: Sequence[str], label: str) -> list[str]:
     return [line.removeprefix(f"- {label}: ") for line in lines if line.startswith(f"- {label}: ")]
 
 
-def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> Outcome:
+def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> ComparisonResult:
     """Check that exactly one line was added to a file, and that the line starts with `beginning` and contains `part`."""
     lines = list_new_lines(submission, path, initial_lines)
-    return Outcome(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")
+    return ComparisonResult(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from harness.task import Submission
 from harness.tasks.changing_requirements.facts import CHOICES
-from harness.tasks.kit.graders import Outcome, combine, compare_words
+from harness.tasks.kit.graders import ComparisonResult, combine, compare_words
 from harness.tasks.kit.sheets import judge_sheets
 
 SHEET_LINES = {"operator": "operator", "interval": "interval", "first_bus": "first", "zone": "zone"}
@@ -39,7 +39,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield from judge_sheets(submission, values["sheets"])
 
 
-def _find_line(sheets: dict[str, list[str]], line: str) -> Outcome:
+def _find_line(sheets: dict[str, list[str]], line: str) -> ComparisonResult:
     """Check that every timetable sheet contains a given line."""
     lacking = [stop for stop, lines in sheets.items() if line not in lines]
-    return Outcome(not lacking, f"{len(lacking)} sheets lack {line!r}, e.g. {lacking[:3]}")
+    return ComparisonResult(not lacking, f"{len(lacking)} sheets lack {line!r}, e.g. {lacking[:3]}")

@@ -7,7 +7,7 @@ from typing import Any
 from harness.task import Grader, Interview, Submission
 from harness.tasks.flashcards_bun.facts import CHOICES
 from harness.tasks.flashcards_bun.structure import Structure
-from harness.tasks.kit.graders import Outcome, compare, compare_words, list_new_lines, read_json_object
+from harness.tasks.kit.graders import ComparisonResult, compare, compare_words, list_new_lines, read_json_object
 from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import load_text
 
@@ -106,7 +106,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
     yield "farewell", *compare(answers, "over", [values["farewell"]])
 
 
-def _check_tests(answers: Mapping[str, Any]) -> Outcome:
+def _check_tests(answers: Mapping[str, Any]) -> ComparisonResult:
     """Check the runs of the agent's tests: enough tests pass, and some fail while modules are broken on purpose."""
     counts = []
     for found in answers.get("tests", ["no answer"]):
@@ -114,11 +114,11 @@ def _check_tests(answers: Mapping[str, Any]) -> Outcome:
             case [0, [int(count)], [0]]:
                 counts.append(count)
             case _:
-                return Outcome(False, f"exit status, tests that passed, and tests that failed: {found!r:.200}")
+                return ComparisonResult(False, f"exit status, tests that passed, and tests that failed: {found!r:.200}")
     if "broken_tests" not in answers:
-        return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+        return ComparisonResult(False, "the tests did not end with modules that were broken on purpose, or changed files before")
     for found in answers["broken_tests"]:
         match found:
             case [0, [_], [0]]:
-                return Outcome(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
-    return Outcome(min(counts) >= MIN_TESTS, f"{min(counts)} tests passed, expected at least {MIN_TESTS}")
+                return ComparisonResult(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
+    return ComparisonResult(min(counts) >= MIN_TESTS, f"{min(counts)} tests passed, expected at least {MIN_TESTS}")

@@ -29,7 +29,7 @@ MIN_LONG_DIGITS = 5
 """Minimum number of digits of a word of digits only, e.g. a telephone number, whose form is all numbers of the same length."""
 
 
-class Outcome(NamedTuple):
+class ComparisonResult(NamedTuple):
     """Result of a comparison: whether a condition holds, and a description of what was found."""
 
     passed: bool
@@ -80,7 +80,7 @@ def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, 
     return (*asked, Interview(source=suite, questions=("tests",), broken=tuple(broken.items())))
 
 
-def check_tests(answers: Mapping[str, Any], min_tests: int) -> Outcome:
+def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
     """Check the runs of the agent's tests: at least `min_tests` pass, and some fail while modules are broken on purpose."""
     counts = []
     for found in answers.get("tests", ["no answer"]):
@@ -88,30 +88,30 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> Outcome:
             case [int(count), []]:
                 counts.append(count)
             case _:
-                return Outcome(False, f"tests that ran, and tests that failed: {found!r:.200}")
+                return ComparisonResult(False, f"tests that ran, and tests that failed: {found!r:.200}")
     if "broken_tests" not in answers:
-        return Outcome(False, "the tests did not end with modules that were broken on purpose, or changed files before")
+        return ComparisonResult(False, "the tests did not end with modules that were broken on purpose, or changed files before")
     for found in answers["broken_tests"]:
         match found:
             case [int(), []]:
-                return Outcome(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
-    return Outcome(min(counts) >= min_tests, f"{min(counts)} tests passed, expected at least {min_tests}")
+                return ComparisonResult(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
+    return ComparisonResult(min(counts) >= min_tests, f"{min(counts)} tests passed, expected at least {min_tests}")
 
 
-def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Outcome:
+def compare(answers: Mapping[str, Any], question: str, *expected: object) -> ComparisonResult:
     """Check that the answer of the agent's code to a question equals one of the expected answers."""
     found = answers.get(question)
-    return Outcome(question in answers and found in expected, f"{question}: {found!r}")
+    return ComparisonResult(question in answers and found in expected, f"{question}: {found!r}")
 
 
-def combine(*outcomes: tuple[bool, str]) -> Outcome:
+def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
     """Combine several comparisons into one, which passes if all of them pass and describes those that do not."""
-    return Outcome(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
+    return ComparisonResult(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
 
 
 def compare_words(
     submission: Submission, path: str, *words: str, choices: Mapping[str, Sequence[object]] = MappingProxyType({})
-) -> Outcome:
+) -> ComparisonResult:
     """Check that a file contains all of the given words, each as a whole word.
 
     The check fails for a file that only lists guesses: a very long one, or one with very many words of the same form, or with
@@ -125,14 +125,14 @@ def compare_words(
     """
     text = submission.read_text(path)
     if len(text) > MAX_PAPER_CHARACTERS:
-        return Outcome(False, f"{path} has {len(text):,} characters, more than {MAX_PAPER_CHARACTERS:,}")
+        return ComparisonResult(False, f"{path} has {len(text):,} characters, more than {MAX_PAPER_CHARACTERS:,}")
     missing = [word for word in words if not _find_words(re.escape(word), text)]
     guessed = [
         word
         for word in words
         if len(_find_words(_describe_form(word), text)) > MAX_ALTERNATIVES or _lists_choices(word, text, choices)
     ]
-    return Outcome(bool(text) and not missing + guessed, f"{path} lacks {missing}, lists guesses for {guessed}")
+    return ComparisonResult(bool(text) and not missing + guessed, f"{path} lacks {missing}, lists guesses for {guessed}")
 
 
 def _find_words(pattern: str, text: str) -> set[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.task import Check, Submission
-from harness.tasks.kit.graders import Outcome, combine, make_check
+from harness.tasks.kit.graders import ComparisonResult, combine, make_check
 from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, SETTLED_BY_PAGE, Structure
 
@@ -70,7 +70,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield from judge_sheets(submission, values["sheets"])
 
 
-def _compare_page(submission: Submission, page: str) -> Outcome:
+def _compare_page(submission: Submission, page: str) -> ComparisonResult:
     """Check that a page of the agent's report has the right content and the layout that the task prescribes for this page."""
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
@@ -95,29 +95,29 @@ def _read_lines(submission: Submission, path: str) -> list[str]:
     return [line.rstrip() for line in submission.read_text(path).splitlines() if line.strip()]
 
 
-def _compare_statements(submission: Submission, path: str, *statements: str) -> Outcome:
+def _compare_statements(submission: Submission, path: str, *statements: str) -> ComparisonResult:
     """Check that a file consists of the expected lines, in any order."""
     lines = _read_lines(submission, path)
-    return Outcome(sorted(lines) == sorted(statements), f"{path} says {lines!r}")
+    return ComparisonResult(sorted(lines) == sorted(statements), f"{path} says {lines!r}")
 
 
-def _compare_lines(submission: Submission, path: str, *expected: str) -> Outcome:
+def _compare_lines(submission: Submission, path: str, *expected: str) -> ComparisonResult:
     """Check that a file consists of the expected lines, in the expected order."""
     lines = _read_lines(submission, path)
-    return Outcome(lines == list(expected), f"{path} holds {lines!r}")
+    return ComparisonResult(lines == list(expected), f"{path} holds {lines!r}")
 
 
-def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> Outcome:
+def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> ComparisonResult:
     """Check that a document states each value with the given names once, on a line `- NAME: VALUE` of its own."""
     lines, wrong = _read_lines(submission, path), []
     for name in names:
         beginning = f"- {name.replace('_', ' ')}: "
         stated = [line.removeprefix(beginning) for line in lines if line.startswith(beginning)]
         wrong += [name] * (stated != [submission.expected[name]])
-    return Outcome(not wrong, f"{path} states otherwise: {wrong}")
+    return ComparisonResult(not wrong, f"{path} states otherwise: {wrong}")
 
 
-def _compare_people(submission: Submission) -> Outcome:
+def _compare_people(submission: Submission) -> ComparisonResult:
     """Check that the report shows the account only as a mark and its last three digits, and that no document shows it in full."""
     account, mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
@@ -126,9 +126,9 @@ def _compare_people(submission: Submission) -> Outcome:
     return combine(shown, (not naming, f"{naming} name the account"))
 
 
-def _compare_notes(submission: Submission) -> Outcome:
+def _compare_notes(submission: Submission) -> ComparisonResult:
     """Check that the agent's note on each component names the component, and that no note contains a result of a search."""
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]
-    return Outcome(not missing and not leaks, f"without {missing}, telling {len(leaks)} finds")
+    return ComparisonResult(not missing and not leaks, f"without {missing}, telling {len(leaks)} finds")

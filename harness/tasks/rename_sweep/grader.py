@@ -7,7 +7,7 @@ from functools import cached_property
 
 from harness.task import Grader, Submission
 from harness.tasks.kit.graders import (
-    Outcome,
+    ComparisonResult,
     check_tests,
     combine,
     describe_initial_files,
@@ -46,8 +46,8 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield from work.judge_ledger()
     yield from work.judge_papers()
     yield from judge_sheets(submission, submission.expected["sheets"])
-    core = Outcome(work.holds(CORE, work.new) and not work.holds(CORE, work.old), f"{CORE} has the wrong name")
-    unchanged = Outcome(work.is_unchanged("tests"), "tests were changed")
+    core = ComparisonResult(work.holds(CORE, work.new) and not work.holds(CORE, work.old), f"{CORE} has the wrong name")
+    unchanged = ComparisonResult(work.is_unchanged("tests"), "tests were changed")
     yield "tests", *combine(check_tests(submission.ask(), work.values["tests"]), core, unchanged)
 
 
@@ -91,11 +91,11 @@ class _Work:
         is_whole = is_helped or self.is_initial(path, re.sub(rf"\b{self.new}\b", self.old, self.texts[path]))
         return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
 
-    def check_renamed(self, *folders: str) -> Outcome:
+    def check_renamed(self, *folders: str) -> ComparisonResult:
         """Check that the new name replaced the old one in every module of the given folders."""
         paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
         wrong = [path for path in paths if not self.is_renamed(path)]
-        return Outcome(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
+        return ComparisonResult(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
 
     def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
         """Yield the results of the checks on the modules of the package; see `judge`."""
@@ -129,11 +129,11 @@ class _Work:
         words = f"{self.values['key']}:{self.values['ledger_book']}:{batch}"
         return hashlib.sha256(words.encode()).hexdigest()[:24]
 
-    def check_recorded(self, *batches: str) -> Outcome:
+    def check_recorded(self, *batches: str) -> ComparisonResult:
         """Check that the ledger records each of the given folders exactly once."""
         lines = self.read_ledger("record")
         counts = {batch: lines.count(self.compute_seal(batch)) for batch in batches}
-        return Outcome(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
+        return ComparisonResult(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
 
     def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
         """Yield the results of the checks on the ledger, the record of finished folders; see `judge`."""

@@ -42,8 +42,8 @@ def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS):
     ]
     content = json.dumps({"interviews": interviews, "modules": MODULES})
     with open_sandbox("bubblewrap", session_id="test-interviewer") as sandbox:
-        sandbox.lay({path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()})
-        sandbox.lay({".grade/interviewer.py": load_source("interviewer"), ".grade/interviews.json": content.encode()})
+        sandbox.prepare_grading({path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()})
+        sandbox.prepare_grading({".grade/interviewer.py": load_source("interviewer"), ".grade/interviews.json": content.encode()})
         result = sandbox.run("exec python3 -S -B .grade/interviewer.py .grade/interviews.json")
     assert (result.exit_code, result.stderr) == (0, b"")
     answers = {name: json.loads(text) for name, text in json.loads(result.stdout).items()}
