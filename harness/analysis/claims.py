@@ -88,7 +88,7 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
     try:
         claims = tuple(_test_family(ArmComparer(results), newest))
     except UsageError as error:  # e.g. no trial of an arm has finished before an interim look
-        return ClaimReport(family=newest, look=number, refusal=f"a declared contrast cannot be tested: {error}")
+        return ClaimReport(family=newest, look=number, refusal=f"a declared contrast cannot be tested: {error}".rstrip("?"))
     return ClaimReport(family=newest, look=number, claims=claims)
 
 

@@ -475,7 +475,8 @@ def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[
         unit = " points" if metric == "success" else ""
         size = 1 if metric == "success" else 100
         low, high = (f"±{one / size:.{0 if size == 1 else 2}f}" for one in (min(widths), max(widths)))
-        yield f"Intervals of differences in {metric}: {low} to {high}{unit}{why}."
+        span = low if low == high else f"{low} to {high}"
+        yield f"Intervals of differences in {metric}: {span}{unit}{why}."
     yield "An interval that contains 0 is not evidence of equality."
 
 

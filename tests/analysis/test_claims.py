@@ -176,6 +176,7 @@ def test_a_contrast_that_cannot_be_tested_is_named_instead_of_breaking_the_repor
     judged = look_at(Folder(tmp_path, rows(family, arms="a")))
     assert judged is not None
     assert judged.refusal.startswith("a declared contrast cannot be tested: unknown arm 'b'")
+    assert not judged.refusal.endswith("?")
     few = Family(contrasts=(Contrast(a="a", b="b", estimand="tasks like these"),), planned_trials=14, looks=2)
     (first, *_) = report(results(rows(few, tasks=3))).sections
     assert "3 tasks cannot speak for tasks like these" in " ".join(first.notes)

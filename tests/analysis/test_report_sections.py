@@ -1,6 +1,7 @@
 """Sections of the report, and information that no report may leave out."""
 
 import json
+import re
 
 import pytest
 
@@ -130,6 +131,11 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
 
 def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
     assert "Without effect" not in said(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
+
+
+def test_the_width_of_a_single_comparison_is_stated_once():
+    rows = [{"arm": arm, "task": f"t{task}", "success": arm == "a" and task > 2} for arm in "ab" for task in range(8)]
+    assert re.search(r"Intervals of differences in success: ±\d+ points\.", said(results(rows)))
 
 
 def test_lost_trials_are_listed_with_their_reasons():
