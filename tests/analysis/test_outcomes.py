@@ -32,7 +32,7 @@ def test_a_table_of_outcomes_is_compared_like_an_experiment(tmp_path, ending):
     assert (found.counts, found.p_value) == (PairedCounts(both=2, only_a=6), 2**-5)
     assert found.find_effect("success").estimand == "tasks like these"
     assert found.find_effect("total_cost_usd").value == pytest.approx(0.62, abs=0.03)
-    assert "placebo check: no steps to compare" in str(found)
+    assert "until one compacts): no steps to compare" in str(found)
 
 
 @pytest.mark.parametrize(
