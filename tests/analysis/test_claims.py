@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import permutation_test, ttest_1samp
 
 from harness import codec
-from harness.analysis.claims import build_claim_section, is_in_progress, judge_contrasts, look_at
+from harness.analysis.claims import build_claim_section, judge_contrasts, look_at
+from harness.analysis.families import find_unfinished
 from harness.analysis.report import report
 from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.looks import begin_record
@@ -86,8 +87,8 @@ def test_a_margin_is_tested_at_its_own_value(metric, margin, is_shown):
 def test_nothing_is_claimed_of_an_incomplete_an_extended_or_a_changed_plan():
     family, whole = (Family(contrasts=(SUCCESS,), planned_trials=count) for count in (20, 14))
     incomplete = judge_contrasts(results(rows(family)))
-    assert is_in_progress(results(rows(family)))
-    assert not is_in_progress(results(rows(whole)))
+    assert find_unfinished(results(rows(family)).trials) is not None
+    assert find_unfinished(results(rows(whole)).trials) is None
     extended = judge_contrasts(results(rows(Family(contrasts=(SUCCESS,), planned_trials=7), arms="a") + rows(whole, arms="b")))
     changed = judge_contrasts(results(rows(Family(planned_trials=7), arms="a") + rows(family, arms="b")))
     assert [one.refusal for one in (incomplete, extended, changed) if one] == [
