@@ -168,13 +168,13 @@ def test_public_members_of_widgets_are_those_that_a_user_calls():
     assert public == {
         "AgentWidget": {"close", "context_tokens", "fork", "forked", "from_session", "reopen", "state"},
         "CompactionExplorer": {
-            *("change_settings", "compare", "draw", "pin", "policy", "step", "step_count", "to_dataframe", "to_trial", "unpin"),
-            "window_tokens",
+            *("change_settings", "close", "compare", "draw", "form", "open_form", "pin", "policy", "step", "step_count"),
+            *("to_dataframe", "to_trial", "unpin", "window_tokens"),
         },
-        "GridForm": {"close", "code", "errors", "experiment", "grid", "plan", "start"},
+        "GridForm": {"close", "code", "command", "errors", "experiment", "grid", "limits", "plan", "start"},
         "GridWidget": {
             *("close", "inspector", "metric", "open_trial", "progress", "results", "selected_trial", "start", "state", "stop"),
-            "wait",
+            *("take_look", "wait"),
         },
         "SessionInspector": {"show_step", "step", "step_count"},
     }

@@ -27,7 +27,8 @@ from tests.widgets.linked import Linked
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 SEEDS = 4
 GATED = replace(SMALL.base, task=f"{Path(__file__).with_name('gated_task.py')}:gated")
-GRID = replace(SMALL, name=f"grid {HOSTILE}", base=GATED, axes={"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]})
+AXES = {"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]}
+GRID = replace(SMALL, name=f"grid {HOSTILE}", folder=Path("unused"), base=GATED, axes=AXES)
 TRIALS = len(GRID.grid)
 
 
