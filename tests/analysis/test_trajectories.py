@@ -66,3 +66,8 @@ def test_units_of_a_task_are_its_seeds_or_the_distinct_runs_of_its_only_seed():
     assert len(list_units(runs, "value")[0]) == 2
     assert len(list_units(runs.assign(trajectory=""), "value")[0]) == 3
     assert len(list_units(runs.assign(arm=["a", "b", "c"], replicate=0), "value")[0]) == 1
+
+
+def test_equal_trajectories_on_different_tasks_are_no_copies():
+    known = pairs(["x", "x", "x"], ["y", "y", "y"])
+    assert [count_distinct(one) for one in (known, known.assign(task=["t", "t", "u"]))] == [1, 2]
