@@ -37,8 +37,15 @@ def test_an_effect_is_averaged_over_the_arms_within_each_seed():
     assert success.unit_count == 6
     assert success.value == pytest.approx(0.75)
     cost = by_axis["policy.t"].effects[3]
-    assert 2 < cost.value < 3
+    assert cost.value == pytest.approx(np.exp(np.mean([np.log(2 * (1 + 0.2 * seed) / (1 + 0.1 * seed)) for seed in range(6)])))
     assert cost.interval.low < cost.value < cost.interval.high
+
+
+def test_a_seed_with_an_unknown_cost_in_one_arm_is_left_out_and_not_averaged_over_other_arms():
+    rows = cross(lambda k, t, seed: True)
+    rows[0] |= {"summarizer_cost_usd": None}
+    (cost,) = (one.effects[3] for one in contrast_axes(results(rows).trials) if one.axis == "policy.t")
+    assert (cost.unit_count, cost.excluded_pairs) == (5, 1)
 
 
 def test_extra_arms_never_appear_under_a_value():
