@@ -80,6 +80,10 @@ def test_tasks_that_ran_once_have_the_exact_mcnemar_test():
     assert compute_p("binary", a, b, "tasks like these") == pytest.approx(compute_mcnemar_p(counts))
 
 
+def test_no_p_of_these_tasks_is_smaller_than_all_their_pairs_could_give():
+    assert compute_p("binary", outcomes([1] * 4, [1] * 4), outcomes([0] * 4, [0] * 4), "these tasks") == 2**-7
+
+
 def test_the_task_is_the_unit_and_not_its_seeds():
     few = compute_bounds("binary", outcomes(*[[1], [0], [1], [1], [1], [1]]), outcomes(*[[0]] * 6), "tasks like these")
     a = outcomes(*[[1, 0] * 20, [0, 0] * 20, [1, 1] * 20, [1, 1] * 20, [1, 1] * 20, [1, 0] * 20])
