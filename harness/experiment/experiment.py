@@ -98,6 +98,12 @@ class Experiment:
     def __post_init__(self) -> None:
         """Build the grid of trials. Unknown settings and values of the wrong type are refused, and quantiles are looked up."""
         object.__setattr__(self, "folder", to_path(self.folder))
+        for field_name, kind in (("base", Trial), ("settings", Settings)):
+            if not isinstance(value := getattr(self, field_name), kind):
+                raise UsageError(f"{field_name}: must be a {kind.__name__} (got {value!r:.80})")
+        for field_name in ("arms", "contrasts"):
+            if not isinstance(value := getattr(self, field_name), Sequence) or isinstance(value, str):
+                raise UsageError(f"{field_name}: must be a list (got {value!r:.80})")
         if not isinstance(self.folder, Path | None):
             raise UsageError(f"folder: must be a path (got {self.folder!r:.80})")
         name: object = self.name

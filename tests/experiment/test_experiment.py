@@ -294,7 +294,15 @@ def test_a_name_of_any_letters_is_a_folder_and_a_folder_allows_any_name(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"), [({"axes": None}, "axes: must be a table"), ({"folder": b"x"}, "folder: must be a path")]
+    ("changes", "words"),
+    [
+        ({"axes": None}, "axes: must be a table"),
+        ({"folder": b"x"}, "folder: must be a path"),
+        ({"base": {"task": "flashcards"}}, "base: must be a Trial"),
+        ({"settings": {}}, "settings: must be a Settings"),
+        ({"arms": None}, "arms: must be a list"),
+        ({"contrasts": "a"}, "contrasts: must be a list"),
+    ],
 )
 def test_an_experiment_of_other_types_is_refused(changes, words):
     with pytest.raises(UsageError, match=words):
