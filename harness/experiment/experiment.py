@@ -72,7 +72,7 @@ class Experiment:
 
     Raises:
         UnknownName: An axis or an arm names a path that trials do not have, or a task is unknown.
-        UsageError: A value has the wrong type, the name cannot be the name of a folder, or a quantile cannot be looked up.
+        UsageError: A value has the wrong type, or a quantile cannot be looked up.
 
     Example::
 
@@ -107,11 +107,8 @@ class Experiment:
         if not isinstance(self.folder, Path | None):
             raise UsageError(f"folder: must be a path (got {self.folder!r:.80})")
         name: object = self.name
-        if not isinstance(name, str) or not (self.folder or _is_folder_name(name)):
-            raise UsageError(
-                f"name: must be the name of a folder, of at most {MAX_NAME_BYTES} bytes and without '/' (got {self.name!r:.80}); "
-                "pass `folder` to store the results elsewhere"
-            )
+        if not isinstance(name, str):
+            raise UsageError(f"name: must be a string (got {name!r:.80})")
         folder = self.settings.uncompressed
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
@@ -165,7 +162,16 @@ class Experiment:
 
     @property
     def output(self) -> Path:
-        """Folder into which `run` writes the results if it is called without `output`."""
+        """Folder into which `run` writes the results if it is called without `output`.
+
+        Raises:
+            UsageError: The experiment has no folder, and its name cannot be the name of a folder.
+        """
+        if self.folder is None and not _is_folder_name(self.name):
+            raise UsageError(
+                f"name: must be the name of a folder, of at most {MAX_NAME_BYTES} bytes and without '/' (got {self.name!r:.80}); "
+                "pass `folder` to store the results elsewhere"
+            )
         return (self.folder or Path("experiments") / self.name) / "output"
 
     def with_sandbox(self, backend: BackendName) -> "Experiment":

@@ -81,8 +81,10 @@ def write_page(
         UnknownName: The arm `against` does not exist.
         StoreError: The file cannot be written.
     """
-    text = render_page(collect_page(results, against=against, max_sessions=max_sessions, document=document))
     target = Path(path)
+    if not target.name or target.is_dir():
+        raise StoreError(f"cannot write the page {str(target)!r}: it is a folder; name a file")
+    text = render_page(collect_page(results, against=against, max_sessions=max_sessions, document=document))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with replace_file(target) as unfinished:

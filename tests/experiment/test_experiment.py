@@ -282,10 +282,12 @@ def test_a_misspelt_task_is_refused_when_the_experiment_is_made(axes):
         Experiment(name="x", base=base, axes=axes)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../elsewhere", "/etc", "a\0b", "ü" * 101, 3, None])
-def test_a_name_that_no_folder_can_have_is_refused(name):
-    with pytest.raises(UsageError, match="name: must be the name of a folder"):
-        Experiment(name=name, base=SMALL.base)
+@pytest.mark.parametrize("name", ["", ".", "..", "../elsewhere", "/etc", "a\0b", "ü" * 101])
+def test_a_name_that_no_folder_can_have_names_no_output(name):
+    experiment = Experiment(name=name, base=SMALL.base)
+    for act in (lambda: experiment.output, experiment.estimate, experiment.run):
+        with pytest.raises(UsageError, match="name: must be the name of a folder"):
+            act()
 
 
 def test_a_name_of_any_letters_is_a_folder_and_a_folder_allows_any_name(tmp_path):
@@ -298,6 +300,7 @@ def test_a_name_of_any_letters_is_a_folder_and_a_folder_allows_any_name(tmp_path
     [
         ({"axes": None}, "axes: must be a table"),
         ({"folder": b"x"}, "folder: must be a path"),
+        ({"name": 3}, "name: must be a string"),
         ({"base": {"task": "flashcards"}}, "base: must be a Trial"),
         ({"settings": {}}, "settings: must be a Settings"),
         ({"arms": None}, "arms: must be a list"),

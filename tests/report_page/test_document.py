@@ -159,6 +159,14 @@ def test_an_unknown_baseline_and_a_folder_that_cannot_be_written_are_refused(tmp
         write_page(results, tmp_path / "file" / "report.html")
 
 
+def test_a_folder_is_no_page(tmp_path, monkeypatch):
+    results = write_experiment(tmp_path / "made")
+    monkeypatch.chdir(tmp_path)
+    for path in (tmp_path, "."):
+        with pytest.raises(StoreError, match="it is a folder; name a file"):
+            write_page(results, path)
+
+
 def test_two_pages_of_the_same_results_are_equal(tmp_path, written):
     again = write_page(load(written.parent), tmp_path / "again.html")
     assert again.read_bytes() == written.read_bytes()
