@@ -42,8 +42,9 @@ SEEDS = 32
 """Number of seeds; with one summary of each session by each model, few readings depend on each other."""
 POSITIONS = 4
 """Number of positions in a session from which its prompt is taken in turn: the first compaction, two between, and the last."""
-ROUND_PROMPTS = 14
-"""Number of prompts that one model answers before the next one; an interrupted run then has summaries by all models."""
+ROUND_PROMPTS = 4
+"""Number of prompts that one model answers before the next one: an interrupted run has summaries by all models, and the number of
+threads soon suits the load of the machine."""
 TASKS = sorted(task for task in SUITE if task != "flashcards-bun")
 """Tasks of the evaluation; `flashcards-bun` needs Bun and has nearly the facts of `flashcards`."""
 WINDOW_TOKENS = 16_000
