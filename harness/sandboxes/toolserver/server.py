@@ -1,9 +1,7 @@
 """The tool server: the first process of every sandbox, and the only one that communicates with the harness.
 
 The tool server is a single file because it runs elsewhere: its source is sent over stdin to the `python3` of the sandbox (3.8 or
-later), so it uses only the standard library and imports nothing from this project. Every sandbox waits for its imports. It
-therefore uses the modules in C, such as `_json`, without those in Python on top of them, which take longer to import than Python
-takes to start. As process 1 of its namespace it cannot be
+later), so it uses only the standard library and imports nothing from this project. As process 1 of its namespace it cannot be
 killed from inside, and one `kill(-1)` ends every other process. If it is not process 1 (backend `local`), it is a subreaper and
 finds its descendants in /proc.
 
@@ -17,40 +15,29 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import hashlib
+import json
 import os
 import resource
 import select
+import signal
 import stat
 import struct
 import sys
 import time
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing would take longer than all other imports
-    import signal
     from collections.abc import Callable, Iterator, Mapping
-    from hashlib import _Hash as Digest
-    from hashlib import sha256
     from typing import Any
 
     Header = dict[str, Any]
     Reply = tuple[Header, bytes]
     Spawn = Callable[[int, int], int]
-else:
-    import _signal as signal
-
-    try:
-        from _sha256 import sha256
-    except ImportError:  # Python 3.12 or later
-        try:
-            from _sha2 import sha256
-        except ImportError:
-            from hashlib import sha256
 
 PIECE_BYTES = 8 << 20
 """Maximum number of bytes of file contents in one message when the workspace is scanned for changes."""
-LARGE_BYTES = 1 << 20
-"""Number of bytes from which OpenSSL is loaded to compute a digest."""
 PAGE_BYTES = 4096
 """Unit in bytes in which a memory file system allocates space."""
 MAX_LISTED_ENTRIES = 50_000
@@ -83,113 +70,12 @@ _KEYCTL_JOIN_SESSION_KEYRING = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class suppress:  # noqa: N801  (named like that of contextlib, whose import takes 3 ms)
-    """Context that ends at an exception of one of the given types, without raising it."""
-
-    def __init__(self, *types: type[BaseException]) -> None:
-        self.types = types
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
-        return kind is not None and issubclass(kind, self.types)
-
-
-class _JsonSettings:
-    """Settings with which the JSON parser in C behaves like `json.loads`."""
-
-    strict = True
-    object_hook = object_pairs_hook = None
-    parse_float, parse_int, parse_constant = float, int, float
-
-
-def _load_json_functions() -> tuple[Callable[[Any], str], Callable[[bytes], Any]]:
-    """Return functions that write and read JSON, without the module `json` if possible, whose import takes 8 ms."""
-    try:
-        from _json import encode_basestring_ascii, make_encoder, make_scanner  # noqa: PLC0415
-    except ImportError:
-        import json  # noqa: PLC0415
-
-        return json.dumps, json.loads
-    settings: Any = _JsonSettings
-    encoding: list[Any] = [None, None, encode_basestring_ascii, None, ": ", ", ", False, False, True]
-    encode, scan = make_encoder(*encoding), make_scanner(settings)
-    return lambda value: "".join(encode(value, 0)), lambda text: scan(text.decode(), 0)[0]
-
-
-dump_json, load_json = _load_json_functions()
-
-
-def compute_digest(content: bytes) -> Digest:
-    """Return a SHA-256 digest, to which more content can be added.
-
-    OpenSSL computes the digests of large contents several times as fast, but takes 3 ms to load.
-    """
-    if len(content) < LARGE_BYTES:
-        return sha256(content)
-    import hashlib  # noqa: PLC0415
-
-    return hashlib.sha256(content)
-
-
 class RequestError(Exception):
     """Raised when a request to the tool server fails; the kind and the detail of the error are sent as the reply."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
         super().__init__(detail)
-
-
-class OpenFile:
-    """Context in which a file or directory is open, given its descriptor, which the end of the context closes."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def __enter__(self) -> int:
-        return self.fd
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self.fd)
-
-
-class OpenParent:
-    """Context in which the directory that contains a path of the workspace is open; links are not followed.
-
-    Until the end of the context, the directory and those above it have all permissions for their owner.
-    """
-
-    def __init__(self, root_fd: int, path: str) -> None:
-        self.root_fd, self.path = root_fd, path
-        self.fds: list[int] = []
-        self.changed: list[tuple[int, int]] = []
-        """Descriptor and mode of each directory whose permissions were changed."""
-
-    def __enter__(self) -> tuple[int, str]:
-        """Open the directory, and return its descriptor and the path's last component."""
-        directory, _, name = self.path.rpartition("/")
-        self.fds.append(os.dup(self.root_fd))
-        try:
-            for part in [*directory.split("/"), None] if directory else [None]:
-                mode = os.fstat(self.fds[-1]).st_mode
-                if mode & 0o700 != 0o700:
-                    _change_mode(self.fds[-1], mode | 0o700)
-                    self.changed.append((self.fds[-1], mode))
-                if part is not None:
-                    self.fds.append(_open_directory(part, self.fds[-1], create=False))
-        except BaseException:
-            self.__exit__()
-            raise
-        return self.fds[-1], name
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            for fd, mode in self.changed[::-1]:
-                _change_mode(fd, mode)
-        finally:
-            for fd in self.fds:
-                os.close(fd)
 
 
 class Workspace:
@@ -242,13 +128,18 @@ class Workspace:
             for fd in open_fds:
                 os.close(fd)
 
-    def open(self, path: str, flags: int, make_parents: bool = False) -> OpenFile:
-        """Open the file or directory at `path`, unless it is a link; used as a context, which closes it at its end."""
+    @contextmanager
+    def open(self, path: str, flags: int, make_parents: bool = False) -> Iterator[int]:
+        """Open the file or directory at `path`, unless it is a link, and close it when the context ends."""
         parent, name = self.locate(path, make_parents)
         try:
-            return OpenFile(os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent))
+            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent)
         finally:
             os.close(parent)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Return the first `max_bytes` of a regular file in the workspace, and one more byte if the file is longer."""
@@ -269,7 +160,7 @@ class Workspace:
         names_bytes = 0
         with self.open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as entries:
             for entry in entries:
-                names_bytes += len(dump_json(entry.name))
+                names_bytes += len(json.dumps(entry.name))
                 if len(listing) == MAX_LISTED_ENTRIES or names_bytes > PIECE_BYTES:
                     raise RequestError("failed", "more than %d entries or %d bytes of names" % (MAX_LISTED_ENTRIES, PIECE_BYTES))
                 status = entry.stat(follow_symlinks=False)
@@ -339,7 +230,7 @@ class Tree:
             yield [path, -1, 0, "", 0], b""
         for directory, names in self.name_orders.items():
             if names != before_orders.get(directory, []):
-                content = dump_json(names).encode()
+                content = json.dumps(names).encode()
                 yield [directory, -2, 0, "", len(content)], content
 
     def _walk(self, name: str, parent: int, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result, int]]:
@@ -387,7 +278,7 @@ class Tree:
         for entry in entries:
             self.files_left -= 1
             self.characters_left -= len(directory) + len(entry.name)
-            names_bytes += len(dump_json(entry.name)) + 2
+            names_bytes += len(json.dumps(entry.name)) + 2
             if self.files_left < 0:
                 raise RequestError("failed", "more than %d files, the most that a snapshot holds" % self.max_files)
             if self.characters_left < 0 or names_bytes > PIECE_BYTES:
@@ -396,7 +287,7 @@ class Tree:
         return counted_entries
 
     def _read_entry(self, path: str, mode: int, parent: int) -> Iterator[tuple[list[Any], bytes]]:
-        name, digest, size, fd = path.rpartition("/")[2], None, 0, -1
+        name, digest, size, fd = path.rpartition("/")[2], hashlib.sha256(), 0, -1
         try:
             if stat.S_ISDIR(mode):
                 piece = b""
@@ -415,10 +306,7 @@ class Tree:
             return  # a deleted, replaced or unreadable file is not part of the snapshot
         try:
             while True:
-                if digest is None:
-                    digest = compute_digest(piece)
-                else:
-                    digest.update(piece)
+                digest.update(piece)
                 size += len(piece)
                 following = _read_up_to(fd, PIECE_BYTES) if len(piece) == PIECE_BYTES else b""
                 if not following:
@@ -428,15 +316,38 @@ class Tree:
         finally:
             if fd >= 0:
                 os.close(fd)
-        hexdigest = digest.hexdigest()
-        if hexdigest in self.sent and size == len(piece):
+        sha256 = digest.hexdigest()
+        if sha256 in self.sent and size == len(piece):
             piece = b""
-        self.sent.add(hexdigest)
-        yield [path, mode, size, hexdigest, len(piece)], piece
+        self.sent.add(sha256)
+        yield [path, mode, size, sha256, len(piece)], piece
+
+    @contextmanager
+    def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """Open the directory that contains `path` without following links, and close it when the context ends.
+
+        Until then, the directory and those above it have all permissions for their owner.
+        """
+        directory, _, name = path.rpartition("/")
+        fds, changed = [os.dup(self.root_fd)], []
+        try:
+            for part in [*directory.split("/"), None] if directory else [None]:
+                mode = os.fstat(fds[-1]).st_mode
+                if mode & 0o700 != 0o700:
+                    _change_mode(fds[-1], mode | 0o700)
+                    changed.append((fds[-1], mode))
+                if part is not None:
+                    fds.append(_open_directory(part, fds[-1], create=False))
+            yield fds[-1], name
+        finally:
+            for fd, mode in changed[::-1]:
+                _change_mode(fd, mode)
+            for fd in fds:
+                os.close(fd)
 
     def delete(self, path: str) -> None:
         """Delete a path of the workspace with everything below it."""
-        with suppress(FileNotFoundError), OpenParent(self.root_fd, path) as (parent, name):
+        with suppress(FileNotFoundError), self._open_parent(path) as (parent, name):
             if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 empty_directory(name, parent)
                 os.rmdir(name, dir_fd=parent)
@@ -448,7 +359,7 @@ class Tree:
 
         If `sparse`, pages of zeros take no space.
         """
-        with OpenParent(self.root_fd, path) as (parent, name):
+        with self._open_parent(path) as (parent, name):
             if stat.S_ISLNK(mode):
                 os.symlink(content, os.fsencode(name), dir_fd=parent)
                 return
@@ -469,7 +380,7 @@ class Tree:
             finally:
                 os.close(fd)
         if not append and not stat.S_ISDIR(mode):
-            self.sent.add(compute_digest(content).hexdigest())  # the caller already has this content
+            self.sent.add(hashlib.sha256(content).hexdigest())  # the caller already has this content
 
 
 class Server:
@@ -558,7 +469,7 @@ class Server:
 
     def do_list(self, header: Header, body: bytes) -> Reply:
         """Return the entries of a directory of the workspace as JSON in the body of the reply."""
-        return {}, dump_json(self.workspace.list_entries(header["path"])).encode()
+        return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
         """Return the next of the files that changed since the last scan of the workspace, as many as fit into one reply.
@@ -576,7 +487,7 @@ class Server:
     def _collect_piece(self) -> Reply:
         entries, pieces, size, more = [], [], 0, False
         for entry, piece in self.scan:
-            entries.append(dump_json(entry))
+            entries.append(json.dumps(entry))
             pieces.append(piece)
             size += len(entries[-1]) + len(piece)
             more = size >= PIECE_BYTES or len(entries) >= 5_000
@@ -601,7 +512,7 @@ class Server:
     def do_apply(self, header: Header, body: bytes) -> Reply:
         """Delete and write files and directories of the workspace, as listed at the beginning of the request's body."""
         start = header["index_bytes"]
-        index = load_json(body[:start])
+        index = json.loads(body[:start])
         for path in index["delete"]:
             self.tree.delete(path)
         for path, mode, size, append in index["entries"]:
@@ -931,13 +842,13 @@ def read_frame(fd: int) -> tuple[Header, bytes] | None:
     header, body = _read_up_to(fd, header_bytes), _read_up_to(fd, body_bytes)
     if len(header) < header_bytes or len(body) < body_bytes:
         return None
-    value: Header = load_json(header)
+    value: Header = json.loads(header)
     return value, body
 
 
 def send_frame(fd: int, header: Header, body: bytes) -> None:
     """Send one message with a header and a body to the harness."""
-    encoded = dump_json(header).encode()
+    encoded = json.dumps(header).encode()
     _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
 
 

@@ -1,8 +1,6 @@
 """Requirements on the source of the tool server, which runs in arbitrary images; the contract tests cover its behavior."""
 
 import ast
-import hashlib
-import json
 import marshal
 import os
 import re
@@ -33,32 +31,7 @@ def test_it_imports_nothing_but_the_standard_library():
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
     }
-    assert imported <= sys.stdlib_module_names | {"_sha256", "_sha2"}, "one for Python up to 3.11, the other from 3.12 on"
-
-
-def test_it_imports_no_module_in_python_that_takes_long_to_import():
-    program = "import sys; exec(compile(sys.stdin.read(), 'server', 'exec'), {'__name__': 'server'}); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], input=SOURCE, capture_output=True, text=True, check=True)
-    assert not {"collections", "contextlib", "enum", "functools", "hashlib", "json", "re", "typing"} & set(done.stdout.split())
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-@given(JSON)
-def test_it_reads_and_writes_json_like_the_module_json(value):
-    assert server.dump_json(value) == json.dumps(value)
-    assert server.load_json(json.dumps(value).encode()) == value
-
-
-@pytest.mark.parametrize("size", [0, 1, server.LARGE_BYTES - 1, server.LARGE_BYTES])
-def test_its_digests_are_those_of_hashlib(size):
-    digest = server.compute_digest(b"x" * size)
-    digest.update(b"more")
-    assert digest.hexdigest() == hashlib.sha256(b"x" * size + b"more").hexdigest()
+    assert imported <= sys.stdlib_module_names
 
 
 def test_the_argument_that_starts_it_is_short_and_names_nothing_of_ours():
