@@ -138,8 +138,7 @@ class Comparison:
 
     def __str__(self) -> str:
         counts, success = self.counts, self.find_effect("success")
-        courses = format_count(self.distinct_trajectories or 0, "distinct course")
-        distinct = "" if self.distinct_trajectories is None else f", which took {courses}"
+        distinct = "" if self.distinct_trajectories is None else f", {self.distinct_trajectories} of them with distinct actions"
         lines = [
             f"a = {self.a}",
             f"b = {self.b}",
@@ -148,7 +147,7 @@ class Comparison:
             f"pairs by success: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
         ]
         if success.task_count:
-            lines.append(f"estimand, which the numbers are about: {describe_estimand(success.estimand, success.task_count)}")
+            lines.append(f"what the numbers are about (estimand): {describe_estimand(success.estimand, success.task_count)}")
         return "\n".join(
             [
                 *lines,
@@ -162,7 +161,14 @@ class Comparison:
         )
 
     def _list_caveats(self) -> Iterator[str]:
-        pairs = format_count(self.counts.pairs, "pair")
+        pairs, score = format_count(self.counts.pairs, "pair"), self.find_effect("score")
+        if self.counts.both == self.counts.pairs > 0:
+            yield (
+                "all trials passed every check, so neither success nor score tells the arms apart: take a harder task, a smaller "
+                "window or other settings"
+            )
+        elif score.estimand == "these tasks" and score.half_width > WIDE_INTERVAL:
+            yield "the interval of the score is wide, since a failure that is rare need not occur in so few seeds"
         for name, count in (("a", self.inert_pairs_a), ("b", self.inert_pairs_b)):
             if count:
                 yield f"the policy of {name} was never triggered or changed nothing in {count} of {pairs}"
@@ -177,6 +183,8 @@ class Comparison:
             yield f"{format_count(self.unpaired_trials, 'trial')} left out, since the other arm has none on that task and seed"
 
 
+WIDE_INTERVAL = 0.25
+"""Half-width of an interval for scores, 0 to 1, from which a comparison says why it is wide."""
 EXPLORATORY_NOTE = (
     "Exploratory: each p is for one comparison alone. Only comparisons that the plan declared in advance can be claimed."
 )
@@ -212,7 +220,7 @@ def describe_ratio(ratio: PairedRatio) -> str:
     medians = f"medians {format_short_number(ratio.median_a)} and {format_short_number(ratio.median_b)}"
     return (
         f"{name} of these trials: totals a ÷ b {ratio.ratio_of_totals:.2f}{format_interval(ratio.ratio_of_totals_interval)}, "
-        f"{medians}, lower in {100 * ratio.lower_share:.0f} % of {format_count(ratio.pairs, 'pair')}"
+        f"{medians}, a lower than b in {round(ratio.lower_share * ratio.pairs)} of {format_count(ratio.pairs, 'pair')}"
     )
 
 

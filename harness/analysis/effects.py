@@ -205,7 +205,7 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
         if is_binary_once(kind, values.a, values.b):
             return "Newcombe's interval and exact McNemar test"
         return "Student's t and sign-flip test over tasks"
-    name = "Student's t" if kind == "amount" else "interval for bounded variables"
+    name = "Student's t" if kind == "amount" else "interval for values from 0 to 1"
     if uses_newcombe(kind, values.a, values.b):
         name = "Newcombe's interval"
     if len(values.a) == 1:

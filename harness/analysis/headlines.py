@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, isnan, nan
 from pathlib import Path
 
@@ -43,6 +43,8 @@ MAX_CLAIMS = 3
 """Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
 TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
+EQUAL_VALUES = 1e-9
+"""Largest difference between two means that count as equal."""
 MAX_DESCRIBED_ARMS = 8
 """Maximum number of arms whose settings are listed in the first lines."""
 
@@ -66,8 +68,6 @@ def build_headline_section(
     candidates = [one for one in known if not _knows_future(one.trials)] or known
     best = max(candidates, key=lambda one: one.trials[metric].mean())
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
-    # an arm whose sessions break off at a full window is cheap because it fails
-    finishing = {one.arm for one in candidates if one.counts["overflow"] <= len(one.trials) / 2}
     claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
     notes = [
         " ".join(
@@ -78,11 +78,11 @@ def build_headline_section(
             ]
         ),
         *_describe_claims(judged),
-        _describe_best(best, metric, len(candidates), len(known)),
-        _describe_cheapest(trials, effects, best.arm, finishing),
+        _describe_best(best, metric, candidates, len(known)),
+        _describe_cheapest(trials, effects, best.arm, candidates),
         *_describe_kept_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
-        f"Largest threat: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
+        f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
     ]
     return Section(heading="In short", notes=tuple(notes), is_detail=False)
@@ -138,7 +138,8 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
         stopped = int((rows["reason"] == "max_steps").sum())
         if stopped > len(rows) / 4:
             threats.append(
-                f"{stopped} of {format_count(len(rows), 'trial')} of {arm} were stopped at the maximum number of steps."
+                f"{stopped} of {format_count(len(rows), 'trial')} of {arm} were stopped at the maximum number of steps, so its "
+                "score and cost depend on that number."
             )
     tasks = trials["task"].nunique()
     if tasks < MIN_TASKS:
@@ -227,10 +228,20 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
     count = len(judged.family.contrasts)
     declared = "This comparison was" if count == 1 else f"These {count} comparisons were"
-    correction = "" if count == 1 else f", p corrected for {count} comparisons"
+    correction = "" if count == 1 else f"; p is corrected for {count} comparisons{_describe_smallest_p(judged.claims)}"
     estimands = {(one.effect.estimand, one.effect.task_count): None for one in judged.claims}
     about = " and ".join(describe_estimand(*one).partition(": ")[2].partition(";")[0] for one in estimands)
     yield f"{last} {declared} declared before the run; in brackets, the 95 % interval for {about}{correction}.{further}"
+
+
+def _describe_smallest_p(claims: Sequence[Claim]) -> str:
+    """Return a clause with the smallest possible corrected p-value; empty if it is far below the significance level."""
+    effects = [one.effect for one in claims if one.effect.task_count and not one.effect.refusal]
+    smallest = len(claims) * min(
+        (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand) for one in effects), default=0.0
+    )
+    tasks = max((one.task_count for one in effects), default=0)
+    return f" (with {format_count(tasks, 'task')}, it cannot be below {smallest:.3f})" if ALPHA / 10 < smallest < 1 else ""
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -252,23 +263,33 @@ def _knows_future(trials: pd.DataFrame) -> bool:
     return bool((trials["policy"] == "oracle").any() or (summarizers == "scripted/oracle").any())
 
 
-def _describe_best(best: ArmSummary, metric: str, candidate_count: int, arm_count: int) -> str:
-    value = best.trials[metric].mean()
-    excluded = format_count(arm_count - candidate_count, "arm")
-    bounds = f"; {excluded} with an oracle left out" if candidate_count < arm_count else ""
-    luck = f" The highest of {candidate_count} arms is partly luck: expect less on new trials." if candidate_count > 1 else ""
+def _describe_best(best: ArmSummary, metric: str, candidates: Sequence[ArmSummary], arm_count: int) -> str:
+    value, count = best.trials[metric].mean(), len(candidates)
+    excluded = format_count(arm_count - count, "arm")
+    bounds = f"; {excluded} with an oracle left out" if count < arm_count else ""
+    if count > 1 and all(abs(one.trials[metric].mean() - value) < EQUAL_VALUES for one in candidates):
+        at_end = (
+            " For differences, take harder tasks, a smaller window or other settings."
+            if abs(value - round(value)) < EQUAL_VALUES
+            else ""
+        )
+        return f"Highest observed {metric}: {value:.2f} in all {count} arms{bounds}, so it does not tell them apart.{at_end}"
+    luck = f" To be the highest of {count} arms is partly luck: expect a lower {metric} on new trials." if count > 1 else ""
     return f"Highest observed {metric}: {best.arm}, {value:.2f} ({format_count(len(best.trials), 'trial')}{bounds}).{luck}"
 
 
-def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, finishing: Collection[str]) -> str:
+def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, candidates: Sequence[ArmSummary]) -> str:
     """Return sentences on the cheapest arm that is not shown to be worse than the one with the highest value.
 
     Args:
         trials: Trials of one fidelity level.
         effects: Effect of each arm, by name, against the one with the highest value.
         best: Name of the arm with the highest value.
-        finishing: Names of the arms most of whose trials end before the window is full.
+        candidates: Summaries of the arms that are compared. An arm most of whose sessions break off at a full window is left
+            out, since it is cheap because it fails.
     """
+    overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
+    finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
     beginning = "Cheapest without a demonstrated loss:"
     costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
@@ -280,9 +301,10 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
         return f"{beginning} no arm, since most trials of {best}, the highest, ended with a full window."
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm], default=best)
     price = f"{beginning} {cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial."
-    excluded = {arm: "lower" for arm in rivals if arm not in equals} | dict.fromkeys(full, "window full in most trials")
+    excluded = {arm: f"lower {effects[arm].metric}" for arm in rivals if arm not in equals}
+    excluded |= {arm: "stopped by a full window in {} of {} trials".format(*overflows[arm]) for arm in full}
     texts = [
-        f"{arm} ({format_usd(costs_usd[arm])} USD, {f'{effects[arm].metric} lower' if why == 'lower' else why})"
+        f"{arm} ({format_usd(costs_usd[arm])} USD, {why})"
         for arm, why in excluded.items()
         if arm in known and cheapest in known and costs_usd[arm] < costs_usd[cheapest]
     ]
@@ -294,8 +316,8 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
     effect = effects[cheapest]
     rival = f"{best} ({format_usd(costs_usd[best])} USD)"
     return (
-        f"{price} Its {effect.metric} is not shown to be lower than that of {rival}, nor to be as high: {format_effect(effect)}."
-        f"{left_out}"
+        f"{price} Its {effect.metric} minus that of the highest, {rival}, is {format_effect(effect)}: neither a loss nor "
+        f"equality is shown.{left_out}"
     )
 
 
@@ -316,14 +338,17 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
     named = [arm for arm in named if arm not in repeated]
     kinds = measure_retention(results, named)
     losses = "; ".join(f"{_list_losses(kinds[kinds['arm'] == arm])} in {arm}" for arm in named)
-    yield f"Facts that the agent still saw after a compaction: {texts}. Kinds of facts lost most often: {losses}."
+    yield (
+        f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Lost most often: "
+        f"{losses}."
+    )
 
 
 def _list_losses(kinds: pd.DataFrame) -> str:
     """Return the kinds of facts that an arm lost most often, each with the numbers of lost facts and of all facts in view."""
     rates = sorted(zip(kinds["kind"], kinds["kept"], strict=True), key=lambda pair: pair[1].share)
     lost = [(kind, rate) for kind, rate in rates[:MAX_LOST_KINDS] if rate.successes < rate.trials]
-    texts = [f"{LOST_KINDS.get(kind, kind)} ({rate.trials - rate.successes} of {rate.trials})" for kind, rate in lost]
+    texts = [f"{LOST_KINDS.get(kind, kind)} ({rate.trials - rate.successes} of {rate.trials} lost)" for kind, rate in lost]
     return " and ".join(texts) or "nothing"
 
 
@@ -341,8 +366,8 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: whether arms differ in {metric} by less than the uncertainty ({span}). An interval that contains 0 "
-        "does not show that arms are equal."
+        f"Cannot be said: whether arms differ in {metric} by less than the uncertainty of their comparison ({span}). An interval "
+        "that contains 0 does not show that arms are equal."
     )
 
 
@@ -361,7 +386,7 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
     effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    goal = f"for intervals of ±{TARGET_HALF_WIDTH} in {metric}"
+    goal = f"for an interval of ±{TARGET_HALF_WIDTH} in {metric} in a typical comparison"
     if effect.estimand == "tasks like these":
         if factor <= 1:
             return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."

@@ -226,8 +226,11 @@ class Report:
             for note in section.notes:
                 yield Text(escape_control_characters(note))
         if is_short:
-            headings = "; ".join(section.heading for section in self.sections if section.is_detail)
-            yield Text(f"\nIn the full report (report.txt, or harness report --full): {escape_control_characters(headings)}")
+            details = (section.heading.partition(":")[0] for section in self.sections if section.is_detail)
+            headings = "; ".join(dict.fromkeys(heading.removesuffix(", against") for heading in details))
+            yield Text(
+                f"\nFurther sections, in report.txt and printed by harness report --full: {escape_control_characters(headings)}."
+            )
 
 
 def report(results: Tables, against: str | None = None) -> Report:

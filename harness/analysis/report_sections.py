@@ -116,7 +116,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
             f"{exposure.successes}/{exposure.trials}",
             *(str(one.counts[label]) for label in shown),
         )
-    headings = {"success": "success, 95 %", "score": "score, 95 % and range"}
+    headings = {"success": "success, 95 %", "score": "score, 95 %, range"}
     meanings = [f"{_COUNT_LABELS.get(one, one).capitalize()}: {_COUNT_TEXTS[one]}." for one in shown]
     return make_arm_section(
         f"How the trials ended ({level})",
@@ -128,9 +128,9 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
         (
             *([f"{constant}, so success is left out."] if constant else ["Success: every check passed."]),
             " ".join([_OUTCOME_NOTE, *meanings]),
-            f"Intervals speak about {_describe_tasks([one.trials for one in arms])}.",
+            f"Intervals are for {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
-            *([f"In no trial: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
+            *([f"Counted, and found in no trial: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
         ),
     )
 

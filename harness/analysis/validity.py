@@ -145,8 +145,8 @@ class RepeatComparison:
         else:
             what = f"success changed in {self.counts.discordant_pairs} of {n} pairs"
         return (
-            f"A/A (same settings run again, so differences are chance): {what}; all requests were equal in "
-            f"{self.equal_request_pairs} of {n}"
+            f"A/A (same settings run again with another seed of the model, so differences are chance): {what}; "
+            f"{self.equal_request_pairs} of {n} pairs sent the same requests throughout"
         )
 
     def __str__(self) -> str:

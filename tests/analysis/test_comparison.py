@@ -30,7 +30,7 @@ def test_a_comparison_says_everything_that_it_takes_to_believe_it():
         "8 pairs of trials on the same task and seed; L0 simulated",
         "a 8/8, 100 % [63, 100], b 5/8, 62 % [31, 86]",
         "both 5, only a 3, only b 0, neither 0",
-        "estimand, which the numbers are about: these tasks: this one task only",
+        "what the numbers are about (estimand): these tasks: this one task only",
         "success a − b, these tasks: +38 points [-3, +69]",
         "p = 0.25",
         "placebo check",
@@ -46,6 +46,20 @@ def test_a_score_that_differs_equally_for_every_seed_has_an_interval_with_a_widt
     text = str(compare(results(rows), "a", "b"))
     assert "score a − b, these tasks: -0.750 [-0.9" in text
     assert "steps a ÷ b, these tasks: 1.00, no interval (no spread" in text
+
+
+def test_a_comparison_says_when_scores_tell_nothing_apart_and_why_an_interval_is_wide():
+    def compare_scores(scores, success):
+        rows = [
+            {"arm": arm, "seed": seed, "score": score, "success": success} for arm in "ab" for seed, score in enumerate(scores)
+        ]
+        return str(compare(results(rows), "a", "b"))
+
+    assert "all trials passed every check, so neither success nor score tells the arms apart" in compare_scores([1.0] * 3, True)
+    assert "the interval of the score is wide" in compare_scores([0.4, 0.5, 0.6], False)
+    many = compare_scores([0.4, 0.5] * 40, False)
+    assert "the interval of the score is wide" not in many
+    assert "tells the arms apart" not in many
 
 
 def test_six_tasks_speak_for_tasks_like_these_and_five_do_not():
@@ -67,7 +81,7 @@ def test_the_number_of_distinct_trajectories_is_shown_beside_n():
     rows = [{"arm": arm, "seed": seed, "trajectory": f"{arm}{seed // 2}"} for arm in "ab" for seed in range(4)]
     found = compare(results(rows), "a", "b")
     assert (found.counts.pairs, found.distinct_trajectories) == (4, 2)
-    assert "4 pairs of trials on the same task and seed, which took 2 distinct courses" in str(found)
+    assert "4 pairs of trials on the same task and seed, 2 of them with distinct actions" in str(found)
     with pytest.raises(UnknownName, match="unknown metric 'cost'"):
         found.find_effect("cost")
 

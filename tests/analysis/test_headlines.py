@@ -54,10 +54,11 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     assert any("Highest observed score: dear, 0.8" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest.startswith(
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Its score is not shown to be lower"
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Its score minus that of the highest, dear (9.00 USD), "
+        "is -0.0"
     )
-    assert "that of dear (9.00 USD), nor to be as high: -0.0" in cheapest
-    assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, score lower).")
+    assert ": neither a loss nor equality is shown." in cheapest
+    assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
 
 
 def test_the_first_lines_say_which_facts_a_policy_loses():
@@ -75,8 +76,9 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     ]
     table = results(trials, probes=probes)
     assert (
-        "Facts that the agent still saw after a compaction: 50 % in careless, 50 % in careless again, 88 % in careful. Kinds of "
-        "facts lost most often: goals (3 of 4) and changed values (1 of 4) in careless; changed values (1 of 4) in careful."
+        "Facts still in the agent's context after a compaction, in the summary or in kept messages: 50 % in careless, 50 % in "
+        "careless again, 88 % in careful. Lost most often: goals (3 of 4 lost) and changed values (1 of 4 lost) in careless; "
+        "changed values (1 of 4 lost) in careful."
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
@@ -92,7 +94,7 @@ def test_an_arm_that_knows_the_future_is_no_recommendation():
 
 def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks():
     notes = headlines(grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle")))
-    assert any(note.startswith("Largest threat: 1 task only") for note in notes)
+    assert any(note.startswith("Largest threat to these answers: 1 task only") for note in notes)
     assert any(note.startswith("Run next: ") and "6 tasks" in note for note in notes)
     assert any(note.startswith("Declared contrasts: none") for note in notes)
 
@@ -109,6 +111,15 @@ def test_a_placebo_check_without_requests_is_missing_and_has_not_failed():
     assert first.startswith("in 1 comparison of arms, requests differed before any compaction")
 
 
+@pytest.mark.parametrize(("score", "advice"), [(1.0, "take harder tasks"), (0.5, "")])
+def test_equal_means_name_no_highest_arm(score, advice):
+    rows = [*arm("one", (score,), cost_usd=1.0), *arm("two", (score,), cost_usd=2.0)]
+    notes = headlines(results([row | {"score": score} for row in rows]))
+    (highest,) = (note for note in notes if note.startswith("Highest observed score: "))
+    assert highest.startswith(f"Highest observed score: {score:.2f} in all 2 arms, so it does not tell them apart.")
+    assert (advice in highest, "luck" in highest, highest.endswith("apart.")) == (True, False, not advice)
+
+
 def test_one_arm_alone_says_that_nothing_can_be_compared():
     notes = headlines(results([{"arm": "a", "seed": seed} for seed in range(3)]))
     assert any(note.startswith("Cannot be said: how the arms differ") for note in notes)
@@ -120,9 +131,11 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     notes = headlines(results([*arm("whole", (0.80, 0.82), cost_usd=9.0), *broken, *looping]))
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without"))
     assert cheapest.startswith("Cheapest without a demonstrated loss: looping, 3.00 USD")
-    assert cheapest.endswith("Cheaper, but left out: full (0.10 USD, window full in most trials).")
+    assert cheapest.endswith("Cheaper, but left out: full (0.10 USD, stopped by a full window in 14 of 14 trials).")
     threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
-    assert threats == ["14 of 14 trials of looping were stopped at the maximum number of steps."]
+    assert threats == [
+        "14 of 14 trials of looping were stopped at the maximum number of steps, so its score and cost depend on that number."
+    ]
 
 
 def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest():
@@ -131,7 +144,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
     assert cheapest.startswith("Cheapest without a demonstrated loss: whole, 9.00 USD per trial.")
-    assert "that of full (0.10 USD)" in cheapest
+    assert "the highest, full (0.10 USD)" in cheapest
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
     assert cheapest == (
         "Cheapest without a demonstrated loss: no arm, since most trials of full, the highest, ended with a full window."
@@ -144,7 +157,7 @@ def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
     found = report(results([row | {"success": success} for row in rows]))
     assert f"{clause} passed every check (success), so arms are compared by score (share of" in found.sections[0].notes[0]
     (table,) = (section for section in found.sections if section.heading.startswith("How the trials ended"))
-    assert table.columns[1:3] == ("trials", "score, 95 % and range")
+    assert table.columns[1:3] == ("trials", "score, 95 %, range")
     assert not any("success" in column for column in table.columns)
     assert f"{clause} passed every check (success), so success is left out." in table.notes
     assert table.rows[0][2].startswith("0.55 [0.5")
@@ -171,10 +184,10 @@ def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full):
     text = found.render_text(full=full)
     headings = [section.heading for section in found.sections]
     assert all(
-        (heading in text.split("In the full report")[0].splitlines()) == (full or not section.is_detail)
+        (heading in text.split("Further sections")[0].splitlines()) == (full or not section.is_detail)
         for heading, section in zip(headings, found.sections, strict=True)
     )
-    assert ("In the full report" in text) is not full
+    assert ("Further sections" in text) is not full
     if not full:
         assert len(text.splitlines()) <= 120
 
