@@ -252,7 +252,7 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
         if len(draws) == len(tasks):
             texts = [str(draw.results[position]) for draw in draws]
             option = fact.prior if texts == values else _find_option_behind(fact.prior, values, texts)
-            if any(_is_option(option, draw.options) for draw in draws):
+            if option and any(_is_option(option, draw.options) for draw in draws):
                 return place
     return ""
 
