@@ -92,11 +92,11 @@ _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "st
 
 
 def evaluate_alerts(results: Tables) -> pd.DataFrame:
-    """Evaluate every alert on every trial, and return one row per trial and alert.
+    """Evaluate every monitoring alert, such as a low cache hit rate, on every trial; return one row per trial and alert.
 
     An alert measures a value in each period of a session, for example in every 5 minutes. Columns: `trial_id`, `arm`, `alert`,
     `value` (worst value of all periods; NaN if unknown), `threshold`, `fired`, `step` (last model call of the worst period;
-    missing if there is none) and `simulated` (whether the value is that of a simulated cache).
+    missing if there is none) and `simulated` (whether a cache was simulated because the provider reports none).
     """
     compactions = results.compactions
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
@@ -141,10 +141,10 @@ def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> di
 
 
 def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert, float, int | None, bool]]:
-    """Yield each alert with its worst value, the step of that value, and whether the value is simulated.
+    """Yield each alert with its worst value in one trial, the step of that value, and whether a cache was simulated for it.
 
     Args:
-        steps: Steps of the trial, in order.
+        steps: Steps (model calls) of the trial, in order.
         summaries: Compactions of the trial that wrote a summary, in order.
     """
     numbers = steps["step"]

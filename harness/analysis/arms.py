@@ -140,7 +140,7 @@ def read_policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
 def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
     """Return a policy field of each trial as written in the plan, e.g. the quantile `q0.9` instead of a number of tokens.
 
-    Where no axis of the plan specifies the field, the value in the policy is returned.
+    If the plan does not vary the field, the value in the policy of the trial is returned.
     """
     axes = [json.loads(text or "{}") for text in trials["axes_json"]]
     wholes = [whole if isinstance(whole := one.get("policy"), dict) else {} for one in axes]
@@ -152,8 +152,8 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
 def order_arms(trials: pd.DataFrame) -> list[str]:
     """Return the names of all arms (configurations under study) in the order in which reports and charts show them.
 
-    Arms without compaction come first, then other arms by the values of their axes, then repeated arms. Arms of earlier plans
-    come last.
+    Arms without compaction come first, then the other arms by the values of the settings that the plan varies, then repeated
+    arms. Arms that ran under an earlier version of the plan come last.
     """
     keys = {
         str(row.arm): (
@@ -169,17 +169,17 @@ def order_arms(trials: pd.DataFrame) -> list[str]:
 
 
 def build_sort_key(value: object) -> tuple[int, float, str]:
-    """Return a key for sorting the values of an axis of the plan, with numbers first and then other values as text."""
+    """Return a key that sorts the values of a setting: numbers first, then all other values as text."""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, str(value))
 
 
 def summarize_arms(results: Tables) -> list[ArmSummary]:
-    """Return a summary of the trials of each arm, in the order in which reports show the arms.
+    """Return a summary of the trials of each arm (configuration), in the order in which reports show the arms.
 
     Raises:
-        UsageError: There are no trials, or they have several fidelity levels.
+        UsageError: There are no trials, or they have several fidelity levels (how much of a run is real).
     """
     require_single_level(results.trials)
     return [_summarize_arm(arm, results.trials[results.trials["arm"] == arm]) for arm in order_arms(results.trials)]
@@ -198,7 +198,8 @@ def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> 
 
     Args:
         trials: Trials of one arm, or pairs of trials, as `list_units` takes them with the column `success`.
-        estimand: What the interval speaks about; None chooses tasks like these from six tasks on, and else these tasks.
+        estimand: Whether the interval speaks about all `tasks like these` or about `these tasks` only; None for the former from
+            six tasks on.
     """
     outcomes = list_units(trials, "success")
     if not outcomes:
@@ -270,12 +271,12 @@ _ABSENT = object()
 
 
 def _flatten_configuration(configuration: Mapping[str, Any]) -> dict[str, object]:
-    """Return the values of a trial by dotted path, and its whole policy under the path `policy`."""
+    """Return the settings of a trial by their dotted paths, and the whole policy under the path `policy`."""
     return _drop_blocks({**flatten(configuration), "policy": configuration.get("policy")})
 
 
 def _is_equal(value: object, wanted: object) -> bool:
-    """Return whether a value of a trial is the one that a user asked for.
+    """Return whether a setting of a trial has the value that a user asked for.
 
     A policy can be asked for as an object or by its name. The name matches the policy with any values of its fields.
     """

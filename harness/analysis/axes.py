@@ -1,7 +1,8 @@
 """Effects of the settings that a plan varies (the axes), each estimated by comparing two values of an axis on the same tasks.
 
-Two arms of the grid that differ in one axis only are compared on each task and seed, and the differences are averaged over all
-such pairs of arms. Extra arms of the plan are no part of the grid and never count.
+The arms (configurations) that combine the values of the axes form a grid. Two arms of the grid that differ in one axis only are
+compared on each task and seed, and the differences are averaged over all such pairs of arms. Extra arms, which a plan adds to
+the grid, never count.
 """
 
 import json
@@ -26,7 +27,7 @@ _OMITTED = frozenset({*BLOCK_AXES, "replicate"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AxisContrast:
-    """Comparison of two values of an axis, averaged over the arms of the grid that are equal in all other axes."""
+    """Comparison of two values of a setting that the plan varies (axis), averaged over pairs of arms that differ in it only."""
 
     axis: str
     value: object
@@ -40,7 +41,7 @@ class AxisContrast:
 
 
 def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -> list[AxisContrast]:
-    """Return the effect of each value of each axis against the first value of the axis, over all arms of the grid.
+    """Return the effect of each value of a setting that the plan varies (axis) against its first value, for all settings.
 
     Args:
         trials: Table of trials with the columns of the metrics; the total cost is added.
@@ -55,13 +56,13 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
 
 
 def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
-    """Return whether the name of an arm is one that the grid gives, such as `keep_last=4 threshold=0.5`.
+    """Return whether an arm has the name of a combination of varied settings, such as `keep_last=4 threshold=0.5`.
 
-    Extra arms of a plan have names of their own.
+    These combinations form the grid of a plan. Extra arms, which a plan adds to the grid, have names of their own.
 
     Args:
         arm: Name of the arm.
-        axes: Values of the axes by dotted path.
+        axes: The arm's value of each setting that the plan varies, by dotted path.
     """
     paths = [path for path in axes if path.partition(".")[0] not in BLOCK_AXES]
     if not paths:
@@ -104,7 +105,7 @@ def _contrast_axis(
 def average_arm_pairs(
     trials: pd.DataFrame, arm_pairs: list[tuple[str, str]], metrics: Sequence[str] = AXIS_METRICS
 ) -> pd.DataFrame:
-    """Return one row per task and seed, with the means of the first arms and of the second arms over all pairs of arms.
+    """Return the mean of each metric over the first and over the second arms of several pairs, one row per task and seed.
 
     Amounts, such as tokens, are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
 

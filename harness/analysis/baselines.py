@@ -17,7 +17,8 @@ BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the 
 def choose_baseline(results: Tables) -> str:
     """Return the arm with which others are compared unless a person chooses one.
 
-    It is the second arm of most declared contrasts, or else the first arm without compaction, or else the first arm.
+    It is the arm that most comparisons declared in the plan (contrasts) name second, or else the first arm without compaction,
+    or else the first arm.
 
     Args:
         results: Results of one experiment with at least one trial.
@@ -44,7 +45,8 @@ def resolve_baseline(results: Tables, baseline: str | Mapping[str, object] | Non
 def prepare_arms(results: Tables) -> pd.DataFrame:
     """Return the valid trials of the current plan with the columns of all metrics, for comparisons with a baseline.
 
-    Repeated arms (A/A) get the replicate numbers of the runs that they repeat, so that they can be paired with a baseline.
+    If a configuration runs again as an arm of its own (A/A), the new arm gets the replicate numbers of the first one, so that its
+    trials can be paired with those of a baseline.
     """
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials)))
@@ -62,7 +64,7 @@ def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:
 
 
 def resolve_metrics(trials: pd.DataFrame, names: Sequence[str] | None) -> list[Metric]:
-    """Return the metrics that a person chose by name, or else the default for the arms of the trials, and cost.
+    """Return the metrics that a person chose by name, or else cost and the default metric for these trials (success or score).
 
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
@@ -73,7 +75,7 @@ def resolve_metrics(trials: pd.DataFrame, names: Sequence[str] | None) -> list[M
 def compare_with_baseline(
     trials: pd.DataFrame, baseline: str, metrics: Sequence[Metric], *, is_tested: bool = True
 ) -> dict[str, dict[str, Effect]]:
-    """Return the effect of each arm against the baseline, by arm and name of the metric.
+    """Return how much each arm (configuration) differs from the baseline arm, by name of the arm and name of the metric.
 
     Args:
         trials: Trials as returned by `prepare_arms`.

@@ -100,8 +100,8 @@ def estimate_best_arm(
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: There are fewer than two arms, fewer than 12 tasks with fewer than four seeds of a task, or several fidelity
-            levels; or a plan that declares contrasts and a single look is incomplete.
-        StoreError: The record of looks at the results cannot be read.
+            levels; or trials of a plan that declares contrasts (comparisons) and a single look at the results are missing.
+        StoreError: The record of how often results were looked at cannot be read.
     """
     other = None if against is None else find_arm(results.trials, against)
     trials = prepare_arms(results)
@@ -145,7 +145,7 @@ def _select_shared(trials: pd.DataFrame, arms: list[str]) -> pd.DataFrame:
 
 
 def _divide(trials: pd.DataFrame, rng: np.random.Generator) -> tuple[Halves, pd.Series]:
-    """Return of what the halves consist, and which trials belong to the first half."""
+    """Divide tasks, or seeds if tasks are few, into random halves; return which, and whether each trial is in the first."""
     seeds = {str(task): np.sort(rows["seed"].unique()) for task, rows in trials.groupby("task", sort=True)}
     if len(seeds) >= 2 * MIN_TASKS:
         tasks = rng.permutation(list(seeds))

@@ -26,7 +26,7 @@ from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld, record_look
 
 PROGRESS_HEADING = "Progress"
-"""Heading of the only section that is shown of an incomplete plan with declared contrasts."""
+"""Heading of the section on progress, the only one shown until all trials of a plan with declared contrasts have finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,13 @@ class Claim:
     contrast: Contrast
     effect: Effect
     p_value: float
-    """Two-sided p-value of no effect or, with a margin, of an effect as bad as the margin; not corrected."""
+    """Two-sided p-value for no effect or, if the contrast has a margin, for an effect as bad as the margin; not corrected."""
     holm_p: float
     """Two-sided p-value after Holm's correction for all declared contrasts and Bonferroni's correction for the declared looks."""
 
     @property
     def is_shown(self) -> bool:
-        """Whether the corrected p-value is at most 0.05 and, with a margin, arm a is not worse than the margin."""
+        """Whether the corrected p-value is at most 0.05 and, if the contrast has a margin, arm a is worse by less than that."""
         return self.holm_p <= ALPHA and (self.contrast.margin is None or is_within_margin(self.contrast, self.effect))
 
 
@@ -57,15 +57,15 @@ class ClaimReport:
     is_in_progress: bool = False
     """Whether the plan is incomplete and declares a single look, so that only its progress may be shown."""
     look: int | None = None
-    """Number of this look at the results, from 1; None if looks are not recorded."""
+    """Number, from 1, of this inspection of the results (look); None if inspections are not recorded."""
 
 
 def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | None:
-    """Test the contrasts that the plan of an experiment declared; return None if it declared none.
+    """Test the comparisons that the plan of an experiment declared before it ran (contrasts); None if it declared none.
 
     Args:
         results: Tables of results of one experiment with all its fidelity levels, without trials of earlier plans.
-        look: Recorded look at these results; None if looks are not recorded.
+        look: Entry for these results in the record of how often results were inspected (looks); None if there is no record.
     """
     families = read_families(results)
     newest = find_newest(families)
@@ -93,9 +93,10 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
 
 
 def look_at(results: Tables) -> ClaimReport | None:
-    """Test the declared contrasts, and record in the output folder that the outcomes are shown; None without declared contrasts.
+    """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen; None without contrasts.
 
-    Nothing is recorded for results that do not come from an output folder, or if only the progress may be shown.
+    The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
+    progress may be shown.
 
     Args:
         results: Tables of results, which may contain trials of earlier plans.
@@ -113,7 +114,7 @@ def look_at(results: Tables) -> ClaimReport | None:
 
 
 def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimReport | None:
-    """Return the results of the declared contrasts between which at least one of the given arms takes part."""
+    """Return only the results of those declared contrasts (comparisons) that name at least one of the given arms."""
     if judged is None:
         return None
     return replace(judged, claims=tuple(one for one in judged.claims if {one.contrast.a, one.contrast.b} & set(arms)))
@@ -135,13 +136,13 @@ def _test_contrast(comparer: ArmComparer, contrast: Contrast) -> tuple[Effect, f
 
 
 def is_within_margin(contrast: Contrast, effect: Effect) -> bool:
-    """Return whether, by its estimate, arm a of a contrast is not worse than arm b by more than the contrast's margin."""
+    """Return whether arm a is estimated to be better than b, or worse by less than the margin of a contrast (comparison)."""
     margin = contrast.margin or 0.0
     return effect.value < margin if effect.scale == "ratio" else effect.value > -margin
 
 
 def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
-    """Yield the section of a report on the declared contrasts; yield nothing if the plan declared none."""
+    """Yield the report's section on the comparisons that the plan declared (contrasts); yield nothing if it declared none."""
     if judged is None:
         return
     if judged.refusal:
@@ -191,11 +192,11 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
 
 
 def build_progress_section(trials: pd.DataFrame, family: Family) -> Section:
-    """Build the only section that is shown of an incomplete plan with declared contrasts.
+    """Build the section on progress, the only one shown until all trials of a plan with declared contrasts have finished.
 
     Args:
         trials: Trials that have finished.
-        family: Contrasts that the plan declares.
+        family: Contrasts (comparisons) that the plan declares, with its number of trials.
     """
     rows = [
         (str(arm), str(len(part)), str(len(select_excluded(part))), format_usd(part["total_cost_usd"].sum(min_count=1)))

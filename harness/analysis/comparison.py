@@ -45,10 +45,11 @@ class Comparison:
         counts: Number of pairs of trials in which both arms, one arm or neither arm succeeded. Required.
         success_a: Success rate of arm a over the pairs, with its 95 % interval. Required.
         success_b: Success rate of arm b over the pairs, with its 95 % interval. Required.
-        effects: Effects of arm a against arm b on success, score, prompt tokens, steps and total cost, each with its estimand,
-            interval and p-value, or the reason why there is none. Required.
+        effects: Effects of arm a against arm b on success, score, prompt tokens, steps and total cost, each with interval and
+            p-value, or the reason why there is none, and with the tasks that it speaks about (estimand). Required.
         ratios: Ratios of totals and medians of prompt tokens, steps and total cost, arm a divided by arm b. Required.
-        distinct_trajectories: Number of distinct pairs of trajectories (tools, shapes of their arguments, and checks). Required.
+        distinct_trajectories: Number of pairs that took distinct courses (tools, shapes of their arguments, and verdicts of
+            checks); None if a course is unknown. Required.
         placebo_check: Validity check that both arms sent identical requests until the first compaction. Required.
         inert_pairs_a: Number of pairs in which the policy of arm a was never triggered or changed nothing. Required.
         inert_pairs_b: Number of pairs in which the policy of arm b was never triggered or changed nothing. Required.
@@ -192,7 +193,7 @@ METRIC_LABELS = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost
 
 
 def describe_effect(effect: Effect) -> str:
-    """Return a line of text about the effect on a metric, with its estimand, interval, p-value and method."""
+    """Return a line on how arm a differs from arm b in a metric, with interval, p-value, method and the tasks it speaks about."""
     name, sign = METRIC_LABELS.get(effect.metric, effect.metric), "÷" if effect.scale == "ratio" else "−"
     if not effect.pair_count:
         return f"{name} a {sign} b: no pair has both values"
@@ -203,7 +204,7 @@ def describe_effect(effect: Effect) -> str:
 
 
 def format_effect(effect: Effect) -> str:
-    """Return an effect with its interval: success in percentage points, scores as numbers, amounts as ratios."""
+    """Format the difference of two arms with its interval: success in percentage points, scores as numbers, amounts as ratios."""
     if effect.metric == "success":
         points = f"{100 * effect.value:+.0f} points"
         return points if effect.refusal else f"{points} {format_points(effect.interval)}"
@@ -213,7 +214,7 @@ def format_effect(effect: Effect) -> str:
 
 
 def describe_ratio(ratio: PairedRatio) -> str:
-    """Return a line of text about the ratio of totals and the medians of a metric of two arms."""
+    """Return a line that compares two arms in a metric such as cost: ratio of totals, medians, share of pairs with a lower."""
     name = METRIC_LABELS.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
         return f"{name}: no pair has both values"
@@ -225,7 +226,7 @@ def describe_ratio(ratio: PairedRatio) -> str:
 
 
 def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
-    """Return the fidelity level of two arms; `L0 and L1` if they differ in the summarizer's level only.
+    """Return the fidelity level (how much of a run is real) of two arms; `L0 and L1` if only one has a real summarizer.
 
     Raises:
         UsageError: An arm has several levels, or the levels differ in more than the summarizer.
@@ -237,10 +238,10 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
 
 
 def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
-    """Return the smallest and largest difference in success that the excluded trials allow; None if both lost the same trials.
+    """Return the smallest and largest difference in success of two arms, whatever their excluded trials would have shown.
 
-    Trials are the same if they have equal task, seed and replicate. An arm that lost trials which the other arm did not lose may
-    have lost those in which it would have failed.
+    None if both arms lost the same trials, i.e. those with equal task, seed and replicate. An arm that lost trials which the
+    other arm did not lose may have lost those in which it would have failed.
     """
     lost_places = [set(select_excluded(one)[list(PAIR_COLUMNS)].itertuples(index=False, name=None)) for one in (a, b)]
     if lost_places[0] == lost_places[1]:
@@ -269,7 +270,7 @@ class ArmComparer:
     """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
 
     def __init__(self, results: Tables) -> None:
-        """Prepare the trials and the digests of their requests for comparisons.
+        """Prepare the trials and the digests (hashes) of their requests to the model for comparisons.
 
         Args:
             results: Tables of results of one experiment.
@@ -321,8 +322,8 @@ def compare(
 ) -> Comparison:
     """Compare two arms (configurations under study) on the tasks and seeds that both ran.
 
-    If the plan declares contrasts, a comparison is a look at the outcomes, and recorded as such. The outcomes of an incomplete
-    plan that declares a single look are not shown.
+    If the plan declares comparisons before the run (contrasts), the call counts as a look at the outcomes and is recorded as one.
+    If such a plan declares a single look, nothing is compared until all its trials have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
@@ -339,9 +340,9 @@ def compare(
     Raises:
         UnknownName: An arm or a path does not exist; the message suggests similar names.
         UsageError: The values select no arm or several arms, the arms have different fidelity levels, there are too few tasks for
-            the estimand, an arm has two trials of the same task, seed and replicate, or a plan that declares contrasts and a
-            single look is incomplete.
-        StoreError: The record of looks at the results cannot be read.
+            the estimand, an arm has two trials of the same task, seed and replicate, or trials of a plan that declares contrasts
+            and a single look are missing.
+        StoreError: The record of how often results were looked at cannot be read.
     """
     a, b = find_arm(results.trials, a), find_arm(results.trials, b)
     open_outcomes(results)

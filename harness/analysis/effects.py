@@ -47,7 +47,8 @@ class Effect:
         unit_count: Number of units: seeds, or distinct runs of a task with one seed. Required.
         pair_count: Number of pairs of trials with known values. Required.
         excluded_pairs: Number of pairs left out, because a value is unknown or, for a ratio, not above 0. Required.
-        value: Estimate: mean of the task means of the differences, or the exponential of that of the log-ratios. Required.
+        value: Estimate: mean over tasks of the mean difference within each task; for a ratio, the exponential of such a mean of
+            log-ratios. Required.
         interval: 95 % interval; NaN if there is none. Required.
         p_value: Two-sided p-value for no effect, not adjusted for other comparisons; NaN if there is no interval. Required.
         refusal: Reason why there is no interval; empty if there is one. Required.
@@ -74,12 +75,12 @@ class Effect:
 
     @property
     def is_significant(self) -> bool:
-        """Whether interval and test both exclude no effect at the 5 % level, without regard to other comparisons."""
+        """Whether the p-value is at most 0.05, so that interval and test exclude equal arms; not corrected for many tests."""
         return self.p_value <= ALPHA
 
 
 _Seeds: TypeAlias = dict[object, dict[object, list[tuple[float, float]]]]
-"""Values of both arms in the pairs of one task, by seed and by trajectory."""
+"""Values of arms a and b in each pair of trials of one task, by seed and then by the course of the trials (trajectory)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,8 @@ def estimate_effect(
         pairs: One row per pair with the columns `task`, `seed`, `<metric>_a` and `<metric>_b`, and optionally `trajectory`.
         metric: Name of the metric, e.g. `success`.
         scale: Difference or ratio; None for the difference of success and score and the ratio of any other metric.
-        estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None for the former from six tasks
+            on.
         is_bounded: Whether the values lie between 0 and 1; None for success and score only.
         is_tested: Whether to compute the p-value, which takes longer than the interval; without it, the p-value is NaN.
 
@@ -155,7 +157,7 @@ def estimate_effect(
 def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Estimand | None = None) -> float:
     """Return the two-sided p-value of the hypothesis that the effect on a metric equals `null`.
 
-    For a ratio of arms, `null` is the logarithm of the ratio.
+    If the metric is compared by ratios, `null` is the logarithm of a ratio. The p-value is NaN if there are too few pairs.
     """
     kind: Kind = BOUNDED_METRICS.get(metric, "amount")  # type: ignore[assignment]
     values = _collect_values(pairs, metric, is_ratio=kind == "amount")
@@ -184,13 +186,13 @@ def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Val
 
 
 def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """Return for each pair a value that is equal for copies: its trajectories (tool calls and checks), or else its replicate."""
+    """Return a label for each pair that is equal for copies: the trajectories (tool calls and checks), or else the replicate."""
     column = next((name for name in ("trajectory", "replicate") if name in pairs), None)
     return np.arange(len(pairs)).astype(object) if column is None else pairs[column].astype(str).to_numpy(dtype=object)
 
 
 def _list_units(seeds: _Seeds) -> Array:
-    """Return a row for each seed of a task or, if there is only one seed, for each distinct run; copies are averaged."""
+    """Return the values of both arms in a task: a row per seed or, with a single seed, per distinct run; copies are averaged."""
     if len(seeds) > 1:
         return np.array(
             [np.mean([pair for pairs in runs.values() for pair in pairs], axis=0) for _, runs in sorted(seeds.items())]

@@ -39,9 +39,9 @@ Kind: TypeAlias = Literal["binary", "bounded", "amount"]
 """Kind of paired values: 0 or 1, a share from 0 to 1, or differences without bounds such as those of logarithms."""
 
 MIN_NEWCOMBE_UNITS = 4
-"""Minimum number of units of each of several tasks for Newcombe's interval."""
+"""Minimum number of units (seeds) in each task for Newcombe's interval, if there are several tasks."""
 SMALLEST_INVERTED_P = 1e-6
-"""Smallest p-value that is found by inverting an interval."""
+"""Smallest p-value that is found by searching the confidence level at which an interval excludes the tested value."""
 
 
 def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand:
@@ -61,11 +61,11 @@ def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand
 
 
 def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
-    """Return why no interval exists for the given numbers of units per task; empty if there may be one.
+    """Return the reason why a comparison has no interval, such as `a single seed`; empty if there may be one.
 
     Args:
         unit_counts: Number of units, i.e. seeds or distinct runs, of each task.
-        estimand: Quantity to estimate.
+        estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
     """
     if not unit_counts:
         return "no pairs"
@@ -77,13 +77,14 @@ def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
 def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
     """Return the mean paired difference of two arms over tasks, a minus b, with the bounds of its interval.
 
-    Bounds are NaN where no interval is defined: see `find_refusal`; also for amounts without spread.
+    Bounds are NaN where there is no interval, e.g. with a single seed (see `find_refusal`) or if amounts differ equally in all
+    units.
 
     Args:
-        kind: Kind of the values.
+        kind: Kind of the values: `binary`, `bounded` or `amount`.
         a: Values of arm a, one array per task with one value per unit.
         b: Values of arm b in the same order.
-        estimand: Quantity to estimate.
+        estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
         alpha: 1 minus the confidence level.
     """
     differences = [x - y for x, y in zip(a, b, strict=True)]
@@ -153,16 +154,17 @@ def _compute_newcombe(a: Array, b: Array, alpha: float) -> Bounds:
 
 
 def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
-    """Return the p-value that belongs to the interval of `compute_bounds`; NaN if there is no interval.
+    """Return the p-value for the difference of two arms; NaN if there is no interval.
 
-    A claim needs both the interval and the test of `compute_test_p`, so the larger p of both is returned.
+    A claim needs both the interval of `compute_bounds` and the test of `compute_test_p`, so the larger p-value of both is
+    returned.
 
     Args:
-        kind: Kind of the values.
+        kind: Kind of the values: `binary`, `bounded` or `amount`.
         a: Values of arm a, one array per task.
         b: Values of arm b in the same order.
-        estimand: Quantity to estimate.
-        null: Value that is tested.
+        estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
+        null: Difference that is tested; 0 tests whether the arms are equal.
     """
     return max(_compute_interval_p(kind, a, b, estimand, null), compute_test_p(kind, a, b, estimand, null))
 
@@ -186,8 +188,8 @@ def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand:
     """Return the p-value of the test that a claim needs in addition to the interval; 0 if it needs no other test.
 
     For tasks like these, that is the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
-    For these tasks, it is the exact McNemar test if there is one task. With several tasks success has no such test; returned is
-    the smallest p-value that the exact test can give, as if all pairs with different outcomes favoured the same arm.
+    For these tasks, it is the exact McNemar test if there is one task. With several tasks, success has no such test; then the
+    result is the smallest p-value that the exact test can give, as if all pairs with different outcomes favoured the same arm.
     """
     if estimand == "tasks like these":
         return compute_flip_p(_compute_task_means(a, b), null)
@@ -235,7 +237,7 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
 
     Args:
         outcomes: Outcomes of the arm, 0 or 1 or a mean of these, one array per task with one value per unit.
-        estimand: Quantity to estimate.
+        estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
         alpha: 1 minus the confidence level.
     """
     rates = np.array([float(one.mean()) for one in outcomes])
@@ -265,7 +267,7 @@ def compute_mean_bounds(
     Args:
         kind: Kind of the values: from 0 to 1, or amounts of at least 0.
         values: Values of the arm, one array per task with one value per seed.
-        estimand: Quantity to estimate.
+        estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
         alpha: 1 minus the confidence level.
     """
     highest = 1.0 if kind == "bounded" else np.inf
@@ -286,6 +288,6 @@ def _compute_mean_within_task(kind: Literal["bounded", "amount"], values: Array,
 
 
 def _stack(bounds: Sequence[Bounds]) -> Bounds:
-    """Return the bounds of several estimates as arrays."""
+    """Join the estimates and bounds of several tasks into arrays whose last dimension is the task."""
     value, low, high = (np.stack([one[place] for one in bounds], axis=-1) for place in range(3))
     return Bounds(value, low, high)

@@ -1,7 +1,8 @@
 """Contrasts (comparisons) that an experiment declared before its trials ran, and whether its outcomes may be shown already.
 
-To see outcomes is a look at them. Unless a plan with declared contrasts declares several looks, its outcomes are shown only when
-all planned trials have finished. Everything that shows outcomes calls `open_outcomes` or `claims.look_at` before.
+Every inspection of outcomes (a look) is a further chance to find a difference by luck. Unless a plan with declared contrasts
+declares several looks, its outcomes are shown only when all planned trials have finished. Everything that shows outcomes calls
+`open_outcomes` or `claims.look_at` before.
 """
 
 import json
@@ -30,7 +31,7 @@ class Unfinished(NamedTuple):
 
 
 def read_families(results: Tables) -> list[Family]:
-    """Return the distinct sets of contrasts that the trials' provenance declares; one set unless the plan was changed."""
+    """Return the sets of comparisons (contrasts) that the plan declared, as stored with trials; one, unless the plan changed."""
     return _read_families(results.trials)
 
 
@@ -43,7 +44,7 @@ def _read_families(trials: pd.DataFrame) -> list[Family]:
 
 
 def find_newest(families: Iterable[Family]) -> Family | None:
-    """Return the set of contrasts for the largest number of trials; None if no plan declared a contrast."""
+    """Return the newest set of declared comparisons (contrasts), that of the plan with most trials; None if there is none."""
     return max((family for family in families if family.contrasts), key=lambda family: family.planned_trials, default=None)
 
 
@@ -66,16 +67,17 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
 
 
 def open_outcomes(results: Tables) -> None:
-    """Record that outcomes of an experiment with declared contrasts are shown, or refuse to show them.
+    """Record that the outcomes of an experiment were seen (a look), or refuse to show them before all trials have finished.
 
-    The look is that at all trials from which the given ones were selected. It is recorded in the output folder; results without
-    one, and joined results of several experiments, have no record.
+    Nothing is done unless the plan declares comparisons before the run (contrasts). To see some of the trials counts as a look at
+    all trials from which they were selected. Looks are recorded in the output folder of the experiment; results without a folder,
+    and joined results of several experiments, have no record.
 
     Args:
         results: Tables of results, or a selection from them.
 
     Raises:
-        UsageError: A plan with declared contrasts and a single look is incomplete.
+        UsageError: Trials of a plan that declares contrasts and a single look at the results are missing.
         StoreError: The record of looks cannot be read.
     """
     while isinstance(results, Selection) and results.source is not None:

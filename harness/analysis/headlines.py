@@ -38,9 +38,9 @@ LOST_KINDS: Mapping[str, str] = {
     "next-step": "next steps",
     "superseded": "changed values",
 }
-"""Kinds of facts in the words of a report's first lines."""
+"""Words for each kind of facts in a report's first lines."""
 MAX_CLAIMS = 3
-"""Maximum number of declared contrasts in the first lines; the others are in the section of declared contrasts."""
+"""Maximum number of declared comparisons (contrasts) in the first lines; the others are in a section of their own."""
 TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
 EQUAL_VALUES = 1e-9
@@ -52,13 +52,13 @@ MAX_DESCRIBED_ARMS = 8
 def build_headline_section(
     results: Tables, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, threats: Sequence[str]
 ) -> Section:
-    """Build the first section of a report, at most ten lines.
+    """Build the first section of a report: at most ten lines on what is shown, what is not, and what to run next.
 
     Args:
-        results: Tables of results of one fidelity level.
-        arms: Summaries of the arms, in the order of the report.
-        comparer: Comparer of the arms.
-        judged: Declared contrasts; None if the plan declared none.
+        results: Tables of results of one fidelity level (how much of a run is real).
+        arms: Summaries of the arms (configurations), in the order of the report.
+        comparer: Object that compares two arms on the same tasks and seeds.
+        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
     """
     trials, known = results.trials, [one for one in arms if len(one.trials)]
@@ -167,7 +167,7 @@ def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
 LEVEL_TEXTS = {"L0": "agent and summarizer are simulated (level L0)"}
 """Fidelity levels whose labels are too short for the first line of a report."""
 METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (share of checks passed)"}
-"""The two metrics of a result with what they mean."""
+"""Meaning of success and score, as the first lines of a report state it."""
 SETTING_TEXTS = {
     "threshold": "share of the usable window at which messages are compacted",
     "keep_last": "number of newest messages left as they are",
@@ -183,7 +183,7 @@ def _describe_metric(metric: str, constant: str) -> Iterator[str]:
 
 
 def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield the settings that differ between arms of the same policy, and those of each arm whose name does not state them."""
+    """Yield a sentence on the settings in which arms of the same policy differ, unless the names of the arms state them."""
     policies = {one.arm: json.loads(one.trials["policy_json"].iloc[0]) for one in arms}
     kinds = Counter(policy.get("kind") for policy in policies.values())
     if not kinds or len(arms) > MAX_DESCRIBED_ARMS:

@@ -27,7 +27,7 @@ MetricKind: TypeAlias = Literal["rate", "bounded", "amount"]
 TOKEN_COLUMNS = tuple(f"{owner}{kind}_tokens" for owner in ("", "summarizer_", "sub_agent_") for kind in ("prompt", "output"))
 """Columns of the trials table whose sum is the number of tokens of a trial."""
 CONSTANT_SHARE = 0.5
-"""Share of cells with constant success above which score is the default metric, because success says little about the cells."""
+"""Share of groups of trials (cells) that all succeed or all fail, above which score is the default metric and not success."""
 _NO_INTERVAL = "no interval"
 
 
@@ -101,7 +101,7 @@ class Metric:
         return self.format_change(effect.value)
 
     def format_change(self, value: float) -> str:
-        """Format a difference such as `+0.12`, one of rates in points such as `+20`, or a ratio such as `×0.83`."""
+        """Format a difference such as `+0.12`, a difference of rates in points such as `+20`, or a ratio such as `×0.83`."""
         if isnan(value):
             return "–"
         if self.is_ratio:
@@ -208,10 +208,10 @@ def add_measures(results: Tables) -> pd.DataFrame:
 
 
 def measure_trial_retention(probes: pd.DataFrame) -> pd.Series:
-    """Return the share of facts that a trial's compactions kept in view, by trial id: the mean over the kinds of facts.
+    """Return, by trial id, the share of facts that compactions kept visible to the model, as a mean over the kinds of facts.
 
     Args:
-        probes: Facts at compactions, with the columns `trial_id`, `kind`, `seen_before` and `seen_after`.
+        probes: One row per fact and compaction, with the columns `trial_id`, `kind`, `seen_before` and `seen_after`.
     """
     visible = probes[probes["seen_before"].astype(bool)]
     shares = visible["seen_after"].astype(float).groupby([visible["trial_id"], visible["kind"]]).mean()
@@ -219,24 +219,25 @@ def measure_trial_retention(probes: pd.DataFrame) -> pd.Series:
 
 
 def choose_metric(cells: Sequence[pd.DataFrame]) -> Metric:
-    """Return the default metric: success, or score if all trials of most cells succeed or all fail.
+    """Return the default metric: success, or score if in most groups of trials (cells) either all succeed or all fail.
 
     Args:
-        cells: Valid trials of each cell, such as each arm, with the column `success`.
+        cells: Valid trials of each group, such as each arm, with the column `success`.
     """
     constant = sum(trials["success"].nunique() < 2 for trials in cells)
     return METRICS["score" if constant > CONSTANT_SHARE * len(cells) else "success"]
 
 
 def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | None = None) -> Cell:
-    """Return the mean of a metric over the tasks of a cell, with the number of trials and the 95 % interval.
+    """Return the mean of a metric over the tasks of a group of trials (cell), with number of trials and 95 % interval.
 
     Trials of several arms on the same task and seed are averaged first, because they are no independent observations.
 
     Args:
         trials: Valid trials of the cell, as returned by `add_measures`.
         metric: Metric to estimate.
-        estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None for the former from six tasks
+            on.
 
     Raises:
         UsageError: Tasks like these are wanted, but there are fewer than six tasks.
@@ -261,13 +262,14 @@ def estimate_change(
     *,
     is_tested: bool = True,
 ) -> Effect:
-    """Return the effect of a cell against a baseline on a metric, over the tasks and seeds that both ran.
+    """Return how much a group of trials (cell) differs from a baseline in a metric, on the tasks and seeds that both ran.
 
     Args:
         trials: Valid trials of one or several arms, as returned by `add_measures`; each arm is paired with the baseline.
         baseline: Valid trials of the baseline arm.
         metric: Metric to compare: by its difference, or by its ratio if it is an amount.
-        estimand: Quantity to estimate; None for tasks like these from six tasks on, and for these tasks with fewer.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None for the former from six tasks
+            on.
         is_tested: Whether to compute the p-value, which takes longer than the interval.
 
     Raises:

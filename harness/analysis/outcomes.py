@@ -15,7 +15,7 @@ from harness.errors import UnknownName, UsageError
 from harness.store.columns import TABLES
 
 _BLANK_VALUES: dict[str, object] = {"str": "", "bool": False, "int64": 0, "float64": float("nan")}
-"""Values of columns of results that a foreign table does not have, by dtype; other dtypes are missing."""
+"""Values for columns that the table of another study lacks, by dtype; columns of other dtypes get missing values."""
 
 
 def load_outcomes(
@@ -45,7 +45,7 @@ def load_outcomes(
         turns: Name of the column with the number of model calls. Default: `None`.
         tokens: Name of the column with the number of prompt tokens. Default: `None`.
         summaries: Name of the column with the number of compactions. Default: `None`.
-        level: Fidelity level of the runs. Default: `'L3'`.
+        level: Fidelity level of the runs (how much of a run is real). Default: `'L3'`.
 
     Example::
 

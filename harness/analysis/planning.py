@@ -31,15 +31,15 @@ TYPICAL_SCORE_SD = 0.25
 TYPICAL_LOG_SD = 0.5
 """Assumed standard deviation of the logarithm of the ratio of cost, tokens or steps of two runs on the same task and seed."""
 LEAST_DISCORDANCE = 0.01
-"""Discordance that is assumed if all pairs of a pilot run agree."""
+"""Share of pairs with different outcomes that is assumed if the outcomes of all pairs of a pilot run are equal."""
 MAX_PILOT_PAIRS = 100
 """Maximum number of pairs of arms of a pilot run from which assumptions are measured."""
 SIMULATED_STUDIES = 400
 """Number of simulated studies from which the power for scores of these tasks is computed."""
 MIN_POWER = 0.5
-"""Power for a margin of non-inferiority below which a plan is warned about before it runs."""
+"""Probability to show that an arm is worse by less than a margin, below which there is a warning before the plan runs."""
 MAX_CONTRASTS = 1000
-"""Largest number of contrasts that is reported as possible."""
+"""Largest number of contrasts (declared comparisons) that is reported as possible in a plan."""
 
 
 def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None) -> float:
@@ -50,7 +50,7 @@ def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | No
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds, or distinct runs, of each task.
-        estimand: Quantity to estimate; None chooses by the number of tasks.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
     """
     if task_count < 1 or seed_count < 1:
         return 1.0
@@ -73,8 +73,8 @@ def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estiman
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        estimand: Quantity to estimate; None chooses by the number of tasks.
-        looks: Number of declared looks.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
+        looks: Number of declared looks, i.e. times at which the results are inspected.
     """
     smallest = compute_smallest_p(task_count, seed_count, estimand) * looks
     return int(min(MAX_CONTRASTS, ALPHA / smallest * (1 + 1e-9))) if smallest else MAX_CONTRASTS
@@ -111,13 +111,13 @@ def compute_least_detectable_difference(
 
     For tasks like these, Student's t over tasks is used: differences vary between tasks and, within a task, by chance. For these
     tasks, the normal approximation for pairs is used, since differences vary only by chance. The result is None if the
-    difference would have to be larger than the discordance, which is impossible.
+    difference would have to be larger than the share of pairs with different outcomes (discordance), which is impossible.
 
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         assumptions: Discordance, variation over tasks, and numbers of contrasts and looks.
-        estimand: Quantity to estimate; None chooses by the number of tasks.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
     """
     if task_count < 1 or seed_count < 1:
         return None
@@ -175,10 +175,11 @@ def _take_root(variance: float, typical_sd: float) -> float:
 
 
 def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
-    """Return the discordance of two arms, and variances of success, score and log-ratio of cost.
+    """Return how much two arms of a pilot run differ by chance: six numbers, from which a plan's power is computed.
 
-    The order is: discordance; over tasks, the variances of success, score and log-ratio, without what seeds add to them; within
-    tasks, those of score and log-ratio.
+    The first is the share of pairs with different outcomes (discordance). Then follow variances of the differences in success,
+    score and logarithm of cost between tasks, without the part that is due to seeds. The last two are the variances of the
+    differences in score and logarithm of cost between the pairs of one task.
     """
     costs_usd = pairs[["total_cost_usd_a", "total_cost_usd_b"]].astype(float)
     logs = np.log(costs_usd.where(costs_usd > 0))
@@ -202,7 +203,7 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
     """Return the probability, 0 to 1, that a plan shows an arm to be no worse than a margin, if both arms are equally good.
 
     Args:
-        contrast: Contrast with a margin of non-inferiority.
+        contrast: Declared comparison of two arms with a margin by which the first may be worse.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         assumptions: Discordance, variation of scores and ratios, and numbers of contrasts and looks.
@@ -232,10 +233,10 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
 def describe_margins(
     contrasts: Sequence[Contrast], task_count: int, seed_count: int, assumptions: PowerAssumptions
 ) -> Iterator[str]:
-    """Yield a warning for each contrast with a margin of non-inferiority that the plan will probably not show.
+    """Yield a warning for each contrast (comparison) in which an arm will probably not be shown to be within its margin.
 
     Args:
-        contrasts: Contrasts that the plan declares.
+        contrasts: Contrasts that the plan declares; those without a margin, by which an arm may be worse, are skipped.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         assumptions: Discordance, variation of scores and ratios, and numbers of contrasts and looks.
@@ -259,7 +260,7 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         assumptions: Discordance, variation over tasks, and numbers of contrasts and looks.
-        estimand: Quantity to estimate; None chooses by the number of tasks.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
     """
     estimand = choose_estimand(task_count, estimand)
     units = f"{format_count(task_count, 'task')} × {format_count(seed_count, 'seed')}"

@@ -1,7 +1,8 @@
-"""Measured quality of the readers of the scripted agent, which reports show beside results with a real summarizer.
+"""How well the scripted agent finds facts in texts, as measured; reports show it beside results with a real summarizer.
 
-A reader finds the values of facts in the texts that the scripted agent sees. The figures in `reader_quality.json` are measured on
-summaries by small local models and written by `python -m experiments.reader_quality.judge`.
+The scripted agent finds the values of facts in the texts that it sees with a function, the reader. The figures in
+`reader_quality.json` are measured on summaries by small local models and written by
+`python -m experiments.reader_quality.judge`.
 """
 
 import json
@@ -20,16 +21,18 @@ REAL_SUMMARIZER_LEVELS = frozenset({"L1", "L2-fork", "L3"})
 
 @cache
 def load_reader_quality() -> dict[str, Any]:
-    """Return the measured figures of each reader, with the number of summaries and sessions that they are based on."""
+    """Return how many facts each reader (function that finds facts in a text) read and misread, and in how many summaries."""
     figures: dict[str, Any] = json.loads(files("harness.analysis").joinpath("reader_quality.json").read_text(encoding="utf-8"))
     return figures
 
 
 def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on the measured quality of each reader that trials used; none if no summarizer can be real.
+    """Yield a sentence on how well each reader (function that finds facts in a text) of the trials reads real summaries.
+
+    Nothing is yielded if no real model can have written the summaries, as in a simulation.
 
     Args:
-        trials: Rows with the columns `level` and `config_json`, all of one level.
+        trials: Rows with the columns `level` and `config_json`, all of one fidelity level (how much of a run is real).
     """
     if trials["level"].iloc[0] not in REAL_SUMMARIZER_LEVELS:
         return

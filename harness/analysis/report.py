@@ -34,7 +34,7 @@ from harness.text import escape_control_characters, render_html_table
 
 TEXT_WIDTH = 132
 ARM_TABLE_HEADING = "How the trials ended"
-"""Beginning of the heading of the table of the arms."""
+"""First words of the heading above the table with one row per arm (configuration)."""
 _LATEX_SIGNS = str.maketrans(
     {
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -154,7 +154,7 @@ class Report:
             return [_write_atomically(folder / name, text) for name, text in texts.items()]
 
     def to_csv(self, heading: str = "") -> str:
-        """Return the table of one section as CSV; without a heading, the table of the arms.
+        """Return the table of one section as CSV; without a heading, the table with one row per arm (configuration).
 
         Args:
             heading: Heading of the section, or its beginning. Default: `''`.
@@ -170,7 +170,7 @@ class Report:
         return file.getvalue()
 
     def to_latex(self, heading: str = "") -> str:
-        """Return the table of one section as a LaTeX table for the package booktabs; without a heading, the table of the arms.
+        """Return the table of one section as LaTeX for the package booktabs; without a heading, the table of the arms.
 
         Args:
             heading: Heading of the section, or its beginning. Default: `''`.
@@ -236,8 +236,9 @@ class Report:
 def report(results: Tables, against: str | None = None) -> Report:
     """Build the report on an experiment: tables by arm (configuration under study), paired comparisons and validity checks.
 
-    If the plan declares contrasts, each distinct set of trials that is reported counts as a look, which is recorded in the folder
-    of the results. An incomplete plan that declares no interim looks shows its progress only.
+    If the plan declares comparisons before the run (contrasts), a report on trials that were not reported before counts as a look
+    at the results, and is recorded in their folder. Unless the plan declares several looks, only the progress is shown until all
+    its trials have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
@@ -251,7 +252,7 @@ def report(results: Tables, against: str | None = None) -> Report:
 
     Raises:
         UsageError: No trial has finished yet.
-        StoreError: The record of looks at the results cannot be read.
+        StoreError: The record of how often results were looked at cannot be read.
         UnknownName: The arm `against` does not exist; the message suggests similar names.
     """
     if results.trials.empty:
@@ -268,17 +269,19 @@ def report(results: Tables, against: str | None = None) -> Report:
 
 
 def report_progress(results: Tables, family: Family) -> Report:
-    """Build the report on an incomplete plan with declared contrasts, which shows no outcome and is no look.
+    """Build a report that shows how many trials have finished but no outcome, so that it is no look at the results.
+
+    It stands for the full report until all trials of a plan that declares comparisons (contrasts) have finished.
 
     Args:
         results: Results of one experiment.
-        family: Contrasts that the plan declares.
+        family: Contrasts that the plan declares, with its number of trials.
     """
     return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)])
 
 
 def _assemble(results: Tables, all_sections: list[Section], claims: ClaimReport | None = None) -> Report:
-    """Return the report of some sections, with the question of the plan and a note on trials of earlier plans."""
+    """Join sections into a report, and add the question that the plan asks and a note on trials of earlier plans."""
     trials, current_results = results.trials, drop_earlier_plans(results)
     names = ", ".join(sorted(trials["experiment"].unique()))
     if question := find_question(results):

@@ -48,7 +48,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
         results: Tables of results; all trials must have the same fidelity level.
         against: Arm that all other arms are compared with; None compares with each arm without compaction and each repeated arm,
             or else with the first arm.
-        judged: Results of the declared contrasts of the whole experiment; None if the plan declared none.
+        judged: Results of the comparisons that the plan of the whole experiment declared (contrasts); None if it declared none.
 
     Raises:
         UnknownName: The arm `against` does not exist.
@@ -78,7 +78,7 @@ _OUTCOME_NOTE = (
     "kept: share of the facts in view before a compaction that are in view after it. Compacted: trials with a compaction."
 )
 _COUNT_LABELS = {"overflow": "window full"}
-"""Headings of counted problems, where the name of the count is not plain."""
+"""Headings of columns that count a problem of trials, where the name of the problem is not plain."""
 _COUNT_TEXTS = {
     "never fired": "the policy was never triggered",
     "no effect": "the policy changed nothing",
@@ -271,7 +271,7 @@ def _build_comparison_section(
 
 
 def _is_success_constant(comparisons: Sequence[Comparison]) -> bool:
-    """Return whether all pairs succeeded in both arms, or all failed in both."""
+    """Return whether all trials in all comparisons of two arms succeeded, or all failed."""
     return any(all(getattr(one.counts, kind) == one.counts.pairs for one in comparisons) for kind in ("both", "neither"))
 
 

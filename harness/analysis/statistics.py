@@ -127,10 +127,10 @@ def compute_mcnemar_p(counts: PairedCounts) -> float:
 
 
 def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k: the probability that at least one of `k` replicates of an instance succeeds.
+    """Return the unbiased estimate of pass@k: the probability that at least one of `k` repeated trials succeeds.
 
-    Replicates are trials with equal configuration, task and seed that differ in the seed of the model alone. Trials of several
-    instances must not be counted together: estimate the probability for each instance, then average over instances.
+    Repeated trials (replicates) have the same configuration, task and seed (the instance) and differ in the seed of the model
+    alone. Trials of several instances must not be counted together: estimate the probability for each instance, then average.
 
     Args:
         successes: Number of successful replicates of the instance.
@@ -145,7 +145,7 @@ def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
 
 
 def estimate_pass_hat_k(successes: int, replicates: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k: the probability that all of `k` replicates of an instance succeed.
+    """Return the unbiased estimate of pass^k: the probability that all of `k` repeated trials (replicates) succeed.
 
     Args:
         successes: Number of successful replicates of the instance; see `estimate_pass_at_k`.

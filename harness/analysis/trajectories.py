@@ -15,7 +15,7 @@ from harness.analysis.intervals import Array
 
 
 def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `trajectory` to a table of pairs of trials; it is equal for pairs with equal trajectories in both arms.
+    """Add the column `trajectory` to a table of pairs of trials: a text that is equal for pairs that took the same course.
 
     Pairs with an unknown trajectory differ from all others.
 
@@ -58,7 +58,7 @@ def count_distinct(pairs: pd.DataFrame) -> int | None:
 
 
 def average_copies(rows: Array, labels: Sequence[object]) -> Array:
-    """Return one row per distinct label, such that their mean is the mean of all rows.
+    """Average runs that are copies of each other: return one row per distinct label, with the mean of all rows as their mean.
 
     If all labels occur equally often, a result is the mean of the rows with one label. Otherwise the rows are sorted and divided
     into as many parts of equal size as there are labels, so that a label that occurs often has its weight in the mean; a row on
@@ -82,7 +82,7 @@ def average_copies(rows: Array, labels: Sequence[object]) -> Array:
 
 
 def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
-    """Return for each task, in the order of names, its values per seed or, if it has only one seed, per distinct run.
+    """Return for each task one value per seed or, if it has only one seed, per distinct run; tasks are sorted by name.
 
     Copies are averaged. Trials of several arms on the same seed are no independent observations, so they are averaged too.
 
