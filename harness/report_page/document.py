@@ -46,7 +46,7 @@ class PageData:
     document: Report
     values: Mapping[str, Any]
     blocks: Sequence[str] = ()
-    """Sessions as compressed JSON in base64, in the order of the indices in the values."""
+    """Sessions as compressed JSON in base64; the values refer to them by their index."""
 
 
 def write_page(
@@ -61,14 +61,14 @@ def write_page(
 
     The page fetches nothing. Arms can be filtered and sorted, metric and baseline chosen, and the sessions of trials read. Of a
     large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each arm,
-    then others at random with a fixed seed. Of an incomplete plan with declared contrasts, the page shows the progress only,
-    unless the plan declares interim looks.
+    then others at random with a fixed seed. If the plan declares comparisons before the run (contrasts) but no interim looks at
+    the results, the page shows only the progress until all trials have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load`. Required.
         path: File to write. Required.
-        against: Arm that is the baseline at first; None for the arm that most declared contrasts name as `b`, or else a control.
-            Default: `None`.
+        against: Arm that is the baseline at first; None for the arm that most declared contrasts name as `b`, or else an arm
+            without compaction or a repeated arm. Default: `None`.
         max_sessions: Maximum number of sessions in the page. Default: `200`.
         document: Report that was built already; None builds it. Default: `None`.
 
@@ -103,16 +103,18 @@ def collect_page(
     document: Report | None = None,
     takes_looks: bool = True,
 ) -> PageData:
-    """Return everything that a page shows: the report, the values and the chosen sessions.
+    """Return everything that a report page shows: the report, the values for its scripts, and the chosen sessions.
 
-    Of an incomplete plan that declares contrasts, a page shows the progress only, unless a declared interim look is taken.
+    If the plan declares comparisons (contrasts) and trials are missing, the page shows only the progress, unless this is one of
+    several looks at the results that the plan declares.
 
     Args:
         results: Results of one experiment.
-        against: Arm that is the baseline at first.
+        against: Arm (configuration) with which the page compares the others at first; None chooses one.
         max_sessions: Maximum number of sessions in the page; 0 if a server sends them on demand.
         document: Report that was built already; None builds it.
-        takes_looks: Whether a declared interim look may be taken.
+        takes_looks: Whether the page may take a declared interim look; if False, it shows interim outcomes only if they were
+            seen before.
     """
     current = drop_earlier_plans(results)
     is_shown = takes_looks or find_look(results.output, current.trials["trial_id"]).is_recorded
@@ -154,7 +156,7 @@ def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, s
 
 
 def list_headlines(document: Report) -> list[tuple[str, str]]:
-    """Return the first lines of a report, or those of its progress, each split behind its beginning, which is shown in bold."""
+    """Return the first lines of a report, or of a report on progress, each as its beginning, shown in bold, and the rest."""
     arms = [str(arm) for arm in document.results.trials["arm"].unique()]
     leading = (section for section in document.sections if section.heading in (HEADLINES, PROGRESS_HEADING))
     notes = (note for section in leading for note in section.notes)
@@ -236,7 +238,7 @@ def render_page(data: PageData, *, served: bool = False) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text for HTML: control characters, among them those for the direction of text, become visible escapes."""
+    """Escape a text for HTML; control characters, such as those for the direction of text, become visible."""
     return html.escape(escape_control_characters(text))
 
 

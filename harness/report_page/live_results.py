@@ -1,4 +1,4 @@
-"""Results of an experiment that may be running: its progress, the newest values of its page, and single sessions on demand."""
+"""Results of an experiment that may be running: its progress, the newest values of its report page, and sessions on demand."""
 
 import fcntl
 import threading
@@ -30,7 +30,7 @@ class RunState:
     """Progress of an experiment, as its journal and its lock show it."""
 
     digest: str
-    """Text that changes whenever a trial is recorded or a look at the outcomes is taken."""
+    """Text that changes whenever a trial is recorded or the outcomes are seen."""
     finished: int
     planned: int
     """Number of trials of the plan; the number of finished trials if the plan did not record it."""
@@ -40,11 +40,11 @@ class RunState:
 
 
 class LiveResults:
-    """Results of an experiment for a page that is served; thread-safe.
+    """Results of an experiment for a report page that a local server shows, read again when they change; thread-safe.
 
     Args:
         folder: Folder of the experiment or of its results.
-        against: Arm that is the baseline at first; None chooses one.
+        against: Arm (configuration) with which the page compares the others at first; None chooses one.
         clock: Source of the time in seconds since the epoch.
 
     Raises:
@@ -134,7 +134,7 @@ class LiveResults:
 
 
 def count_planned_trials(results: Results) -> int:
-    """Return the number of trials that the plan recorded with its trials; 0 if it recorded none."""
+    """Return how many trials the plan of an experiment has, as recorded with its trials; 0 if it is not recorded."""
     return max((family.planned_trials for family in read_families(results)), default=0)
 
 

@@ -29,7 +29,7 @@ HTML, JSON, BYTES = "text/html; charset=utf-8", "application/json", "application
 
 
 class Answer(NamedTuple):
-    """Content of an answer with its media type."""
+    """Answer of the server to a request: content and media type."""
 
     content: bytes
     media_type: str
@@ -124,7 +124,7 @@ def serve_page(results: LiveResults, *, port: int = 0, token: str | None = None)
 
 
 class _Stop:
-    """State shared with the thread of the server."""
+    """What the thread of the server tells its caller: the port, the error that prevented a start, and how to end the server."""
 
     port = 0
     failure: OSError | None = None

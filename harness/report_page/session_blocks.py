@@ -69,7 +69,7 @@ def build_blocks(
 
     Args:
         session_ids: Ids of the sessions, the most useful first.
-        read_entries: Function that reads the log of a session; the messages that it has read are in its second argument.
+        read_entries: Function that reads the log of a session, given the id and a dictionary in which it keeps messages.
         max_bytes: Maximum size of all texts together.
     """
     blocks: dict[str, str] = {}
@@ -113,12 +113,12 @@ def compress(plain: Mapping[str, Any]) -> bytes:
 
 
 Row: TypeAlias = tuple[str, str, str]
-"""Role, first line and whole text of a message."""
+"""Role, first line and whole text of a message, as the page shows them."""
 
 
 @dataclass(slots=True)
 class KnownMessages:
-    """Messages of the sessions that were encoded before, which are not decoded, formatted and hashed again.
+    """Cache of the messages of earlier sessions, so that equal messages are not decoded, formatted and hashed again.
 
     The trials of a task and seed begin alike in all arms, so more than half of their messages are equal.
     """
@@ -127,12 +127,15 @@ class KnownMessages:
     """Messages by the text of their rows in the journal."""
     encoded: EncodedMessages = field(default_factory=dict)
     rows: dict[int, tuple[Message, Row]] = field(default_factory=dict)
-    """Row of each message by the `id` of the message, which is kept, so that no other message gets this `id`."""
+    """Texts that the page shows of a message, by its Python `id`; the message is kept, so that no other gets this `id`."""
     characters: int = 0
-    """Number of characters in all rows."""
+    """Number of characters of all messages in `rows`."""
 
     def format(self, message: Message) -> Row:
-        """Return the row of a message; all messages are forgotten when they become too many."""
+        """Return the role, first line and whole text of a message, from the cache if they are in it.
+
+        The cache is emptied when its texts exceed 100 million characters.
+        """
         known = self.rows.get(id(message))
         if known is not None:
             return known[1]
@@ -152,7 +155,7 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
 
     Args:
         session: Session with its log.
-        known: Messages of other sessions that may be the same objects; None if there are none.
+        known: Cache of the messages of other sessions; None for an empty one.
     """
     known = known or KnownMessages()
     steps = SessionSteps(session, known.encoded)
@@ -206,7 +209,7 @@ def _encode_steps(steps: SessionSteps, messages: _MessageTable) -> Iterator[dict
 
 
 def extend_ranges(ranges: Sequence[tuple[int, int]], indices: Iterable[int]) -> list[tuple[int, int]]:
-    """Return ranges of consecutive indices, each with its first index and its length, with more indices at the end."""
+    """Append indices to ranges of consecutive indices, each given by its first index and its length, and return all ranges."""
     extended = list(ranges)
     for index in indices:
         first, length = extended[-1] if extended else (index, 0)

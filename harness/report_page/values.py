@@ -1,4 +1,4 @@
-"""Values of the report page as plain JSON: arms, cells, paired differences, trials and the layout of the arms by their axes.
+"""Values of the report page as plain JSON: arms with their metrics, paired differences, trials, and tables of the arms.
 
 Every estimate comes from the analysis, with its text, so that the page shows the same numbers as the report and the figures.
 """
@@ -36,11 +36,14 @@ Json: TypeAlias = dict[str, Any]
 
 MAX_ERROR_CHARACTERS = 600
 MAX_BASELINES = 8
-"""Maximum number of arms that the page offers as a baseline; with more arms, only declared, control and repeated ones."""
+"""Maximum number of arms that the page offers as a baseline.
+
+Of more arms, it offers those that declared contrasts name, those without compaction, and those that ran again.
+"""
 MAX_TASK_CELLS = 600
-"""Maximum number of pairs of arm and task for which the page shows cells."""
+"""Maximum number of pairs of an arm and a task; with more, the page shows no values of single tasks."""
 MAX_TASK_EFFECTS = 150
-"""Maximum number of pairs of two arms on a task for which the page shows differences; baselines beyond it have none."""
+"""Maximum number of comparisons of two arms on one task that the page shows; baselines beyond it have no such comparisons."""
 
 
 _VALUE_COLUMNS = list(
@@ -54,13 +57,14 @@ _VALUE_COLUMNS = list(
 def build_parts(
     results: Tables, against: str | None, session_ids: Sequence[str], judged: ClaimReport | None = None
 ) -> list[Json]:
-    """Return the values of the page for each fidelity level, as levels are never pooled.
+    """Return the values of the page for each fidelity level (how much of a run is real); levels are never pooled.
 
     Args:
         results: Tables of results, without trials of earlier plans.
-        against: Arm that is the baseline at first; None for the one that most declared contrasts name, or a control.
+        against: Arm that is the baseline at first; None for the one that most declared contrasts name as `b`, or else an arm
+            without compaction or a repeated arm.
         session_ids: Ids of the sessions that the page contains, in the order of their blocks.
-        judged: Results of the declared contrasts; None if the plan declared none.
+        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
     """
     claims = () if judged is None else judged.claims
     return [_build_part(part, against, session_ids, claims) for part in split_by_level(results)]
@@ -181,7 +185,7 @@ def _knows_future(trials: pd.DataFrame) -> bool:
 
 
 def _encode_cell(metric: Metric, cell: Cell) -> list[Any]:
-    """Return number of trials, value, bounds, and the texts of value and interval."""
+    """Return an arm's value of a metric for the page as a list: trials, value, bounds, and the texts of value and interval."""
     texts = metric.format_value(cell.value), metric.format_interval(cell.low, cell.high)
     return [cell.n, *map(_encode_number, cell[1:]), *texts]
 
@@ -203,12 +207,13 @@ def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str
 
 
 def choose_baselines(results: Tables, names: Sequence[str], against: str | None) -> list[str]:
-    """Return the arms that the page offers as baselines, the one that it shows at first in front.
+    """Return the arms with which the page can compare the others (baselines), first the one that it shows at the beginning.
 
     Args:
-        results: Tables of results of one fidelity level.
+        results: Tables of results of one fidelity level (how much of a run is real).
         names: Names of the arms in the order of the report.
-        against: Arm in front; None for the one that most declared contrasts name, or else a control or repeated arm.
+        against: Arm to put first; None for the one that most declared contrasts name as `b`, or else an arm without compaction or
+            a repeated arm.
     """
     declared = Counter(contrast.b for family in read_families(results) for contrast in family.contrasts)
     trials = results.trials
@@ -288,13 +293,17 @@ def _estimate_by_task(pairs: pd.DataFrame, metric: Metric, tasks: Sequence[str])
 
 
 def _encode_task_effect(metric: Metric, effect: Effect) -> list[Any]:
-    """Return number of pairs, value, bounds, and the texts of value and interval, as for a cell."""
+    """Return the difference of two arms on one task as a list: pairs, value, bounds, and the texts of value and interval."""
     numbers = map(_encode_number, (effect.value, *effect.interval))
     return [effect.pair_count, *numbers, metric.format_effect(effect), metric.format_change_interval(*effect.interval)]
 
 
 def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: Sequence[str]) -> None:
-    """Replace the verdict of each declared contrast by that of its family, and add it in words."""
+    """Mark the comparisons that the plan declared (contrasts) among the effects of the page, which are changed in place.
+
+    A verdict such as `better` is replaced by the one after correction for all declared contrasts, and a text such as
+    `better (declared)` is appended. If the contrast has a margin, the verdict stays, and the text says whether it was kept.
+    """
     metrics = {metric.column: metric for metric in METRICS.values()}
     for claim in claims:
         contrast, metric = claim.contrast, metrics.get(claim.effect.metric)
@@ -318,7 +327,7 @@ def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: S
 
 
 def turn_effect(effect: Effect) -> Effect:
-    """Return the effect of b against a, from that of a against b."""
+    """Return the effect of arm b against arm a, given that of arm a against arm b."""
     low, high = effect.interval
     if effect.scale == "ratio":
         return replace(effect, value=1 / effect.value, interval=Interval(1 / high, 1 / low))
@@ -326,7 +335,7 @@ def turn_effect(effect: Effect) -> Effect:
 
 
 def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
-    """Return the number of pairs, value and bounds of an effect, the texts of value and interval, and a verdict in words."""
+    """Return an effect as a list: pairs, value, bounds, texts of value and interval, verdict, and tasks that it speaks about."""
     interval = effect.interval
     texts = metric.format_effect(effect), metric.format_change_interval(*interval)
     numbers = map(_encode_number, (effect.value, *interval))
@@ -334,7 +343,7 @@ def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
 
 
 def judge_effect(metric: Metric, effect: Effect) -> str:
-    """Return `better` or `worse` if interval and test show it, without a correction for several arms; else `not shown`."""
+    """Return `better` or `worse` if interval and test show that an arm is, not corrected for several arms; else `not shown`."""
     interval = effect.interval
     none = 1.0 if effect.scale == "ratio" else 0.0
     if isnan(interval.low) or interval.low <= none <= interval.high or not effect.p_value <= ALPHA:
@@ -347,7 +356,7 @@ def _list_tasks(groups: Mapping[str, pd.DataFrame]) -> list[str]:
 
 
 def _build_task_cells(groups: Mapping[str, pd.DataFrame]) -> Json:
-    """Return the tasks, and for each metric the cells of every arm and task; none if there are too many."""
+    """Return the tasks and, for each metric, the value of every arm on every task; no values if there are too many."""
     tasks = _list_tasks(groups)
     if len(tasks) * len(groups) > MAX_TASK_CELLS:
         return {"tasks": tasks, "task_cells": None}
@@ -364,7 +373,7 @@ def _encode_task_cell(metric: Metric, trials: pd.DataFrame | None) -> list[Any] 
 
 
 def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
-    """Return the arms of the grid as tables: the last two axes in which arms differ are rows and columns.
+    """Lay out arms in tables by the settings that the plan varies (axes): the last two that differ give rows and columns.
 
     Every combination of the other axes has its own table. The list is empty if fewer than two axes vary.
     """
@@ -397,7 +406,7 @@ def _unique_texts(values: Iterator[object]) -> list[str]:
 
 
 def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
-    """Return the trials as columns."""
+    """Return the trials for the page as columns: identity, how they ended, and metrics."""
     columns = _encode_identity(trials, names, session_ids)
     columns |= {name: trials[name].tolist() for name in ("status", "reason", "compactions")}
     columns |= {

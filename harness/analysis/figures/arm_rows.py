@@ -1,7 +1,7 @@
 """Rows of a chart for arms (configurations): names, or one column of text for each setting that the plan varies.
 
-Fifty long names of arms cannot be read. Arms of a grid are therefore laid out by their axes: each axis is a column, and a value
-is printed only where it changes from one row to the next.
+Fifty long names of arms cannot be read. Arms that combine the values of several settings (a grid) therefore have one column per
+setting, and a value is printed only where it changes from one row to the next.
 """
 
 import json
@@ -28,13 +28,15 @@ _MAX_CHARACTERS = 40
 
 
 def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of arms, with one row per arm in the order of the report, extra arms before the grid.
+    """Return a table of arms (configurations) with one row per arm, in the order in which a chart shows them.
+
+    The order is that of the report, but arms that a plan adds to the combinations of settings (the grid) come first.
 
     | column | dtype | unit |
     | --- | --- | --- |
     | arm | str | name of the arm |
     | place | int | position in the chart from the top, from 0 |
-    | settings | str | JSON object with the arm's value of each axis that varies; empty for arms outside the grid |
+    | settings | str | JSON object with the arm's value of each setting that the plan varies; empty for other arms |
     """
     if trials.empty:
         return pd.DataFrame({"arm": [], "place": [], "settings": []}).astype({"arm": object, "place": int, "settings": object})
@@ -50,7 +52,7 @@ def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_settings(arm: str, axes_json: str) -> dict[str, object]:
-    """Return the value of an arm on each axis of the grid, by path; empty for an arm outside the grid."""
+    """Return an arm's value of each setting that the plan varies, by path; empty for an arm that the plan adds to the grid."""
     axes = json.loads(axes_json or "{}")
     if not is_grid_arm(arm, axes):
         return {}
@@ -137,7 +139,7 @@ def _draw_column(ax: "Axes", heading: str, texts: "Mapping[int, str]", offset_po
 
 
 def _list_breaks(settings: "Mapping[int, Mapping[str, Any]]", places: "Sequence[int]") -> list[int]:
-    """Return the places of the arms whose value of the first axis differs from that of the arm above."""
+    """Return the rows above which the chart draws a line: those whose first setting differs from that of the row above."""
     firsts = {place: next(iter(values.values())) if (values := settings.get(place)) else None for place in places}
     ordered = sorted(places)
     return [place for above, place in pairwise(ordered) if firsts[above] != firsts[place]]

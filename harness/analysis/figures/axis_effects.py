@@ -1,7 +1,8 @@
-"""Effect of each axis (setting that the plan varies): every value against the first value, averaged over the rest of the grid.
+"""Chart of the effect of each setting that the plan varies (axis): every value against the first, averaged over other settings.
 
-Two arms of the grid that differ in one axis only are compared on each task and seed, and the differences are averaged over all
-such pairs of arms. Extra arms of the plan never count.
+The arms (configurations) that combine the values of the axes form a grid. Two arms of the grid that differ in one axis only are
+compared on each task and seed, and the differences are averaged over all such pairs of arms. Arms that a plan adds to the grid
+never count.
 """
 
 import json
@@ -30,7 +31,7 @@ COLUMNS = (
 
 
 def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the data of the chart of axis effects, with one row per value of an axis and metric.
+    """Return the data of the chart of axis effects, with one row per metric and value of a setting that the plan varies (axis).
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -79,7 +80,7 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the effect of each value of each axis against the first value of the axis, with one panel per metric.
+    """Draw the effect of each value of a setting that the plan varies (axis) against its first value, one panel per metric.
 
     If `ax` is given, the panel of the first metric is drawn on it.
 

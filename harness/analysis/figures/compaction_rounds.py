@@ -33,7 +33,7 @@ def table(results: Tables) -> pd.DataFrame:
     | column | dtype | unit |
     | --- | --- | --- |
     | trial_id, arm, task | str | |
-    | settings | str | JSON object with the arm's values of the axes that vary; empty for arms outside the grid |
+    | settings | str | JSON object with the arm's values of the settings that the plan varies; empty for other arms |
     | place | int | position of the arm in the chart from the top, from 0 |
     | seed | int | |
     | rounds | int | applied compactions |
@@ -56,7 +56,7 @@ def table(results: Tables) -> pd.DataFrame:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the chart of compaction rounds per trial from its table, with one row per arm.
+    """Draw how many compactions (rounds) the trials of each arm had and how they ended, with one row per arm.
 
     Example::
 
@@ -114,11 +114,11 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def count_bubbles(table: pd.DataFrame, class_width: int = 1) -> pd.DataFrame:
-    """Return how many trials each bubble stands for, by place of the arm, success and number of rounds.
+    """Return how many trials each bubble of the chart stands for, by place of the arm, success and number of compactions.
 
     Args:
         table: Table of the chart.
-        class_width: Number of rounds that share a bubble; `rounds` is the smallest of them.
+        class_width: Number of different counts of compactions that share a bubble; `rounds` is the smallest of them.
     """
     rounds = table["rounds"] // class_width * class_width
     return table.assign(rounds=rounds).groupby(["place", "success", "rounds"]).size().rename("trials").reset_index()

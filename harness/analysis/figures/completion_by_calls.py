@@ -25,13 +25,13 @@ OUTCOMES = {"finished": "agent declared the task finished", "success": "every ch
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the chart of completion against calls, with one row per step of a curve.
+    """Return the data of the chart of completion against calls, with one row per point of a curve.
 
     Each curve is an arm or, with many arms, one value of a setting that the plan varies. Repeated runs (A/A) are excluded.
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | group | str | arm, or value of an axis |
+    | group | str | name of the arm, or value of the setting |
     | place | int | position of the group in the legend, from 0 |
     | outcome | str | `finished` (the agent declared the task finished) or `success` (every check passed) |
     | calls | int | model calls of the agent |
@@ -73,7 +73,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _compute_curve(trials: pd.DataFrame, longest: int) -> pd.DataFrame:
-    """Return the share of trials with the outcome within each number of calls; the last row has an interval."""
+    """Return the share of trials that had succeeded within each number of model calls; only the last row has an interval."""
     weights = 1.0 / (trials.groupby("task")["task"].transform("size") * trials["task"].nunique())
     ends = weights[trials["success"]].groupby(trials.loc[trials["success"], "steps"].astype(int)).sum()
     calls, shares = ends.index.to_numpy(), ends.cumsum().to_numpy()

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 COLUMNS = ("group", "place", "step", "kind", "tokens", "sessions", "threshold_tokens", "window_tokens", "level")
 KINDS = ("system", "user", "summaries", "markers", "assistant", "tool results")
-"""Kinds of messages, from the bottom of the chart to the top. Messages that a compaction inserted are summaries or markers."""
+"""Kinds of messages, from the bottom of the chart to the top. All messages that a compaction inserted count as summaries."""
 _KIND_BY_ROLE = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 MAX_PANELS = 12
 LIMITS = ("threshold_tokens", "window_tokens")
 SHOWN_SHARE = 0.5
-"""Smallest share of the sessions of an arm that still run at a step that is shown."""
+"""Share of an arm's sessions that must still run at a step for the chart to show this step."""
 
 
 def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame:
@@ -39,7 +39,7 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | group | str | arm, or value of an axis |
+    | group | str | name of the arm, or value of the setting |
     | place | int | position of the group in the chart, from 0 |
     | step | int | number of the step, from 1 |
     | kind | str | system, user, summaries, assistant or tool results |
@@ -101,7 +101,7 @@ def _find_common(values: pd.Series) -> float:
 
 
 def _sum_tokens(messages: pd.DataFrame, last_steps: pd.Series, places: pd.Series, arm_count: int) -> np.ndarray:
-    """Return the tokens in view, summed over the sessions of an arm: an array by place of the arm, step and kind of message.
+    """Return how many tokens the model sees (the view), summed over sessions: an array by place of the arm, step and kind.
 
     A message is in view from the step after the one that added it, and one that a compaction inserted from the step that follows
     the compaction, up to the step before the compaction that removes it.

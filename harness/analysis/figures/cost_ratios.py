@@ -28,11 +28,11 @@ COLUMNS = ("arm", "place", "settings", "metric", "baseline", "task", "n", "ratio
 
 
 def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str, object] | None = None) -> pd.DataFrame:
-    """Return the data of the chart of cost ratios, with one row per arm and task.
+    """Return the data of the chart of cost ratios (cost of an arm divided by cost of the baseline), one row per arm and task.
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | arm, settings | str | name of the arm; JSON object with its values of the axes that vary |
+    | arm, settings | str | name of the arm; JSON object with its values of the settings that the plan varies |
     | place | int | position of the arm in the chart from the top, from 0 |
     | metric, baseline | str | names of the metric and of the baseline |
     | task | str | name of the task |

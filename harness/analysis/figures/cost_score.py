@@ -43,7 +43,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | arm, settings | str | name of the arm; JSON object with its values of the axes that vary |
+    | arm, settings | str | name of the arm; JSON object with its values of the settings that the plan varies |
     | place | int | position of the arm in the report, from 0 |
     | metric, baseline | str | name of the metric on the vertical axis; name of the baseline |
     | n | int | pairs of the same task and seed; for the baseline, its trials |
@@ -110,7 +110,10 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
 
 
 def _find_front(points: pd.DataFrame, *, is_higher_better: bool) -> pd.Series:
-    """Return for each arm whether no other arm is at least as good and as cheap and differs; bounds never count."""
+    """Return for each arm whether it is on the Pareto front: no other arm is better at the same cost, or cheaper and as good.
+
+    Arms that know what the task needs later are upper bounds and never count, unless all arms are.
+    """
     gains = points["value"] if is_higher_better else -points["value"]
     costs = points["cost_usd"]
     choices = ~points["is_bound"] if not points["is_bound"].all() else points["is_bound"]
@@ -217,7 +220,7 @@ def _number_front(ax: "Axes", front: pd.DataFrame) -> None:
 
 
 def _describe_front(table: pd.DataFrame) -> str:
-    """Return a sentence that lists the numbered arms on the front; empty if the chart names all arms."""
+    """Return a sentence that lists the numbered arms on the Pareto front; empty if the legend names all arms."""
     if len(table) <= MAX_LISTED:
         return ""
     front = table[table["is_on_front"]].sort_values("cost_usd")
@@ -272,7 +275,7 @@ def _make_handle(colour: str, marker: str, label: str) -> "Artist":
 
 
 def _choose_axes(settings: list[dict[str, object]]) -> tuple[str, str]:
-    """Return the settings that are shown by colour and by marker: named choices first; empty if there is none."""
+    """Return the settings that are shown by colour and by marker, those with named values first; empty if there is none."""
     names = list(settings[0]) if settings else []
     counts = {name: len({format_value(one[name]) for one in settings}) for name in names}
     is_named = {name: any(isinstance(one[name], str | dict) for one in settings) for name in names}

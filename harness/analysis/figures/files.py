@@ -21,13 +21,13 @@ from harness.analysis.measures import METRICS, find_metric
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 
 FIRST_FIGURES = ("cost_score", "token_curves")
-"""Charts of which a report draws the first that has data, unless all are requested; one arm alone has nothing to compare."""
+"""Charts of which a report draws the first that has data, unless all are requested. With a single arm, the first has none."""
 
 
 def build_table(
     name: str, results: Tables, *, metric: str | None = None, baseline: str | Mapping[str, object] | None = None
 ) -> pd.DataFrame:
-    """Return the table of a chart for the metric and the baseline that a person chose, as far as the chart has them.
+    """Return the data of a chart for the metric and the baseline that a person chose; charts without such a choice ignore it.
 
     Args:
         name: Name of the chart, as in `harness.figures.FIGURES`.

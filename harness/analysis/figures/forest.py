@@ -1,4 +1,4 @@
-"""Rows of paired effects with intervals (a forest plot), shared by the charts that compare arms or values of an axis."""
+"""Rows of paired effects with intervals (a forest plot), shared by the charts that compare arms or values of a setting."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ MIN_LOGARITHMIC_FACTOR = 4.0
 
 
 def describe_estimands(table: pd.DataFrame) -> str:
-    """Return in words to which tasks the effects of a table apply."""
+    """Return in words to which tasks the effects of a table apply, e.g. `these tasks only`."""
     texts = {"tasks like these": "all tasks of this kind", "these tasks": "these tasks only"}
     return " and ".join(texts.get(one, one) for one in sorted(table["estimand"].unique()))
 
@@ -27,10 +27,10 @@ def describe_estimands(table: pd.DataFrame) -> str:
 def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
     """Draw effects on one metric with their intervals, one per row, and their numbers at the right of the axes.
 
-    An effect for which both interval and test exclude equality has the colour of better or worse.
+    If both interval and test exclude that the compared arms are equal, the colour tells whether the effect is better or worse.
 
     Args:
-        ax: Axes with one row per place.
+        ax: Axes whose vertical coordinate is the `place` of a row.
         rows: Table with the columns `place`, `value`, `low`, `high` and `p_value`.
         metric: Metric whose differences, or ratios, are shown.
     """
@@ -92,7 +92,7 @@ def make_panels(table: pd.DataFrame, draw_names: "Callable[[Axes, pd.DataFrame, 
 def draw_panel(
     ax: "Axes", table: pd.DataFrame, metric: str, draw_names: "Callable[[Axes, pd.DataFrame, str], None] | None"
 ) -> None:
-    """Draw the effects on one metric; without `draw_names`, the rows are those of the panel to the left."""
+    """Draw the effects on one metric; without `draw_names`, the rows stay unnamed, because the panel to the left names them."""
     if draw_names is not None:
         draw_names(ax, table, metric)
     else:

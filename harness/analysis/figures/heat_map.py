@@ -178,7 +178,7 @@ def _format_colour(metric: Metric, value: float, *, has_baseline: bool) -> str:
 
 
 def _scale_colours(table: pd.DataFrame) -> "tuple[Colormap, Normalize]":
-    """Return a colour map and the range of values that it covers: that of the data or, with a baseline, one around equality."""
+    """Return a colour map and the range of values that it covers: that of the data or, with a baseline, one around no change."""
     from matplotlib import colormaps
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 

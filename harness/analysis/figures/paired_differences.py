@@ -32,7 +32,7 @@ def table(
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | arm, settings | str | name of the arm; JSON object with its values of the axes that vary |
+    | arm, settings | str | name of the arm; JSON object with its values of the settings that the plan varies |
     | place | int | position of the arm in the chart from the top, from 0 |
     | metric, baseline | str | names of the metric and of the baseline |
     | n | int | pairs of the same task and seed |

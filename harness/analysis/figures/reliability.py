@@ -1,7 +1,8 @@
-"""Chart of pass@k and pass^k: the probability that at least one, and that all, of k replicates of an instance succeed.
+"""Chart of pass@k and pass^k: the probability that at least one, and that all, of k repeated trials succeed.
 
-Replicates are trials of equal configuration, task and seed that differ in the seed of the model alone. A policy that makes an
-agent unreliable lowers pass^k, while pass@k may stay. The estimates are unbiased, per instance, and averaged over instances.
+Repeated trials (replicates) have the same configuration, task and seed (an instance) and differ in the seed of the model alone. A
+policy that makes an agent unreliable lowers pass^k, while pass@k may stay. The estimates are unbiased for each instance, and
+averaged over instances.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,14 @@ MIN_REPLICATES = 2
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the chart of pass@k and pass^k, with one row per group, measure and k.
+    """Return the data of the chart of pass@k and pass^k, with one row per group of trials, measure and k.
 
     Each group is an arm or, with many arms, one value of a setting that the plan varies. Only instances (a task with a seed) with
     at least two replicates of a configuration count, and k reaches the smallest number of replicates in the group.
 
     | column | dtype | unit |
     | --- | --- | --- |
-    | group | str | arm, or value of an axis |
+    | group | str | name of the arm, or value of the setting |
     | place | int | position of the group in the legend, from 0 |
     | measure | str | `pass@k` or `pass^k` |
     | k | int | number of replicates |
@@ -71,7 +72,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _name_configurations(trials: pd.DataFrame) -> pd.Series:
-    """Return the first arm with the same policy, model, window and step limit, so that a repeated arm (A/A) joins its base."""
+    """Return, for each trial, the first arm with equal policy, model, window and step limit, so that repeats (A/A) join it."""
     keys = ["policy_json", "model", "window_tokens", "max_steps"]
     first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys).set_index(keys)["arm"]
     names = [first[tuple(row)] for row in trials[keys].itertuples(index=False)]
@@ -91,7 +92,7 @@ def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw pass@k and pass^k over k, with one panel each and one line per group.
+    """Draw the probabilities that at least one (pass@k) and that all (pass^k) of k repeats succeed, one line per group.
 
     If `ax` is given, only pass^k is drawn on it.
 

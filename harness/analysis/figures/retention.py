@@ -36,7 +36,7 @@ COLUMNS = (
     "level",
 )
 MIN_SESSIONS = 3
-"""Smallest number of sessions at risk up to which curves are drawn, so that one long session does not stretch the chart."""
+"""Smallest number of sessions of a curve that must still have values to lose; the chart ends where all curves have fewer."""
 
 
 def table(results: Tables) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def table(results: Tables) -> pd.DataFrame:
     | column | dtype | unit |
     | --- | --- | --- |
     | kind | str | kind of the facts |
-    | group | str | arm, or value of an axis |
+    | group | str | name of the arm, or value of the setting |
     | place | int | position of the group in the legend, from 0 |
     | rounds | int | compactions since the value was introduced |
     | alive, low, high | float | share of values still in view, 0 to 1, with pointwise 95 % bounds over sessions; NaN if unknown |
@@ -139,7 +139,10 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def find_last_round(table: pd.DataFrame) -> int:
-    """Return the last round that the chart shows: the last with at least three sessions at risk in a curve, or else the last."""
+    """Return the last compaction that the chart shows: the last at which three sessions of a curve still have values to lose.
+
+    If no curve has so many sessions, all compactions are shown.
+    """
     shown = table[table["sessions_at_risk"] >= MIN_SESSIONS]
     last = int(shown["rounds"].max()) if len(shown) else 0
     return last if last > 0 else int(table["rounds"].max())

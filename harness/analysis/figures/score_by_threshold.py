@@ -1,4 +1,4 @@
-"""Chart of score, or another metric, over the threshold of the policy: one line per task, and their mean with its interval.
+"""Chart of score, or another metric, over the threshold of compaction: one line per task, and their mean with its interval.
 
 Only arms that differ in the threshold alone are compared: arms are grouped by all their other settings, and the mean is taken
 over the groups that have every threshold. From six thresholds on, an isotonic fit shows whether the mean rises or falls.
@@ -96,7 +96,10 @@ def _describe_groups(trials: pd.DataFrame) -> pd.Series:
 
 
 def _select_balanced(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials of the groups that have all thresholds of the group with the most thresholds, at these thresholds."""
+    """Return trials such that all groups of arms have the same thresholds, so that their mean can be compared over thresholds.
+
+    The thresholds are those of the group with the most thresholds; groups without all of these are left out.
+    """
     if trials.empty:
         return trials
     levels = trials.groupby("group")["threshold"].agg(frozenset)
@@ -122,7 +125,7 @@ def _build_row(task: str, trials: pd.DataFrame, metric: Metric) -> dict[str, Any
 
 
 def _fit(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the better of a rising and a falling isotonic fit; NaN with too few values or an unknown one."""
+    """Return the rising or falling (isotonic) fit to the values, whichever is closer; NaN with fewer than six known values."""
     if len(values) < MIN_FIT_LEVELS or np.isnan(values).any():
         return np.full(len(values), nan)
     from scipy.optimize import isotonic_regression  # noqa: PLC0415  (slow, and few experiments have so many thresholds)

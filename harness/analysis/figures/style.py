@@ -225,7 +225,7 @@ def draw_chart(
 def make_figure(width_inches: float, height_inches: float) -> "Figure":
     """Return an empty matplotlib figure that is independent of pyplot and that notebooks show as a PNG image.
 
-    The figure is not wider than the width that is being drawn for.
+    Its width is limited to that of the notebook or printed page for which it is drawn.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -246,7 +246,7 @@ _METADATA: Mapping[Format, Mapping[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""Metadata that is omitted from image files, because they depend on the time or the version of matplotlib."""
+"""Metadata that image files omit, because it depends on the time or the version of matplotlib."""
 
 
 def render(figure: "Figure", file_format: Format = "png") -> bytes:

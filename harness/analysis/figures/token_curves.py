@@ -47,8 +47,8 @@ def table(results: Tables) -> pd.DataFrame:
     | column | dtype | unit |
     | --- | --- | --- |
     | trial_id | str | |
-    | row, column, line | str | panel and colour: values of axes of the grid, or the arm |
-    | reference | bool | whether the arm is outside the grid; it is drawn faintly in every panel |
+    | row, column, line | str | panel and colour: values of the settings that the plan varies, or the arm |
+    | reference | bool | whether the arm lacks one of these settings; it is drawn faintly in every panel |
     | seed, step | int | seed of the trial; number of the step, from 1 |
     | view_tokens | float | estimated tokens of the view (the messages sent to the model) at this step |
     | tokens_before | float | estimated tokens of the view before the compaction at this step; NaN if there was none |
@@ -183,7 +183,7 @@ def _describe_omitted_panels(grid: pd.DataFrame, panels: dict[tuple[str, str], t
 def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
     """Return a line colour for each value of the setting that the chart of token curves distinguishes by colour.
 
-    Without such an axis, each seed gets a colour; if there are more seeds than colours, all seeds get the same one.
+    Without such a setting, each seed gets a colour; if there are more seeds than colours, all seeds get the same one.
     """
     lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
