@@ -298,7 +298,7 @@ def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str
         raise UsageError(f"the path of a value must be text such as 'policy.threshold' (got {path!r:.80})")
     if is_block(path):
         raise UsageError(
-            f"{path!r} cannot select an arm, which contains all tasks and seeds; compare pairs trials of equal task and seed"
+            f"{path!r} cannot select an arm, which contains all tasks and seeds; `compare` pairs trials of equal task and seed"
         )
     for known in (axis_paths, all_paths):
         ends = [one for one in known if one == path or one.endswith(f".{path}")]

@@ -41,7 +41,7 @@ class AxisContrast:
 
 
 def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -> list[AxisContrast]:
-    """Return the effect of each value of a setting that the plan varies (axis) against its first value, for all settings.
+    """Compare each value of each setting that the plan varies (axis) with the first value of the same setting.
 
     Args:
         trials: Table of trials with the columns of the metrics; the total cost is added.
@@ -111,7 +111,7 @@ def average_arm_pairs(
 
     Args:
         trials: Valid trials with the columns of the metrics.
-        arm_pairs: Names of two arms each, which differ in one axis.
+        arm_pairs: Pairs of names of arms that differ in one setting (axis) only.
         metrics: Columns of the trials table to average.
     """
     columns = ["task", "seed", *metrics]

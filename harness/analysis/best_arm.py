@@ -24,7 +24,7 @@ from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import MIN_TASKS
 
 MIN_SEEDS = 4
-"""Minimum number of seeds of each task for halves of seeds, so that the estimate has an interval."""
+"""Minimum number of seeds of each task if these are divided into halves, so that the estimate has an interval."""
 
 Halves = Literal["tasks", "seeds"]
 
@@ -153,7 +153,7 @@ def _divide(trials: pd.DataFrame, rng: np.random.Generator) -> tuple[Halves, pd.
     fewest = min(map(len, seeds.values()), default=0)
     if fewest < MIN_SEEDS:
         raise UsageError(
-            f"halves need {2 * MIN_TASKS} tasks, or {MIN_SEEDS} seeds of each task, that all arms ran (got "
+            f"dividing trials into halves needs {2 * MIN_TASKS} tasks, or {MIN_SEEDS} seeds of each task, that all arms ran (got "
             f"{format_count(len(seeds), 'task')}, {fewest} seeds of the task with the fewest); without halves an arm can only be "
             "called the highest observed"
         )

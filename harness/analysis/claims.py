@@ -42,7 +42,7 @@ class Claim:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the corrected p-value is at most 0.05 and, if the contrast has a margin, arm a is worse by less than that."""
+        """Whether the corrected p-value is at most 0.05 and, if the contrast has a margin, arm a is not worse by that much."""
         return self.holm_p <= ALPHA and (self.contrast.margin is None or is_within_margin(self.contrast, self.effect))
 
 

@@ -214,7 +214,7 @@ def format_effect(effect: Effect) -> str:
 
 
 def describe_ratio(ratio: PairedRatio) -> str:
-    """Return a line that compares two arms in a metric such as cost: ratio of totals, medians, share of pairs with a lower."""
+    """Return a line that compares the totals and medians of a metric such as cost in two arms, and how often arm a is lower."""
     name = METRIC_LABELS.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
         return f"{name}: no pair has both values"

@@ -55,7 +55,7 @@ def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand
     if wanted == "tasks like these" and task_count < MIN_TASKS:
         raise UsageError(
             f"{format_count(task_count, 'task')} cannot speak for tasks like these; at least {MIN_TASKS} tasks are needed, or "
-            "the estimand 'these tasks'"
+            "the estimand 'these tasks', which says nothing about other tasks"
         )
     return wanted
 

@@ -56,7 +56,10 @@ class Bounds(NamedTuple):
 
 
 def compute_wilson_bounds(successes: Scalars, trials: Scalars, alpha: float = ALPHA) -> Bounds:
-    """Return success rates with the bounds of their intervals by Wilson's score method; 0 to 1 without a trial."""
+    """Return success rates with the bounds of their intervals by Wilson's score method.
+
+    Without trials, the bounds are 0 and 1.
+    """
     successes, trials = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
     known = np.maximum(trials, 1.0)
     share, square = successes / known, ndtri(alpha / 2) ** 2
@@ -179,7 +182,7 @@ def combine_bounds(tasks: Bounds) -> Bounds:
 
 
 def compute_student_p(values: Array, null: float = 0.0) -> float:
-    """Return the two-sided p of Student's t test that the mean of the values is `null`; 1 with fewer than two values.
+    """Return the two-sided p-value of Student's t test that the mean of the values is `null`; 1 with fewer than two values.
 
     Values without spread have no such test, which gives NaN.
     """
@@ -193,12 +196,12 @@ def compute_student_p(values: Array, null: float = 0.0) -> float:
 
 
 def compute_sign_p(successes: int, trials: int) -> float:
-    """Return the two-sided p of the exact binomial test that both outcomes of a trial are equally likely."""
+    """Return the two-sided p-value of the exact binomial test that both outcomes of a trial are equally likely."""
     return min(1.0, 2 * float(bdtr(min(successes, trials - successes), trials, 0.5)))
 
 
 def compute_flip_p(values: Array, null: float = 0.0) -> float:
-    """Return the two-sided p of the sign-flip test that the values are symmetric about `null`.
+    """Return the two-sided p-value of the sign-flip test that the values are symmetric about `null`.
 
     If up to 24 values differ from `null`, all combinations of signs are tried; with more values, some are drawn with a fixed
     seed. If all differences from `null` are equally large, the test is a binomial test.

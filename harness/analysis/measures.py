@@ -27,7 +27,7 @@ MetricKind: TypeAlias = Literal["rate", "bounded", "amount"]
 TOKEN_COLUMNS = tuple(f"{owner}{kind}_tokens" for owner in ("", "summarizer_", "sub_agent_") for kind in ("prompt", "output"))
 """Columns of the trials table whose sum is the number of tokens of a trial."""
 CONSTANT_SHARE = 0.5
-"""Share of groups of trials (cells) that all succeed or all fail, above which score is the default metric and not success."""
+"""If all trials succeed, or all fail, in more than this share of groups (cells), score is the default metric, not success."""
 _NO_INTERVAL = "no interval"
 
 

@@ -155,7 +155,9 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
         if len(pairs):
             found.append(_measure_pairs(pairs))
     if not found:
-        raise UsageError(f"pilot: no two arms of {pilot!r} ran on the same task and seed, so nothing can be measured")
+        raise UsageError(
+            f"pilot: no two arms of {pilot!r} ran on the same task and seed, so nothing can be measured; name another experiment"
+        )
     means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(found, dtype=float).T]
     discordance, task_variance, score_task_variance, log_task_variance, score_variance, log_variance = means
     return PowerAssumptions(

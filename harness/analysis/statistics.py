@@ -119,9 +119,9 @@ def compute_newcombe_interval(counts: PairedCounts) -> Interval:
 
 
 def compute_mcnemar_p(counts: PairedCounts) -> float:
-    """Return the two-sided p of the exact McNemar test, a binomial test on the pairs in which exactly one arm succeeded.
+    """Return the two-sided p-value of the exact McNemar test, a binomial test on pairs in which exactly one arm succeeded.
 
-    The p is 1 if there are no such pairs.
+    The p-value is 1 if there are no such pairs.
     """
     return compute_sign_p(counts.only_a, counts.discordant_pairs)
 
@@ -163,7 +163,7 @@ def _check_replicates(successes: int, replicates: int, k: int) -> None:
     if not 0 <= successes <= replicates:
         raise UsageError(f"successes: must be between 0 and the number of replicates, {replicates} (got {successes})")
     if not 1 <= k <= replicates:
-        raise UsageError(f"k: must be between 1 and the number of replicates of the instance, {replicates} (got {k})")
+        raise UsageError(f"k: must be between 1 and the number of repeated trials (replicates), {replicates} (got {k})")
 
 
 def adjust_holm(p_values: Sequence[float]) -> list[float]:

@@ -90,5 +90,8 @@ def require_single_level(rows: pd.DataFrame) -> str:
     levels = sorted(rows["level"].unique())
     if len(levels) != 1:
         level_names = " and ".join(repr(level) for level in levels) or "no rows"
-        raise UsageError(f"expected results of one fidelity level, got {level_names}; select one level, levels are never pooled")
+        raise UsageError(
+            f"expected results of one fidelity level (how much of a run is real), got {level_names}; select the trials of one "
+            "level, levels are never pooled"
+        )
     return str(levels[0])

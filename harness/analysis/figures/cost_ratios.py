@@ -65,7 +65,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     chosen = find_metric(metric)
     if not chosen.is_ratio:
         amounts = ", ".join(name for name, one in METRICS.items() if one.is_ratio)
-        raise UsageError(f"{metric} has no ratio, because it can be 0; choose one of {amounts}")
+        raise UsageError(f"metric {metric!r} can be 0, so the chart cannot show its ratio of two arms; choose one of {amounts}")
     trials = prepare_arms(results)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))

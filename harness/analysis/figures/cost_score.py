@@ -110,7 +110,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
 
 
 def _find_front(points: pd.DataFrame, *, is_higher_better: bool) -> pd.Series:
-    """Return for each arm whether it is on the Pareto front: no other arm is better at the same cost, or cheaper and as good.
+    """Return for each arm whether it is on the Pareto front: no other arm is better and no dearer, or cheaper and no worse.
 
     Arms that know what the task needs later are upper bounds and never count, unless all arms are.
     """

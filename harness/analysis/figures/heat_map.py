@@ -129,7 +129,10 @@ def draw(
 
 def _draw_single_panel(ax: "Axes", table: pd.DataFrame) -> None:
     if (panels := table["summarizer"].nunique()) > 1:
-        raise UsageError(f"ax holds one panel, but there are {panels} summarizers; select one of them or omit ax")
+        raise UsageError(
+            f"ax holds one panel, but the table has {panels} summarizers with a panel each; select the rows of one of them or "
+            "omit ax"
+        )
     _draw_panel(ax, table, _list_axis_values(table), *_scale_colours(table))
 
 

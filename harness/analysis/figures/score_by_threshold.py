@@ -32,7 +32,7 @@ MEAN = ""
 MIN_FIT_LEVELS = 6
 """Smallest number of thresholds for an isotonic fit; with fewer, a fit would only connect the points."""
 MAX_NAMED_TASKS = 12
-"""Largest number of tasks whose lines differ."""
+"""Largest number of tasks whose lines differ in colour or style and have an entry in the legend."""
 _THRESHOLD_FIELDS = ("threshold", "trigger_tokens")
 
 

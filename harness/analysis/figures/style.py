@@ -46,7 +46,7 @@ class Colours:
     """
 
     palette: tuple[str, ...]
-    """Line colours."""
+    """Colours of lines, in the order in which charts use them."""
     background: str
     text: str
     muted: str

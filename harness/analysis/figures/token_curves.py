@@ -2,7 +2,7 @@
 
 If the plan varies several settings (axes), the chart is a grid of panels: one setting is shown in rows, one in columns and a
 third by colour. Each line is one session. The line rises from step to step and falls at each compaction (triangle). It ends in a
-dot (success) or a cross (failure). With many sessions in a panel, the ends are counted in two lanes below the lines instead.
+dot (success) or a cross (failure). With many sessions in a panel, the ends are counted in two lanes above the panel instead.
 """
 
 import json
