@@ -81,9 +81,9 @@ def estimate_best_arm(
 ) -> BestArm:
     """Choose the best arm on one half of the trials and estimate its value on the other half.
 
-    From 12 tasks on, the halves consist of different tasks, and the estimate speaks about tasks like these. With fewer tasks they
-    consist of different seeds of each task, and the estimate speaks about these tasks. Only tasks and seeds that all arms ran are
-    used. Arms that know what the task needs later are never chosen.
+    From 12 tasks on, the halves consist of different tasks, and the estimate speaks about all tasks like these. With fewer tasks
+    they consist of different seeds of each task, and the estimate speaks about these tasks only. Only tasks and seeds that all
+    arms ran are used. Arms that know what the task needs later are never chosen.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.

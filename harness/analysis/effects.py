@@ -118,7 +118,7 @@ def estimate_effect(
         is_tested: Whether to compute the p-value, which takes longer than the interval; without it, the p-value is NaN.
 
     Raises:
-        UsageError: Tasks like these are wanted, but there are fewer than six tasks.
+        UsageError: The estimand is `tasks like these`, but there are fewer than six tasks.
     """
     kind: Kind = BOUNDED_METRICS.get(metric, "bounded" if is_bounded else "amount")  # type: ignore[assignment]
     scale = scale or ("ratio" if kind == "amount" else "difference")

@@ -45,10 +45,10 @@ SMALLEST_INVERTED_P = 1e-6
 
 
 def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand:
-    """Return the estimand to use: the wanted one or, by default, `tasks like these` if there are at least six tasks.
+    """Return the quantity to estimate: the wanted one or, by default, `tasks like these` if there are at least six tasks.
 
     Raises:
-        UsageError: Tasks like these are wanted, but there are fewer than six tasks.
+        UsageError: The wanted estimand is `tasks like these`, but there are fewer than six tasks.
     """
     if wanted is None:
         return "tasks like these" if task_count >= MIN_TASKS else "these tasks"

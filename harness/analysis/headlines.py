@@ -165,7 +165,7 @@ def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
 
 
 LEVEL_TEXTS = {"L0": "agent and summarizer are simulated (level L0)"}
-"""Fidelity levels whose labels are too short for the first line of a report."""
+"""Longer labels of fidelity levels (how much of a run is real) for the first line of a report."""
 METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (share of checks passed)"}
 """Meaning of success and score, as the first lines of a report state it."""
 SETTING_TEXTS = {

@@ -240,7 +240,7 @@ def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | Non
             on.
 
     Raises:
-        UsageError: Tasks like these are wanted, but there are fewer than six tasks.
+        UsageError: The estimand is `tasks like these`, but there are fewer than six tasks.
     """
     known = trials[trials[metric.column].notna()]
     if known.empty:
@@ -273,8 +273,8 @@ def estimate_change(
         is_tested: Whether to compute the p-value, which takes longer than the interval.
 
     Raises:
-        UsageError: An arm has several trials of the same task, seed and replicate, or tasks like these are wanted, but there are
-            fewer than six tasks.
+        UsageError: An arm has several trials of the same task, seed and replicate, or the estimand is `tasks like these`, but
+            there are fewer than six tasks.
     """
     columns = list(dict.fromkeys(name for name in ("score", "trajectory", metric.column) if name != "success"))
     sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]

@@ -116,7 +116,7 @@ def compute_least_detectable_difference(
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Discordance, variation over tasks, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ (discordance), variation over tasks, and numbers of contrasts and looks.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
     """
     if task_count < 1 or seed_count < 1:
@@ -208,7 +208,7 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
         contrast: Declared comparison of two arms with a margin by which the first may be worse.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Discordance, variation of scores and ratios, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ (discordance), variation of scores and ratios, and numbers of contrasts and looks.
     """
     margin = contrast.margin or 0.0
     estimand = choose_estimand(task_count, contrast.estimand)
@@ -241,7 +241,7 @@ def describe_margins(
         contrasts: Contrasts that the plan declares; those without a margin, by which an arm may be worse, are skipped.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Discordance, variation of scores and ratios, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ (discordance), variation of scores and ratios, and numbers of contrasts and looks.
     """
     for one in contrasts:
         if one.margin is None:
@@ -261,7 +261,7 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        assumptions: Discordance, variation over tasks, and numbers of contrasts and looks.
+        assumptions: Share of pairs that differ (discordance), variation over tasks, and numbers of contrasts and looks.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
     """
     estimand = choose_estimand(task_count, estimand)

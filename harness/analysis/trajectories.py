@@ -32,7 +32,7 @@ def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Series:
-    """Return a text with the verdict of each check of a trial, in the order of the trials, or else with success and score.
+    """Return, for each trial, a text with the verdicts of its checks or, if they are unknown, with its success and score.
 
     Args:
         trials: Trials with the columns `trial_id`, `success` and `score`.

@@ -119,7 +119,7 @@ class LiveResults:
         return f"{rows[0]['finished']}-{rows[0]['revision']}-{changed_ns}" if rows else "0"
 
     def _is_running(self) -> bool:
-        """Return whether a process holds the lock of the output folder."""
+        """Return whether the experiment is running, i.e. a process holds the lock of the output folder."""
         with suppress(OSError), (self.output / "run.lock").open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -139,7 +139,7 @@ def count_planned_trials(results: Results) -> int:
 
 
 def estimate_seconds_left(starts: Sequence[float], remaining_trials: int, now: float) -> float | None:
-    """Return the time until the remaining trials have finished, at the mean speed of this run; None if it is unknown.
+    """Return the seconds until the remaining trials have finished, at the mean speed of the current run; None if unknown.
 
     Args:
         starts: Times at which finished trials started, in seconds, the latest first.

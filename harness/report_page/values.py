@@ -195,7 +195,7 @@ def _encode_number(value: float) -> float | None:
 
 
 def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str]:
-    """Return the Pareto front: the arms that no other arm beats in both cost and the metric, from the cheapest on."""
+    """Return the Pareto front, cheapest arm first: no other arm is better and no dearer, or cheaper and no worse."""
     sign = 1 if METRICS[metric].is_higher_better else -1
     points = [(one["cost"].value, -sign * one[metric].value, arm) for arm, one in cells.items()]
     front, best = [], float("inf")
@@ -281,7 +281,7 @@ def _pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str], *, is_repeat
 
 
 def _estimate_by_task(pairs: pd.DataFrame, metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
-    """Return the effect on each task, without a test; None for a task without pairs."""
+    """Return the difference of two arms in a metric on each task, without a test; None for a task without pairs."""
     groups = dict(iter(pairs.groupby("task")))
     effects = (
         estimate_effect(groups[task], metric.column, is_bounded=metric.kind != "amount", is_tested=False)
@@ -302,7 +302,7 @@ def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: S
     """Mark the comparisons that the plan declared (contrasts) among the effects of the page, which are changed in place.
 
     A verdict such as `better` is replaced by the one after correction for all declared contrasts, and a text such as
-    `better (declared)` is appended. If the contrast has a margin, the verdict stays, and the text says whether it was kept.
+    `better (declared)` is appended. If the contrast has a margin, only a text on whether this margin was kept is appended.
     """
     metrics = {metric.column: metric for metric in METRICS.values()}
     for claim in claims:
