@@ -78,7 +78,9 @@ _thread_state = threading.local()
 
 
 def raise_if_abandoned() -> None:
-    """Raise `WorkAbandoned` if the result of this thread's work is no longer needed; called whenever work reports progress.
+    """End the work of this thread by raising `WorkAbandoned` if the session that waits for its result was cancelled.
+
+    Long work calls this function whenever it makes progress, such as for each piece of a streamed reply.
 
     Raises:
         WorkAbandoned: The session that waits for the result was cancelled.
@@ -94,11 +96,11 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
     After a cancellation, or if waiting fails, the work is abandoned: its thread ends at the next call of `raise_if_abandoned`,
     and `undo` is called with a result that arrives nevertheless.
 
-    Work that waits for a silent provider makes no such call: it keeps its thread and connection until the provider sends
-    something or the connection times out. The connection cannot be closed from outside: closing a socket does not wake a thread
-    that reads from it, and before an answer begins the client libraries offer nothing to close.
+    Work that waits for a silent provider does not call `raise_if_abandoned`: it keeps its thread and connection until the
+    provider sends something or the connection times out. The connection cannot be closed from outside: closing a socket does not
+    wake a thread that reads from it, and before an answer begins the client libraries offer nothing to close.
 
-    Without a cancellation the work runs in the calling thread, so trials have no overhead.
+    If `cancellation` is None, the function runs in the calling thread, so sessions that nobody can cancel have no overhead.
     """
     if cancellation is None:
         return work()

@@ -32,7 +32,7 @@ class Conversation:
     """Token usage that the provider reported for the last request; None before the first request and after a compaction."""
 
     def __init__(self, log: Log, counter: Counter) -> None:
-        """Compute the current view from the events of a log, which is empty or belongs to a session to continue."""
+        """Create the conversation of a new session, whose log is empty, or restore that of a session to continue from its log."""
         self._log, self._counter = log, counter
         self._fold_all()
 
@@ -80,7 +80,7 @@ class RequestBuilder:
     """Builder of the requests to the model. A request extends the previous one and is built anew only after a compaction."""
 
     def __init__(self, counter: Counter) -> None:
-        """Create a builder of requests to the model, for a session that has not sent any request yet."""
+        """Create a builder for a session that has not sent any request to the model yet."""
         self._counter = counter
         self._messages: GrowingSequence[Message] = GrowingSequence()
         self._chain: list[bytes] = []
@@ -97,7 +97,7 @@ class RequestBuilder:
         self._edit_count = -1
 
     def prepare(self, view: View) -> PreparedRequest:
-        """Return the request that sends a view (the messages that the model sees next)."""
+        """Return the next request to the model, which contains the messages of the given view."""
         if self._messages and view.edits == self._edit_count:
             kept_messages, kept_tokens = len(self._chain), self._total_tokens
             new_items = view.items[self._item_count :]
@@ -144,7 +144,7 @@ class Inbox:
             return len(self._queue)
 
     def take(self, step: int) -> tuple[str, ...]:
-        """Remove from the queue all user messages that the agent must read before a step, and return them in order."""
+        """Remove from the queue the user messages that the agent must read before a step (a model call), and return them."""
         if not self._queue and not self._later:
             return ()
         with self._lock:

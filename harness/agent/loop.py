@@ -128,11 +128,11 @@ class Agent:
     Attributes:
         model: Model that is called once in each step. Required.
         tools: Tools that the model can call. Required.
-        log: Log to which every event of the session is appended. Required.
-        compactor: Object that applies a compaction policy to this session within a token budget. Required.
+        log: Log to which every event of the session, such as a new message, is appended. Required.
+        compactor: Object that shortens the conversation of this session as a compaction policy specifies. Required.
         clock: Function that returns the current time in seconds; used to measure how long tools run. Required.
         limits: Maximum number of steps, and whether tools run in parallel. Default: `Limits()`.
-        inbox: Queue of further user messages, taken before each step. Default: `Inbox()`.
+        inbox: Queue of further messages of the user, which the agent takes before each model call. Default: `Inbox()`.
         instructions: Text that is added to the system prompt in this session only. Default: `''`.
         cancellation: Object with which another thread can stop the session; None runs everything in the calling thread.
             Default: `None`.
@@ -202,7 +202,7 @@ class Session:
     """A session in progress, either new or continued from its log, with methods that run its turns and steps. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
-        """Rebuild the state of the conversation from the events in the agent's log, which is empty for a new session."""
+        """Start a session from the agent's log: the log of a new session is empty, any other session is continued."""
         self.agent = agent
         self.toolbox = Toolbox(agent.tools, agent.listen, agent.allow_parallel_calls)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
@@ -263,7 +263,7 @@ class Session:
         return self.finish_step(step, prepared, reply)
 
     def compact(self, step: int, hook: Hook) -> bool:
-        """Let the policy compact the view (the messages that the model sees next) if its condition for that is met.
+        """Let the policy shorten the view (the messages that the model sees next) if the policy finds that necessary.
 
         Return False if the session was cancelled, else True.
         """

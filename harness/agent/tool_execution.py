@@ -160,9 +160,9 @@ class LoopDetector:
         self._allowed: set[tuple[str, str]] = set()
 
     def should_stop(self, call: ToolCall) -> bool:
-        """Return whether to end the turn instead of running a tool call; only a call repeated in a row can end the turn.
+        """Return whether to end the agent's turn instead of running a tool call that was repeated too often in a row.
 
-        Calls are equal if their tools and their parsed arguments are; the order of the arguments and white space do not count.
+        Two calls are equal if they call the same tool with the same parsed arguments, in any order and with any white space.
         """
         kind = (call.name, _normalize_arguments(call))
         self._times = self._times + 1 if kind == self._last else 1

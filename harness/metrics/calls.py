@@ -1,4 +1,4 @@
-"""Answered tool calls in a canonical form, so that equal calls can be recognized.
+"""Conversion of tool calls and their results to digests, so that equal calls and equal results can be recognized.
 
 Two digests are computed. The signature of a call covers the tool and its arguments, with sorted keys and normalized paths, and
 without fields that may vary, such as time limits and request ids. The observation covers the status and the output of the call,
@@ -80,7 +80,7 @@ def iter_answered_calls(
     Args:
         entry: Log entry of any kind.
         pending: Tool calls that have no answer so far, by call id; updated in place.
-        retrievals: Signatures of commands that are known to be retrievals, i.e. to change nothing.
+        retrievals: Signatures (digests) of commands that are known to change nothing.
     """
     event = entry.event
     if not isinstance(event, MessageAdded):
@@ -130,7 +130,7 @@ def compute_template_signature(call: CallTemplate) -> Signature:
 
 
 def describe_shape(call: ToolCall) -> str:
-    """Return the shape of a tool call: the tool, and the name, type and number of words of each argument, as JSON."""
+    """Return the shape of a tool call as JSON: the tool, and the name, type and number of words of each argument."""
     arguments = transcript.parse_arguments(call)
     words = {name: len(value.split()) if isinstance(value, str) else 0 for name, value in arguments.items()}
     return json.dumps([call.name, *([name, type(arguments[name]).__name__, words[name]] for name in sorted(arguments))])
@@ -143,7 +143,7 @@ def _normalize_argument(name: str, value: object) -> object:
 
 
 def compute_observation(result: ToolResult) -> str:
-    """Return a digest of a tool result's status and output that ignores addresses, times and durations."""
+    """Return a digest of a tool result's status and output; results that differ only in addresses or times have equal digests."""
     return _compute_digest(_normalize_result(result))
 
 
@@ -225,7 +225,7 @@ class WriteHistory:
             self._inside.update((folder, number) for folder in _iter_folders(path))
 
     def find_last_touch(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that may have changed what the given call reads or runs; `NEVER_TOUCHED` if none."""
+        """Return the number of the last call that may have changed what the given call depends on; `NEVER_TOUCHED` if none."""
         if call.effect == "execution" or not call.paths:
             return self._last_write
         return self.find_last_named_touch(call)

@@ -37,7 +37,7 @@ MIN_DISTINCTIVE_CHARACTERS = 4
 
 @dataclass(slots=True)
 class _FactState:
-    """State of one fact of the task (a value to remember): its values so far, and the records that wait for its next use."""
+    """State of one fact of the task (a value to remember): its values so far, and the probes that wait for its next use."""
 
     fact: Fact
     key_value: str | None
@@ -49,7 +49,7 @@ class _FactState:
     written_values: set[str] = field(default_factory=set)
     """Values of the fact that the agent wrote itself. A tool output that shows such a value does not count as a statement."""
     waiting_probes: list[int] = field(default_factory=list)
-    """Indexes of the probes in which the agent's next use of the fact will be recorded as right, stale or wrong."""
+    """Indexes of the probes (records of visibility) that will state whether the agent's next use of the fact is right."""
 
     @property
     def current_value(self) -> str | None:
@@ -64,7 +64,7 @@ class _FactState:
             self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Record old values of the fact (a value that the task replaced since) that occur in a message of the given role."""
+        """Record outdated values of the fact, which the task has replaced since, that occur in a message of the given role."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
@@ -85,7 +85,7 @@ class FactProber:
     """
 
     def __init__(self, task: Task, reader: Reader = EXACT) -> None:
-        """Create a collector for a task; `reader` is the rule by which the model finds values in the texts that it sees."""
+        """Create a collector for the facts of a task; `reader` is the rule by which a scripted model finds values in texts."""
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
         self._reader, self._template_matcher = FactReader(task.facts, reader), TemplateMatcher(task.script)
@@ -110,11 +110,11 @@ class FactProber:
             self._add_compaction(entry.seq, before, after)
 
     def build_probes(self) -> Probes:
-        """Return all probes so far (records of whether a fact stayed visible at a compaction), together with their facts."""
+        """Return all probes so far, which record whether the model could still see each fact after a compaction."""
         return self._build_probes(tuple(self._rows))
 
     def build_newest_probes(self, event: int) -> Probes:
-        """Return the probes of the compaction that was added last, if it is the event with this number, with their facts."""
+        """Return the probes of the newest compaction, with their facts; empty if `event` is not the number of this compaction."""
         newest = tuple(takewhile(lambda row: row.event == event, reversed(self._rows)))
         return self._build_probes(newest[::-1])
 

@@ -46,9 +46,9 @@ class _Target:
 
 
 class ReacquisitionTracker:
-    """Finder of reacquisitions, which tracks the files and tool results that the model can see or that compactions removed.
+    """Detector of tool calls that fetch content again which a compaction removed (reacquisitions).
 
-    A reacquisition is a tool call that fetches unchanged content again after a compaction removed it.
+    The detector tracks which files and tool results the model can see, and which ones compactions removed.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class ReacquisitionTracker:
         return reacquisition
 
     def _drop_carriers(self, target: _Target, name: str) -> None:
-        """Forget which messages show a file. Once the file is written again, these messages show outdated content."""
+        """Forget which messages show a file, because it was written again and these messages show outdated content."""
         for item in target.carriers:
             self._carried[item].discard(name)
         target.carriers.clear()
@@ -190,7 +190,7 @@ class DeadEndDetector:
         Args:
             number: Number of the call in the session.
             call: Tool call with its answer.
-            rounds: Number of compactions applied so far.
+            rounds: Number of compactions that were applied so far.
         """
         if not call.succeeded:
             self._add_failure(number, call, rounds)
@@ -225,7 +225,7 @@ class DeadEndDetector:
 MIN_STEPS_BETWEEN_COMPACTIONS = 3
 """Minimum number of steps between two compactions; with fewer steps the session is thrashing (compacting all the time)."""
 NO_PROGRESS_SHARE = 0.9
-"""Share (0 to 1) of the compaction threshold; a compaction that leaves at least this share of tokens in view was futile."""
+"""Share (0 to 1) of the compaction threshold. A compaction was futile if the model still sees at least that many tokens."""
 
 
 class PathologyDetector:
@@ -245,7 +245,7 @@ class PathologyDetector:
         self._evicted_tokens = self._close_compactions = self._full_compactions = 0
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Add the next log entry of the session, with the view before and after the entry, and update all metrics."""
+        """Update all metrics with the next log entry and with what the model sees (the view) before and after this entry."""
         event = entry.event
         match event:
             case SessionStarted():

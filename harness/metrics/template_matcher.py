@@ -94,7 +94,7 @@ def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
 def _matches_pieces(
     text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
 ) -> bool:
-    """Return whether an argument of a tool call fits a template, and store the text found for each placeholder in `values`."""
+    """Return whether an argument of a tool call fits a template, and store the value of each placeholder in `values`."""
     position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
         if not text.startswith(piece.fixed_text, position):

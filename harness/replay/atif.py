@@ -23,7 +23,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file in the Agent Trajectory Interchange Format as a `Draft`, to be completed into a recording."""
+    """Yield the session of a file in the Agent Trajectory Interchange Format as a `Draft` (an unfinished recording)."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")

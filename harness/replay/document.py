@@ -149,7 +149,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Parsed file with a recorded session. Its `caveats` are notes for the user about parts that could not be parsed."""
+    """File with a recorded session, after parsing. `caveats` are notes for the user about parts that could not be parsed."""
 
     file: str
     rows: tuple[Row, ...]
@@ -306,7 +306,7 @@ def _check_depth(value: Any, file: str, line: int) -> None:
 
 
 def list_children(value: Any) -> Iterable[Any]:
-    """Return the values in a JSON object or list; empty for any other JSON value."""
+    """Return the values directly inside a JSON object or list; empty for any other JSON value."""
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
@@ -315,7 +315,7 @@ def _build_depth_error(file: str, line: int) -> MalformedRecording:
 
 
 def build_length_error(file: str, count: int, noun: str) -> MalformedRecording:
-    """Return the error for a recording with more rows, messages or events than this package reads."""
+    """Return the error for a recording with more rows, messages or events than `MAX_ROWS`, the most that this package reads."""
     return MalformedRecording(file, "", f"at most {format_count(MAX_ROWS, noun)}", format_count(count, noun))
 
 

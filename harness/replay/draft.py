@@ -1,4 +1,4 @@
-"""Unfinished recording (`Draft`), filled while a file is read: importers add messages, `Draft.finish` puts them in order.
+"""Unfinished recording of a session (`Draft`): importers add the messages of a file, and `Draft.finish` puts them in order.
 
 Every provider requires tool results right after the message with their calls, in the order of the calls. Recorded files violate
 this in many ways: an answer comes in several pieces, results come late or in the order in which the tools ended, several calls
@@ -106,7 +106,7 @@ class Draft:
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Set model, token usage and cost of an answer; the usage report with the most output tokens counts."""
+        """Set model, token usage and cost of an answer; of several usage reports, the one with the most output tokens is kept."""
         self.add_model(model)
         turn.model = model or turn.model
         known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
@@ -139,7 +139,7 @@ class Draft:
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """Count an unread part of the file. `finish` adds a note with the count of each kind (`what`), e.g. `3 × image`."""
+        """Count a part of the file that is not read, such as an image. `finish` adds a note with all counts, e.g. `3 × image`."""
         self._dropped_counts[what] += 1
 
     def add_summary(self, summary: str) -> None:
@@ -256,7 +256,7 @@ class _TurnOrder:
     def _close(self, turn: Turn, result: ToolResult) -> None:
         """Assign a tool result to the call with the same id that has no result yet.
 
-        If there are several such calls, the result belongs to the first one in the latest message.
+        Of several such calls, the first one in the latest message receives the result.
         """
         waiting = self.pending.get(result.call_id)
         if waiting:
@@ -309,9 +309,9 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
 def _locate_compaction(
     compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
 ) -> NativeCompaction:
-    """Convert a compaction from the numbering of the imported file to that of the finished recording.
+    """Return a compaction that refers to the finished recording instead of the imported file.
 
-    Turn numbers become positions of messages, and the ids of tool calls are replaced by the new ones.
+    Turn numbers become positions of messages, and the ids of tool calls in the file become the ids in the recording.
     """
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(

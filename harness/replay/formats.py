@@ -39,7 +39,7 @@ class Format(Protocol):
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield at least one session of a parsed file, each as a `Draft`; `Draft.finish` completes it into a recording."""
+        """Yield each session of a parsed file, at least one, as a `Draft`; `Draft.finish` turns a draft into a recording."""
         ...
 
 
@@ -101,12 +101,12 @@ def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> 
 
 
 def read_document(document: Document, format_name: str) -> tuple[Recording, ...]:
-    """Return all recorded sessions in a document (a parsed file), which must be in the named format."""
+    """Return all recorded sessions in a parsed file, which must be in the named format."""
     return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
 
 
 def detect_format(document: Document) -> str:
-    """Return the name of the only format that fits the content of a document (a parsed file).
+    """Return the name of the format of a parsed file, which is detected from its content.
 
     Raises:
         MalformedRecording: The document fits no format or several formats.

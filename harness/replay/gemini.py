@@ -33,7 +33,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file of Gemini CLI as a `Draft`, which is completed into a recording."""
+    """Yield the session in a file of Gemini CLI as a `Draft` (an unfinished recording)."""
     draft = Draft()
     if isinstance(document.single_value, list):
         _read_contents(document.read_root("contents"), draft)

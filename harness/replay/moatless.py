@@ -35,7 +35,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield one session: the longest chain of steps from the root of the file's tree, as a `Draft` to be completed."""
+    """Yield the longest chain of steps in the file's tree as one session, in a `Draft` (an unfinished recording)."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
@@ -88,7 +88,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield the call id and the output of each tool result that the model was shown in the request of a node."""
+    """Yield the call id and the output of each tool result in the request to the model of a node (one step)."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return

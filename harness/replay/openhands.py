@@ -48,7 +48,7 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield one session as a `Draft`, which is completed into a recording, for each list of OpenHands events.
+    """Yield the session of each list of OpenHands events in a file as a `Draft` (an unfinished recording).
 
     A file is one list or has one list per row.
     """

@@ -1,4 +1,4 @@
-"""Classes that describe a recorded session: its messages, the usage of each model call, and native compactions.
+"""Classes that describe a recorded session: its messages, the usage of each model call, and the compactions that took place.
 
 A native compaction is one that the agent itself made during the recorded session. A recording has its messages as if no such
 compaction had taken place: the summary is stored in a `NativeCompaction` and left out of `messages`, unless the file no longer

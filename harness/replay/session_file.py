@@ -94,7 +94,7 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
 
 
 def build_step_parts(entries: Sequence[Entry]) -> dict[int, list[dict[str, Any]]]:
-    """Return the parts of a session's steps, such as start, end and patch, as JSON-ready data, by number of the log event.
+    """Return the parts of each step of a session, such as its start and its end, as JSON-ready data, by number of the log event.
 
     The event at the end of a step gives its start, too. The prompt of a sub-agent is taken from the tool call that sent it.
     """
@@ -190,7 +190,9 @@ def can_read(document: Document) -> bool:
 
 
 def read_log(document: Document) -> tuple[TimedEntry, ...]:
-    """Return the events of a session file with the times at which they were logged. Row ids may be any distinct strings.
+    """Return the events of a session file of this package, with the times at which they were logged.
+
+    The ids of the rows may be any strings, as long as no two are equal.
 
     Raises:
         MalformedRecording: A row is invalid; the message gives its line.
@@ -211,9 +213,9 @@ class _Reader:
     seqs: dict[str, int] = field(default_factory=dict)
     view: View = field(default_factory=View)
     folded_entries: int = 0
-    """Number of log entries that `view` already includes; later entries are added when a compaction needs the view."""
+    """Number of log entries that `view` takes into account; later entries are added when a compaction needs the view."""
     refolded_entries: int = 0
-    """Number of log entries from which the view was computed again, because of a rollback before a compaction."""
+    """Total number of log entries that were read again to compute the view, because rollbacks had made it invalid."""
 
     def read(self, value: Any, place: str) -> None:
         """Convert one row of a session file to an event and append it to the log being read."""
@@ -317,7 +319,7 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a file that was exported by this package, as a `Draft`, which is completed into a recording.
+    """Yield the session in a file that this package exported, as a `Draft` (an unfinished recording).
 
     Events that a rollback undid are left out.
     """

@@ -1,4 +1,4 @@
-"""Conversion of a recorded session to a log, so that all code that reads logs also works on recordings of other agents.
+"""Conversion of a recorded session to a log, so that code that reads logs also works on recordings of other agents.
 
 The log shows the session as if no compaction had taken place. Compactions that the agent made are in the recording only.
 """
@@ -15,13 +15,13 @@ from harness.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Us
 from harness.view import OPENING_MESSAGE, render_messages
 
 SYNTHETIC_SYSTEM = system("(The system prompt of this session was not recorded.)")
-"""System message that replaces a missing system prompt in the log of a recording; much shorter than a real prompt."""
+"""System message in the log of a recording without a system prompt; it is much shorter than a real prompt."""
 
 _UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 def build_entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
-    """Return the log of a recorded session, with a message event for each message and an event for the end of each step.
+    """Return a log of a recorded session, with one event for each message and one for the end of each step (model call).
 
     A step without recorded usage has a usage of 0 tokens, and all durations are 0. The context window is 0 and the compaction
     threshold None, because both are unknown.
@@ -58,7 +58,7 @@ def _make_end_event(last: Message) -> SessionEnded:
 
 
 class _RequestPrefixes:
-    """Hashes and estimated token counts of the possible requests of a recorded conversation: its first 1, 2, 3, ... messages."""
+    """Hashes and estimated token counts of the first 1, 2, 3, ... messages of a recording, each a possible request to the model."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
         sent = render_messages(messages)

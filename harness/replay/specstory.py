@@ -27,7 +27,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Read a SpecStory file and yield the messages of its session as a `Draft`; sub-agents (side chains) are left out."""
+    """Yield the session in a SpecStory file as a `Draft` (an unfinished recording), without sub-agents (side chains)."""
     text = replace_surrogates(document.text)
     session = _SESSION.search(text)
     draft = Draft(session_id=session[1] if session else "")

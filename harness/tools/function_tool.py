@@ -1,4 +1,4 @@
-"""Tool built from a Python function; it parses arguments, reports errors to the model as results, and shortens long outputs.
+"""Tools built from Python functions; they parse arguments, report errors to the model as results, and shorten long outputs.
 
 A tool raises no exception for events in the workspace. A failing command, a missing file or a refused path becomes a result that
 the model reads. Outputs are shortened before they are logged.
@@ -33,7 +33,7 @@ class FunctionTool:
     find_essentials: Callable[[str], Essentials] = field(default=lambda _output: NOTHING_ESSENTIAL)
     """Function that returns the parts of an output that must be kept when it is shortened; used if `limits` asks for that."""
     measure: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Function that returns a context manager, within which each tool call runs, e.g. to measure its duration."""
+    """Function that returns a context manager for the duration of one tool call, e.g. to measure how long the call takes."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.

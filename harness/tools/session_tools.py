@@ -17,7 +17,7 @@ The number is part of the id of every trial that uses the tool, so old and new r
 
 
 def find_tool_revisions(policy: Policy, *, explore: bool = False) -> dict[str, int]:
-    """Return the revision numbers of the tools that a session has, by tool name (see `TOOL_REVISIONS`).
+    """Return how often the behaviour of each tool of a session changed since version 0.1, by tool name (see `TOOL_REVISIONS`).
 
     Args:
         policy: Compaction policy of the session, which decides whether the session has tools for saved outputs.
