@@ -1,4 +1,4 @@
-"""Compaction of one session: the policy's plan, the requests for its summaries, the checks of the result, and the log event.
+"""Compaction of one session: carry out the policy's plan, request its summaries, check the result and build the log event.
 
 The checks in this module apply to all policies:
 
@@ -47,14 +47,14 @@ from harness.view import View, apply_patch, find_violation
 FRUITLESS_IN_A_ROW = 2
 """Number of consecutive compaction attempts that saved no tokens, after which compaction pauses until the view has grown."""
 HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
-"""Points in a session at which a pause of compaction has no effect. After an overflow, only a compaction can save the session."""
+"""Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it."""
 GROWTH_BEFORE_NEXT = 1.1
 """Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
 
 
 @dataclass(slots=True)
 class _SummaryOutcome:
-    """Record of all requests for summaries in one compaction attempt, including the requests that failed."""
+    """Record of the summarizer's answers, failures and notes in one compaction attempt, for the log."""
 
     replies: list[Reply] = field(default_factory=list)
     """Answers of the summarizer to all requests of one compaction attempt, including answers that were not used."""
@@ -79,9 +79,9 @@ class SummaryPrompt(NamedTuple):
     prompt: tuple[Message, ...]
     """Messages to send to the summarizer, including its instruction."""
     request: SummaryRequest
-    """Material of the prompt, namely the messages to summarize, the former summary and the user's request."""
+    """Content of the prompt, namely the messages to summarize, the former summary and the user's request."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the messages in view that the summary will replace."""
+    """Ids of the messages that the summary will replace."""
     note: str = ""
     """Note for the compaction event about messages that were left out of the prompt; empty if none were left out."""
 
@@ -163,9 +163,9 @@ class SessionCompactor:
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
-        """Return the event of a compaction attempt with its costs, notes and failures.
+        """Return the log event of a compaction attempt, with the attempt's costs, notes and failures.
 
-        Without a change of the view (a patch), the event is marked as failed.
+        If `patch`, the change of the view, is None, the event is marked as failed.
         """
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
         attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
@@ -178,7 +178,7 @@ class SessionCompactor:
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
         """Return the changes of the view that a plan makes, or the changes of its fallback if a summary fails.
 
-        The value is None if a summary fails and the plan has no usable fallback.
+        Return None if a summary fails and the plan has no usable fallback.
         """
         try:
             return self._fill_slots(plan, view, outcome, signal)
@@ -194,7 +194,10 @@ class SessionCompactor:
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """Request every summary that a plan needs, and return all changes of the plan. `outcome` records the calls."""
+        """Request every summary that a plan needs, and return the plan's changes of the view with these summaries.
+
+        The answers and failures are added to `outcome`.
+        """
         inserts: list[Insert] = []
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
         items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
@@ -216,7 +219,7 @@ class SessionCompactor:
         return _assemble_patch(plan, tuple(inserts))
 
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the summary that the summarizer writes, or the policy's replacement text if no summary can be written."""
+        """Return the summarizer's summary, or the replacement text that the policy provides for a summary that fails."""
         if slot.text_if_empty and not summary_prompt.request.to_summarize:
             outcome.notes.append("the excerpt holds no message, so the summarizer was not asked")
             return slot.text_if_empty
@@ -270,7 +273,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """Limit the prompt for a planned summary (a slot) to what the summarizer accepts, and return the changed slot."""
+        """Return a planned summary (a slot) whose prompt is limited to the number of tokens that the summarizer accepts."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -285,7 +288,7 @@ class SessionCompactor:
     def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:
         """Return the number of tokens in a prompt for the summarizer, counted by the summarizer or else estimated.
 
-        The text `more` is counted as a further user message.
+        If `more` is given, a user message with this text is counted too.
         """
         prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
@@ -315,10 +318,10 @@ class SessionCompactor:
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
-            raise IllegalPlan(self._policy_name, f"it names {strangers[0]}, which is not in view")
+            raise IllegalPlan(self._policy_name, f"it changes the message {strangers[0]}, which is not in view")
         evicted_ids = {*patch.forget, *(item.item_id for item in view.set_aside)}
         if strangers := [item for item in patch.set_aside if item not in evicted_ids]:
-            raise IllegalPlan(self._policy_name, f"it sets {strangers[0]} aside, which is not evicted")
+            raise IllegalPlan(self._policy_name, f"it sets the message {strangers[0]} aside without evicting it")
         items = apply_patch(view.items, patch, 0, self.policy.counter)
         if items[:1] != view.items[:1]:
             raise IllegalPlan(self._policy_name, "the system message would be changed or evicted")
@@ -359,7 +362,7 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """Return all changes of the view that a plan makes; messages that are both replaced and evicted are only evicted."""
+    """Return all changes of the view that a plan makes; a message to be both replaced and evicted is only evicted."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)
@@ -394,7 +397,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 
     Args:
         slot: Planned summary, with the ids of the messages that it replaces.
-        view: View that contains the messages to summarize.
+        view: View (the messages that the model sees) before the compaction, with the messages to summarize.
         count_tokens: Function that counts the tokens of a prompt; called only if the slot limits the input tokens.
 
     Raises:

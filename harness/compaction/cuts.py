@@ -1,8 +1,8 @@
-"""Rules that choose how many of the newest messages stay in view (the messages that the model sees next).
+"""Rules that choose how many of the newest messages the model still sees after a compaction.
 
-A tail is a rule that proposes the index of the first message to retain at the end of the view. `Snap.find_legal_index` moves
-that index to a place where no tool call loses its results. If the index lies within the retained beginning of the view, there is
-nothing to evict.
+A tail is a rule that proposes where the retained end of the conversation begins, as the index of its first message.
+`Snap.find_legal_index` moves that index to a place where no tool call loses its results. If the index lies within the retained
+beginning of the conversation, there is nothing to evict.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +32,14 @@ class Tail(Protocol):
         ...
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the minimum number of tokens or messages retained at the end of the view, or None if it is unknown."""
+        """Return the minimum number of tokens or messages retained at the end of the conversation, or None if it is unknown."""
         ...
 
 
 def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
-    """Return how many messages, counted from the first one, are needed to reach a given number of events.
+    """Return how many of the first messages together have at least a given number of events.
 
-    Events are messages, tool calls and tool results.
+    Each message, tool call and tool result is one event.
     """
     index = events = 0
     while index < len(items) and events < event_count:
@@ -49,9 +49,9 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
 
 
 def find_fitting_start(sizes: Sequence[int], room: int) -> int:
-    """Return the smallest index for which all sizes from there to the end have a sum of at most `room`.
+    """Return the index from which on the sizes of the last messages have a sum of at most `room`, as small as possible.
 
-    The index is the length of the list if not even the last size fits.
+    If not even the last size fits, the index is the length of the list.
     """
     index = len(sizes)
     while index and sizes[index - 1] <= room:
@@ -62,30 +62,30 @@ def find_fitting_start(sizes: Sequence[int], room: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessages:
-    """Rule that retains a fixed number of messages at the end of the view."""
+    """Rule that retains a fixed number of messages at the end of the conversation."""
 
     count: int
-    """Number of messages retained at the end of the view."""
+    """Number of messages retained at the end of the conversation."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first of the last `count` messages; 0 if there are fewer messages."""
         return max(0, len(items) - self.count)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the number of messages that are retained at the end of the view."""
+        """Return the number of messages that are retained at the end of the conversation."""
         return Amount(self.count, "messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
-    """Rule that retains so many of the newest messages that they have about a given number of estimated tokens."""
+    """Rule that retains the newest messages that together have about a given number of estimated tokens."""
 
     tokens: int
-    """Number of estimated tokens to retain at the end of the view."""
+    """Number of estimated tokens to retain at the end of the conversation."""
     reaching: bool = True
-    """Whether just enough messages are retained to reach `tokens`; if false, as many are retained as fit into `tokens`."""
+    """Whether `tokens` is a minimum, reached with as few messages as possible; if false, `tokens` is a maximum."""
     least_messages: int = 0
-    """Minimum number of messages retained at the end of the view if `reaching` is false, however long the messages are."""
+    """Minimum number of messages retained at the end if `reaching` is false, however long the messages are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained message.
@@ -103,7 +103,7 @@ class LastTokens:
         return 0
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the configured number of tokens to retain at the end of the view."""
+        """Return the configured number of tokens to retain at the end of the conversation."""
         return Amount(self.tokens, "tokens")
 
 
@@ -112,11 +112,11 @@ class LastShare:
     """Rule that retains a share of the view at its end, measured in messages or in characters of the messages as JSON."""
 
     share: float
-    """Share of the messages, or of their characters, to retain at the end of the view; above 0 and at most 1."""
+    """Share of the messages, or of their characters, to retain at the end of the conversation; above 0 and at most 1."""
     unit: Literal["messages", "characters"] = "messages"
     """Unit in which the retained share is measured, either messages or characters of their JSON."""
     excluded_messages: int = 0
-    """Number of messages at the beginning of the view that are not counted when the share of messages is computed."""
+    """Number of messages at the beginning of the conversation that do not count when the share of messages is computed."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained message, so that the configured share of messages or characters is retained."""
@@ -132,7 +132,7 @@ class LastShare:
         return len(items)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return `ALL_KEPT` if all messages are retained; otherwise None, because a share is no fixed number of messages."""
+        """Return `ALL_KEPT` if the share is 1, so that everything stays; otherwise None, as a share is no fixed number."""
         return ALL_KEPT if self.share >= 1 else None
 
 
@@ -148,7 +148,7 @@ class Snap:
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
         """Return the nearest index at which older messages may be cut off without separating a tool call from its results.
 
-        Moving back, the index is 0 if there is no such place; moving forward, it is the number of messages.
+        If there is no such place, return 0 when moving back, and the number of messages when moving forward.
         """
         allowed, end = _BOUNDARY_CHECKS[self.legal], len(items)
         index = min(max(index, 0), end)

@@ -1,7 +1,7 @@
-"""Descriptions of compaction policies, derived from the class, the fields and the pipeline (the rules) of a policy.
+"""Descriptions of compaction policies, derived from the class, the fields and the rules (the pipeline) of a policy.
 
-A pipeline consists of values, so its possible effects are known without running it: whether it has a rule, and whether one of its
-rules requests summaries. If a policy has no such pipeline, only its fields can be described.
+The rules are plain values, so what they can do is known without running them, such as whether one of them requests summaries. If
+a policy has no such rules, only its fields can be described.
 """
 
 import inspect
@@ -24,7 +24,7 @@ class Abilities:
     """Abilities of a policy with its settings: whether it can compact at all, and whether it can request summaries."""
 
     can_act: bool
-    """Whether the policy can ever compact; a policy that cannot serves as a control in experiments."""
+    """Whether the policy can ever compact. A policy that never compacts serves as a control in experiments."""
     can_summarize: bool
     """Whether the policy can request a summary from a model."""
 
@@ -41,7 +41,7 @@ def find_summarizer(policy: object) -> str | None:
 
 
 def inspect_abilities(policy: object) -> Abilities:
-    """Return whether a configured policy can change the view at all and whether it can request summaries."""
+    """Return whether a policy with its settings can ever shorten the conversation, and whether it can request summaries."""
     pipeline = getattr(policy, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
@@ -50,7 +50,7 @@ def inspect_abilities(policy: object) -> Abilities:
 
 
 def walk_parts(value: object) -> Iterator[object]:
-    """Yield a value and everything inside it, searching fields of dataclasses and elements of tuples recursively."""
+    """Yield a value and, recursively, the field values of dataclasses and the elements of tuples inside it."""
     yield value
     for part in list_parts(value):
         yield from walk_parts(part)
@@ -66,10 +66,10 @@ def list_parts(value: object) -> tuple[object, ...]:
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:
-    """Return lines of text that describe a policy, one on the truncation of tool outputs and one for each rule.
+    """Return lines of text that describe what a policy does: one on how it cuts tool outputs, and one for each rule.
 
-    The line of a rule states at which point of the session it is checked, when it acts and how it shortens the view. Values
-    equal to the default are left out.
+    The line of a rule states at which point of the session the rule is checked, under which condition it acts, and how it
+    shortens the conversation. Settings that have their default value are left out.
     """
     pipeline = getattr(policy, "pipeline", None)
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()
@@ -106,7 +106,7 @@ def resolve_default(field: "Field[Any]") -> object:
 
 
 def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
-    """Return the fields that configure a policy, beginning with the threshold and ending with fields that many policies share."""
+    """Return the fields that configure a policy, the threshold first and the fields that many policies share last."""
     shared_bases = [base for base in policy_class.__mro__ if base.__module__ == Preset.__module__]
     ranks = {name: rank for rank, base in enumerate(shared_bases, start=1) for name in inspect.get_annotations(base)}
     config_fields = [field for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS]

@@ -27,7 +27,7 @@ UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
 """Very large context window, used to find out whether a policy would have a threshold if the window were known."""
 
 SHARE_FIELDS = frozenset({"keep_share", "preserve"})
-"""Names of policy fields that specify a share of the messages, or of the context window, to retain."""
+"""Names of policy fields that give the share of the messages, or of the context window, that a policy retains."""
 
 
 class _Conflict(NamedTuple):
@@ -36,13 +36,13 @@ class _Conflict(NamedTuple):
     kept_amount: Amount
     """Minimum number of tokens or messages that the rule always retains."""
     due_amount: Amount
-    """Number of tokens or messages in view at which the rule is triggered."""
+    """Number of tokens or messages in the conversation at which the rule is triggered."""
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
-    """Raise UsageError if no rule of a policy can ever evict anything, because each retains at least the amount that triggers it.
+    """Raise UsageError if every rule of a policy retains at least the amount that triggers the rule, so it evicts nothing.
 
-    Rules for an overflow of the window do not count.
+    Rules that act only after an overflow of the window do not count. A policy without rules is accepted.
 
     Args:
         policy: Policy with its final field values; a policy without a pipeline of stages is not checked.
@@ -89,7 +89,7 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
-    """Return the retained amount and the triggering amount of a rule that finds nothing to compact, or None if it may act.
+    """Return why a rule can never compact, as the amounts that it retains and that trigger it; None if the rule may compact.
 
     When the rule is triggered, by whatever condition, the view has at most as many tokens as the threshold. A quiet rule keeps
     trying until it finds something to do, at most until the view fills the window.
@@ -109,7 +109,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
 def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
     """Return the minimum number of tokens and of messages that a rule retains, by unit.
 
-    The unit `all` stands for a rule that retains everything.
+    The unit `all` means that the rule retains everything.
     """
     smallest_by_unit: dict[Unit, Amount] = {}
     for amount in _list_kept_amounts(rule.reducer, budget):
@@ -136,14 +136,14 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 
 @cache
 def _is_retaining(kind: type) -> bool:
-    """Return whether the parts of a class report what they retain; a check against a protocol is slow, so it is made once."""
+    """Return whether a class reports how much it retains. The result is cached, because a check against a protocol is slow."""
     return issubclass(kind, Retaining)
 
 
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
-    """Return the minimum size of the view at which a rule can have an effect, or None if the size is unknown.
+    """Return the minimum size of the conversation at which a rule can have an effect, or None if the size is unknown.
 
-    The result is the size at which the rule is triggered. If the reducer needs more messages than the window has tokens, this
+    This is normally the size at which the rule is triggered. If the rule needs more messages than the window has tokens, this
     number of messages is returned instead: so many messages never fit, because every message has at least one token.
     """
     due, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)

@@ -1,4 +1,4 @@
-"""Help texts of policy classes: fields that a class inherits are documented in the base class and copied from there.
+"""Help texts of policy classes, to which the descriptions of inherited fields are copied from the base classes.
 
 Each field is described once, in the `Attributes` section of the class that declares it. `help()`, the tooltip of a notebook and
 the API reference read one docstring only, so each class receives the entries of its base classes when Python creates the class.
@@ -33,7 +33,7 @@ def inherit_field_help(owner: type) -> None:
 
 
 def read_entries(docstring: str) -> dict[str, str]:
-    """Return the entries of the `Attributes` section of a docstring by the name of the field, each with its indentation."""
+    """Return the entries of a docstring's `Attributes` section, each with its indentation, by the name of the field."""
     section = next((text for text in _split_sections(docstring) if text.startswith(_HEADING)), "")
     entries = _ENTRY.split(section)[1:]
     return {entry.strip().partition(":")[0]: entry.rstrip() for entry in entries}

@@ -1,9 +1,9 @@
-"""Pipelines and presets: a preset is a policy that consists of a token counter, a division of the window and a list of rules.
+"""Classes for compaction policies that consist of a token counter, a threshold in the context window, and a list of rules.
 
-A rule combines a trigger, which decides when to act, with a reducer, which proposes how to shorten the view (the messages that
-the model sees next). The rules for one hook (a point in the session, such as before a step) run one after the other. Each rule
-sees the view as the rule before would leave it, and all proposals together become one plan. The view is therefore edited only
-once, and the provider's cached prefix is lost only once.
+Such a policy is a preset, and its rules are a pipeline. A rule combines a trigger, which decides when to act, with a reducer,
+which proposes how to shorten the view (the messages that the model sees next). The rules for one hook (a point in the session,
+such as before a step) run one after the other. Each rule sees the view as the rule before would leave it, and all proposals
+together become one plan. The view is therefore edited only once, and the provider's cached prefix is lost only once.
 """
 
 from abc import ABC, abstractmethod
@@ -40,12 +40,12 @@ class Rule:
     hook: Hook = "step"
     """Point in the session at which the condition is checked, such as before each model call or after an overflow."""
     quiet: bool = False
-    """Whether the log omits attempts in which the condition was met but nothing could be compacted."""
+    """Whether attempts that find nothing to compact are left out of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Complete behaviour of a compaction policy, consisting of its threshold, its rules and its token counter."""
+    """Everything that a compaction policy does, as its threshold, its rules (when and how to compact) and its token counter."""
 
     division: Division
     """Rule that computes from the context window how many tokens are kept free and at how many tokens the policy acts."""
@@ -57,8 +57,8 @@ class Pipeline:
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
         """Return one plan with the changes by all rules whose conditions are met, or None if no condition is met.
 
-        The hook is the point in the session, such as before a step or after an overflow. A compaction that the user requests runs
-        the rules of a hook even if their conditions are not met.
+        `hook` is the point in the session, such as before a step or after an overflow. If the user requests a compaction, the
+        rules run even if their conditions are not met.
         """
         plan: Plan | None = None
         rules = self._select_rules(hook)
@@ -78,7 +78,7 @@ class Pipeline:
     def _select_rules(self, hook: Hook) -> list[Rule]:
         """Return the rules that run at a point in the session (the hook), such as before a step.
 
-        A compaction that the user requests uses the first automatic hook for which the policy has rules.
+        If the user requests a compaction, the rules of the first automatic hook that has any are run.
         """
         if hook == "manual":
             hook = next((one for one in AUTOMATIC_HOOKS if any(rule.hook == one for rule in self.rules)), "step")
@@ -86,7 +86,7 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Join two plans into one with the same effect; the second plan was made for the view as changed by the first.
+    """Join two plans to change the view into one; the second plan was made for the view as the first plan would leave it.
 
     If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
     """
@@ -139,7 +139,7 @@ def check_ranges(policy: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
-    """Return the name and the range of every policy field whose values are limited, including fields that may be None."""
+    """Return the name and the valid range of every policy field whose numbers are limited, including fields that may be None."""
     hints = get_type_hints(policy_class, include_extras=True)
     return tuple(
         (name, extra)
@@ -191,9 +191,9 @@ class Preset(StrictFields, ABC):
 
     @property
     def revision(self) -> int:
-        """Number of times that the behaviour of this policy with these fields changed since version 0.1.
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
 
-        A number of 1 or more is part of the ids of trials with this policy.
+        A number of 1 or more is part of the ids of trials with this policy, so that old and new results are not mixed.
         """
         return 0
 
@@ -213,7 +213,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the budget for a context window, with the tokens kept free and the threshold at which the policy acts.
+        """Return the number of tokens that the policy keeps free in a context window, and the number at which it acts.
 
         Raises:
             UsageError: The reserves leave nothing of the window.
@@ -243,9 +243,9 @@ class OwnPreset(Preset):
 
     @property
     def revision(self) -> int:
-        """Number of changes of behaviour since version 0.1.
+        """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The change: a cut output retains the exit code of the command and the last lines of its standard error.
+        The only change is that a cut output now keeps the exit code of the command and the last lines of its standard error.
         """
         return 1
 

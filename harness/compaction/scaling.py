@@ -15,7 +15,7 @@ from harness.protocols import Policy
 from harness.tokens import Window
 
 SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
-"""Endings of the names of policy fields that are scaled to the window if their value is a whole number."""
+"""Endings of the names of policy fields whose whole numbers are scaled to the window, e.g. of `reserve_tokens`."""
 WINDOW_FIELDS = frozenset({"context_window", "summarizer_input_tokens"})
 """Names of policy fields that give the size of a context window and are therefore not scaled."""
 
@@ -68,8 +68,7 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
 def scale_policy(policy: P, factor: float) -> P:
     """Return a policy whose constants, such as numbers of tokens, are multiplied by a factor and rounded to at least 1.
 
-    A value of 0, None or below 0 switches something off and is not an amount, so it stays as it is. Fields that are dataclasses
-    are scaled in the same way.
+    Values of None, 0 or less switch something off and stay as they are. Dataclasses in fields are scaled in the same way.
     """
     if not is_dataclass(policy) or isinstance(policy, type):
         return policy

@@ -1,8 +1,8 @@
 """Parts from which policies are built, mainly reducers, which evict, mask or summarize messages.
 
-A reducer proposes a plan to shorten the view (the messages that the model sees next). It neither calls a model nor changes the
-view. Each reducer keeps the system message, and keeps tool calls together with their results. The compactor checks both again for
-every policy.
+A reducer proposes a plan to shorten the view (the messages that the model sees next); the reducer itself neither calls a model
+nor changes the view. Each reducer keeps the system message, and keeps tool calls together with their results. The compactor
+checks both rules again for the plans of every policy.
 """
 
 import re
@@ -47,7 +47,7 @@ class Span(Protocol):
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages to evict or summarize, in the order of the conversation.
 
-        The messages form one contiguous stretch behind the system message, with tool calls and their results together.
+        The messages lie next to each other behind the system message, and no tool call is selected without its results.
         """
         ...
 
@@ -58,7 +58,7 @@ class Span(Protocol):
 
 @runtime_checkable
 class Retaining(Protocol):
-    """Part of a policy that can report a minimum number of tokens or messages that it leaves in view."""
+    """Part of a policy that can report how many tokens or messages it leaves in view at least."""
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of tokens or messages that always stay in view, or None if no number can be given."""
@@ -70,17 +70,17 @@ class Middle:
     """Selection of all messages between a retained beginning and a retained end of the conversation."""
 
     tail: Tail
-    """Rule that selects the messages retained at the end of the view."""
+    """Rule that selects the messages retained at the end of the conversation."""
     head_messages: int = 1
-    """Number of messages retained at the beginning of the view, including the system message."""
+    """Number of messages retained at the beginning of the conversation, including the system message."""
     head_events: int = 0
-    """Number of events (messages, tool calls and results) retained at the beginning of the view. Messages are retained whole; if
-    `head_messages` retains more, that number applies."""
+    """Number of events (messages, tool calls and results) retained at the beginning of the conversation. Messages are retained
+    whole; if `head_messages` retains more, that number applies."""
     snap: Snap = SNAP_BACK
     """Rule that moves the end of the selected messages to a place where no tool call loses its result."""
     shrinks_head: bool = False
-    """Whether a call at the end of the retained beginning is evicted if its results come later; otherwise they are retained
-    too."""
+    """Whether a tool call in the last message of the retained beginning is evicted if its results come later. If false, the
+    results are retained too."""
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
@@ -102,12 +102,12 @@ class Middle:
 
 
 EVERYTHING = Middle(tail=LastMessages(count=0))
-"""Selection of all messages in view except the system message."""
+"""Selection of all messages that the model sees, except the system message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """Part of a policy that evicts a contiguous stretch of messages from the view without a summary."""
+    """Part of a policy that evicts neighbouring messages, so that the model no longer sees them, without a summary."""
 
     middle: Span
     """Selection of the messages to evict, such as all between the beginning and the end of the conversation."""
@@ -123,7 +123,7 @@ class Forget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarize:
-    """Part of a policy that replaces a contiguous stretch of messages by a summary."""
+    """Part of a policy that replaces neighbouring messages by a summary that a model writes."""
 
     middle: Span
     """Selection of the messages that the summary replaces."""
@@ -136,24 +136,24 @@ class Summarize:
     role: Literal["system", "user", "assistant"] = "user"
     """Role of the message that contains the summary."""
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
-    """Treatment of summaries from former compactions. `apart` passes them to the summarizer separately, `among` as messages like
-    all others; `stays` retains them in view and `dropped` evicts them, both without passing them to the summarizer."""
+    """Treatment of summaries from former compactions. The summarizer reads them separately (`apart`) or among the messages
+    (`among`), or it does not read them, and they stay in view (`stays`) or are evicted (`dropped`)."""
     when_failed: Literal["skip", "forget"] = "skip"
     """Behaviour if the summary fails; `skip` leaves the view unchanged, and `forget` evicts the messages that were to be
     summarized, except former summaries."""
     least_share: float = 0.0
-    """Minimum share of the messages in view that a summary must replace; if fewer were replaced, the view is left unchanged."""
+    """Minimum share of all messages that a summary must replace; if it would replace fewer, no summary is requested."""
     in_events: bool = False
     """Whether `least_share` is a share of the events (messages, tool calls and results) in view instead of the messages."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary, such as a question that the summary answers.
 
-    A compaction marker among these messages receives the number of the compaction round.
+    If one of them is a compaction marker, it receives the number of the compaction.
     """
     behind: tuple[Message, ...] = ()
     """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
-    """Selection of the messages that the summarizer reads, out of those to summarize; None lets it read all of them."""
+    """Rule that selects or shortens the messages that the summarizer reads; None lets it read all messages to summarize."""
     text_if_empty: str = ""
     """Text inserted in place of a summary if `excerpt` selects no message for the summarizer to read."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
@@ -207,7 +207,7 @@ def _number_markers(message: Message, round_number: int) -> Message:
 def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
     """Return the id of the message behind which a new summary is inserted.
 
-    This is the message before the first summarized one, or the last retained summary if that comes later.
+    This is the message before the first summarized one or, if a retained summary comes later, the last such summary.
     """
     ids = [item.item_id for item in items]
     kept = [item for item in ids if item in stays]
@@ -218,7 +218,7 @@ def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] 
 class Mask:
     """Part of a policy that replaces old tool results by a short text (the stub) and retains the tool calls.
 
-    The newest results can be protected by their number, their tokens or their turns; 0 disables a kind of protection. All older
+    The newest results can be protected by their number, tokens, turns or steps; 0 disables a kind of protection. All older
     results are masked (replaced by the stub) if that saves enough tokens.
     """
 
@@ -227,14 +227,14 @@ class Mask:
     keep_results: int = 0
     """Number of newest tool results that are never masked (replaced by a short text); 0 protects none by number."""
     keep_tokens: int = 0
-    """Estimated number of tokens of the newest tool results that are never masked (replaced by a short text). The result with
-    which the sum exceeds this number, and all older ones, may be masked."""
+    """Estimated number of tokens in the newest tool results, which are never masked (replaced by a short text). The result that
+    makes the sum exceed this number, and all older results, may be masked."""
     keep_turns: int = 0
     """Number of newest turns whose tool results are never masked; a turn begins with a user message."""
     keep_steps: int = 0
     """Number of newest steps whose tool results are never masked; a step begins with an answer of the model."""
     least_saved_tokens: int = 0
-    """Number of tokens that the old tool results must exceed in total, or else none is masked; 0 sets no minimum."""
+    """Number of tokens; unless the old tool results have more in total, none is masked. 0 sets no minimum."""
     enough_tokens: int = 0
     """Number of saved tokens, including earlier savings, after which no further result is masked; 0 masks all old results."""
     exempt_tools: tuple[str, ...] = ()
@@ -250,7 +250,7 @@ class Mask:
     completed_only: bool = False
     """Whether only tool results with the status `completed` are replaced by a short text."""
     exempt_count: bool = False
-    """Whether tool results that are exempt from masking also count towards the number of newest results that are protected."""
+    """Whether tool results that are exempt from masking also count among the newest results that are protected."""
     clear_arguments: bool = False
     """Whether the arguments of a tool call are also removed when its result is replaced by a short text."""
     stop_at_summary: bool = False
@@ -281,9 +281,9 @@ class Mask:
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
-        """Return the number of tokens in all old tool results that may be masked.
+        """Return the number of tokens in all old tool results that may be masked (replaced by a short text).
 
-        The number is None if masking also removes the arguments of the calls, whose tokens are not counted.
+        Return None if masking also removes the arguments of the calls, because their tokens are not counted.
         """
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
@@ -294,11 +294,11 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """Apply the function `read` to the running list of old tool results that may be masked, and return its result."""
+        """Return what the function `read` computes from the running list of old tool results that may be masked."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
-        """Return whether none of the tool results in a message may be replaced by a short text.
+        """Return whether the tool results in a message must never be replaced by a short text.
 
         Args:
             item: Message in view that holds tool results.
@@ -350,12 +350,12 @@ def is_named(call: ToolCall, text: str) -> bool:
 
 @lru_cache(maxsize=1_000)
 def compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[str, Callable[[str], object]], ...]:
-    """Return each shell pattern, such as `git *`, with a function that matches a text against it."""
+    """Return each shell pattern, such as `git *`, with a function that tests whether a text matches the pattern."""
     return tuple((pattern, re.compile(translate(pattern)).match) for pattern in patterns)
 
 
 class _OldResults:
-    """Running list of the old tool results in view that may be replaced by a stub, oldest first, with their sum of tokens."""
+    """Running list of the old tool results that may be replaced by a short text, oldest first, with their sum of tokens."""
 
     __slots__ = (
         "_asked",
@@ -393,7 +393,7 @@ class _OldResults:
         self.tokens = 0
         """Estimated number of tokens in all tool results that may be replaced by a short text."""
         self._protected: deque[tuple[Item, bool]] = deque()
-        """Newest tool results, which are protected from masking for now, each with whether it is never masked."""
+        """Newest tool results, which are protected from masking for now; True marks a result that is never masked."""
         self._held_tokens = 0
         """Estimated number of tokens in the newest tool results, which are protected from masking for now."""
         self._count = 0
@@ -406,7 +406,7 @@ class _OldResults:
         """Number of tool results before each of the newest steps, if a number of steps is protected."""
 
     def add(self, item: Item) -> None:
-        """Add the next message of the view, and collect the tool results that it makes old enough to be masked."""
+        """Add the next message of the view, and collect the tool results that are now old enough to be masked."""
         message, mask = item.message, self._mask
         if item.item_id in self._stops:
             self._reset()
@@ -429,7 +429,7 @@ class _OldResults:
             self._release_old()
 
     def _note_requests(self, item: Item) -> None:
-        """Remember what the user wrote, or which calls of an answer have a key argument that the user named."""
+        """Remember the text of a user message, or the calls of an answer whose key argument (such as a path) the user named."""
         if item.message.role == "user" and item.item_id not in self._summaries:
             self._asked = item.message.text
         self._requested_ids.update(call.call_id for call in item.message.calls if is_named(call, self._asked))
@@ -445,7 +445,7 @@ class _OldResults:
         self._add_results(released)
 
     def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
-        """Add new tool results, and move the results that are thereby no longer among the newest to those that may be masked."""
+        """Add new tool results, and allow masking of the results that are thereby no longer among the newest."""
         mask, protected = self._mask, self._protected
         for item, exempt in results:
             if exempt and not mask.exempt_count:
@@ -492,7 +492,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 
 def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
-    """Return the view after the evictions and replacements of a plan, without the summaries that are not yet written."""
+    """Return the view after the evictions and replacements of a plan, but without its summaries, which are not yet written."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
@@ -507,7 +507,7 @@ class Prunable:
     """Reducer that replaces old tool results by short texts. The policy acts if this reducer would save enough tokens."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason to act if replacing old tool results by stubs would save enough tokens; otherwise return None."""
+        """Return the reason to act if replacing old tool results by short texts would save enough tokens, or None."""
         if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
@@ -516,7 +516,7 @@ class Prunable:
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
         """Return the minimum size of the view, in tokens, at which replacing old tool results by short texts can save enough.
 
-        The size is the number of tokens of protected results plus one more than the required savings.
+        This is the number of tokens in protected results, plus the required savings, plus 1.
         """
         return DueAmounts(smallest_view=Amount(self.mask.keep_tokens + self.mask.least_saved_tokens + 1, "tokens"))
 
@@ -535,7 +535,7 @@ def find_last_user_text(view: View) -> str:
 
 
 def find_answered_end(view: View) -> int:
-    """Return the index of the first user message that is still unanswered, or the number of messages if none is."""
+    """Return the index of the first user message that the model has not answered, or the number of messages if there is none."""
     end = len(view.items)
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
@@ -545,9 +545,9 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """Return the summaries to request (slots) for a cut before the retained messages, which may lie in the middle of a turn.
+    """Return the summaries to request (slots) for the messages before a cut, which may lie in the middle of a turn.
 
-    If the cut does so, one summary covers the messages before the turn, and another the beginning of the turn.
+    In that case, one summary covers the messages before the turn, and another covers the beginning of the turn.
 
     Args:
         view: View that the items belong to.
@@ -581,7 +581,7 @@ def group_results(items: Sequence[Item]) -> list[list[Item]]:
 
 
 class Block(NamedTuple):
-    """Message and the results of its tool calls, which must be retained or evicted together."""
+    """A message with the results of its tool calls; all of them must be retained or evicted together."""
 
     items: tuple[Item, ...]
     """Message, followed by the messages with the results of its tool calls."""
@@ -593,6 +593,6 @@ class Block(NamedTuple):
 
 
 def group_blocks(items: Sequence[Item]) -> list[Block]:
-    """Return messages in blocks that must stay together, each of one message and the results of its tool calls."""
+    """Return messages in blocks that must stay together; a block is one message with the results of its tool calls."""
     starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
     return [Block(tuple(items[start:end])) for start, end in pairwise((*starts, len(items)))]

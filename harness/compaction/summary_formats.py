@@ -1,4 +1,4 @@
-"""Summary formats (prompts for summaries and their form in the view) that several compaction policies share.
+"""Summary formats that several compaction policies share: how a model is asked for a summary, and how the agent sees it.
 
 Lists of the files that were read or modified are not written by the summarizer. They are compiled from the tool calls and copied
 from each summary to the next.
@@ -49,14 +49,14 @@ def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[st
 
 
 def format_material(request: SummaryRequest) -> str:
-    """Return the text that the summarizer reads, made of the former summary, if any, and a transcript of the messages."""
+    """Return the text that the summarizer reads: the former summary, if there is one, and a transcript of the messages."""
     former = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
     return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Summary format that sends the same instruction at every compaction, extended by a sentence if a summary already exists."""
+    """Summary format with a fixed instruction to the summarizer, extended by a sentence if there is a former summary."""
 
     instruction: str
     """Instruction to the summarizer, which begins with `Create a summary`."""
@@ -67,8 +67,8 @@ class Brief:
     closing: str = ""
     """Line inserted below the summary that the agent sees; an empty text adds no line."""
     system: str = ""
-    """System message of the prompt for the summarizer, not used by the layout `system`. If empty, the layout `session` uses the
-    system message of the session."""
+    """System message of the prompt for the summarizer; the layout `system` ignores this field. If it is empty, the layout
+    `session` uses the system message of the session."""
     layout: Literal["transcript", "session", "system"] = "transcript"
     """Arrangement of the prompt for the summarizer.
 
@@ -96,7 +96,7 @@ class Brief:
         return (*((system(self.system),) if self.system else ()), user(prompt_text))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summarizer's answer between the heading and the closing line, in the form in which the agent sees it."""
+        """Return the summary as the agent sees it, which is the summarizer's answer between the heading and the closing line."""
         body = remove_tag(self.drops, text) if self.drops else text.strip()
         body = truncate_text(body, self.most_characters) if self.most_characters is not None else body
         body = append_file_lists(body, request) if self.files else body
@@ -113,7 +113,7 @@ def remove_tag(tag: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapTexts:
-    """Rule that shortens what the summarizer reads: long tool results and other long texts are cut to their beginnings."""
+    """Rule that cuts long tool results and other long texts to their beginnings before the summarizer reads them."""
 
     result_characters: int
     """Maximum length in characters of a tool result that the summarizer reads."""
@@ -146,7 +146,7 @@ class ConstantText:
     """Writer that gives the same fixed text in place of every summary that failed or is empty."""
 
     words: str
-    """Fixed text that is inserted into the view in place of a failed or empty summary."""
+    """Fixed text that the agent sees in place of a failed or empty summary."""
 
     def write_summary(self, request: SummaryRequest) -> str:
         """Return the fixed text that replaces a failed or empty summary; the request is ignored."""
@@ -172,7 +172,7 @@ class Notes:
         return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summarizer's answer below the heading, in the form in which the agent sees it."""
+        """Return the summary as the agent sees it, which is the summarizer's answer below the heading."""
         return f"{self.heading}\n{text.strip()}"
 
 
@@ -203,7 +203,7 @@ class Sections:
         return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summarizer's answer between the opening and the closing line, in the form in which the agent sees it."""
+        """Return the summary as the agent sees it, which is the summarizer's answer between the opening and the closing line."""
         return "\n\n".join(part for part in (self.opening, text.strip(), self.closing) if part)
 
 
@@ -255,9 +255,9 @@ class SixSections:
         return (user(filled),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summary below a heading with the number of the compaction.
+        """Return the summary as the agent sees it, below a heading with the number of the compaction.
 
-        A heading that the summarizer wrote is removed.
+        If the summarizer wrote such a heading itself, that heading is removed.
         """
         body = text.strip()
         if body.startswith("## Session Summary"):

@@ -1,7 +1,8 @@
 """Triggers (conditions under which a policy acts) and divisions (rules that compute its threshold from the context window).
 
-A division computes the budget of a session once. A trigger looks at the view, the budget and the last usage report before every
-step, at a cost that does not grow with the view. Both are immutable values, so a policy can be read, compared and hashed.
+A division computes the budget (reserved tokens and threshold) of a session once. A trigger checks the view (the messages that the
+model sees next), the budget and the last usage report before every step, at a cost that does not grow with the view. Both are
+immutable values, so a policy can be read, compared and hashed.
 """
 
 import math
@@ -21,7 +22,7 @@ Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-sin
 * `reported`: prompt and answer of the last call, as reported by the provider.
 * `reported-and-since`: `reported`, plus an estimate of the messages that followed.
 * `rescaled`: the estimate, multiplied by a factor between 1 and 1.25: the reported tokens of the last call / their estimate.
-* `unedited`: the estimate of the view as if no message had been replaced, e.g. by a stub.
+* `unedited`: the estimate of the view as if no message had been replaced, e.g. a tool result by a short text.
 """
 MAX_RESCALE_FACTOR = 1.25
 """Upper limit of the factor by which the measure `rescaled` corrects a token estimate."""
@@ -43,15 +44,15 @@ class Amount(NamedTuple):
 
 
 ALL_KEPT = Amount(math.inf, "all")
-"""Amount that means all messages in view, for a part of a policy that retains every message."""
+"""Amount with the meaning "all messages", for a part of a policy that retains every message."""
 
 
 class DueAmounts(NamedTuple):
     """Sizes of the view (the messages that the model sees next) at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
-    """Sizes of the view, in tokens or messages; reaching any one of them makes the policy act. Empty if the policy acts for
-    another reason or never."""
+    """Sizes of the view, in tokens or messages, each of which makes the policy act when it is reached. Empty if the policy acts
+    for another reason or never."""
     smallest_view: Amount | None = None
     """Minimum size of the view at which the policy can be triggered; infinite if it never can, None if the size is unknown."""
 
@@ -62,7 +63,7 @@ class DueAmounts(NamedTuple):
 
 
 DUE_IN_ANY_VIEW = DueAmounts()
-"""Value of `compute_due_amounts` for a trigger that may make the policy act whatever the size of the view."""
+"""Empty result of `compute_due_amounts`, for a trigger that may make the policy act however small or large the view is."""
 
 
 class Division(Protocol):
@@ -73,7 +74,7 @@ class Division(Protocol):
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget for a context window, with the reserved tokens and the threshold at which compaction begins.
 
-        A window of 0 tokens is unknown; a threshold that depends on the window is then disabled.
+        A window of 0 tokens stands for an unknown window; a threshold that depends on the window is then disabled.
 
         Raises:
             UsageError: The reserves leave nothing of the window.
@@ -287,7 +288,7 @@ class Full:
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the threshold as the number of tokens in view at which the policy acts; infinite if there is no threshold."""
+        """Return the number of tokens in view at which the policy acts, which is the threshold; infinite if there is none."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
         return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
@@ -311,7 +312,7 @@ class MoreThan:
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return `count` + 1 messages as the size of the view at which the policy acts; for events, no size can be given."""
+        """Return the size of the view at which the policy acts, which is `count` + 1 messages; for events, return no size."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
 
@@ -325,7 +326,7 @@ class Always:
         return "asked at every step"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return an empty `DueAmounts`, since this trigger does not depend on the size of the view (what the model sees next)."""
+        """Return no size (an empty `DueAmounts`), since this trigger does not depend on how much the model sees."""
         return DUE_IN_ANY_VIEW
 
 
@@ -337,11 +338,11 @@ class AnyOf:
     """Conditions (triggers) of which at least one must be met for the policy to act."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason given by the first condition that is met, or None if no condition is met."""
+        """Return the reason for a compaction that the first met condition gives, or None if no condition is met."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the sizes of the view at which a condition is met; none if any condition does not depend on the size."""
+        """Return the sizes of the view at which a condition is met; no size if any condition depends on something else."""
         statements = [compute_due_amounts(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -364,25 +365,25 @@ class AllOf:
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return an empty `DueAmounts`, since no size of the view is certain to meet all conditions."""
+        """Return no size (an empty `DueAmounts`), since no size of the view is certain to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attended:
-    """Trigger that makes the policy act only while a person attends the session, who is asked about repeated tool calls."""
+    """Trigger that makes the policy act only while a person attends the session and can be asked, e.g. about repeated calls."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason that somebody attends the session, or None if nobody does."""
+        """Return a reason for a compaction if a person attends the session, or None if nobody does."""
         return "somebody attends the session" if view.attended else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return an empty `DueAmounts`, since this trigger does not depend on the size of the view (what the model sees next)."""
+        """Return no size (an empty `DueAmounts`), since this trigger does not depend on how much the model sees."""
         return DUE_IN_ANY_VIEW
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
-    """Return the number of tokens in view, measured in the given way; without a usage report of the provider, estimate it."""
+    """Return the number of tokens in view, measured in the given way, or an estimate if the provider has reported no usage."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:

@@ -13,7 +13,7 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return how many messages must at least be in view for a reducer to shorten the view; 0 if it has no such minimum."""
+    """Return the smallest number of messages in view that a reducer can shorten; 0 if the reducer has no such minimum."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
@@ -96,12 +96,12 @@ class IfMessages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithClosingMessage:
-    """Part of a policy that adds a user message at the end of the view, such as a request to continue, after a summary."""
+    """Part of a policy that ends a summarized conversation with a user message, such as a request to continue."""
 
     reducer: Reducer
     """Way to shorten the view, such as by a summary, after which the closing message is added."""
     text: str
-    """Text of the user message added at the end of the view; `{said}` is replaced by the text of the user's last message."""
+    """Text of the user message added at the end; `{said}` is replaced by the text of the user's last message."""
     when: Literal["always", "interrupted", "overflow"] = "always"
     """Cases in which the closing message is added; `interrupted` requires that the view ends with a tool result."""
 

@@ -58,7 +58,7 @@ def _make_end_event(last: Message) -> SessionEnded:
 
 
 class _RequestPrefixes:
-    """Hashes and estimated token counts of the first 1, 2, 3, ... messages of a recording, each a possible request to the model."""
+    """Hashes and estimated token counts of the first 1, 2, 3, ... messages of a recording, each a possible request."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
         sent = render_messages(messages)

@@ -1,1 +1,1 @@
-"""Compaction policies by family, one module each, with the stages used only there; `harness.policies` lists all of them."""
+"""Compaction policies, with one module for each agent or idea that they come from; `harness.policies` lists all policies."""

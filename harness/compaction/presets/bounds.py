@@ -27,7 +27,7 @@ RECEIPT_CHARACTERS = 100
 
 
 class RankedBlock(NamedTuple):
-    """Block of messages (such as a call with its results) and its rank among all blocks that could be retained."""
+    """Block of messages (such as a call with its results), with the rank that decides whether it is retained."""
 
     rank: tuple[float, ...]
     """Sort key of the block among the blocks that could be retained; blocks with lower ranks are retained first."""
@@ -45,14 +45,14 @@ class Ranking(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retain:
-    """Reducer that retains the best-ranked blocks of messages, up to a share of the threshold, and evicts all others.
+    """Part of a policy that retains the messages with the best ranks, up to a share of the threshold, and evicts all others.
 
-    The system message and the newest block are always retained, and their tokens are part of the share. If these two fill the
-    share, everything else is evicted.
+    Messages are ranked in blocks, such as a call with its results. The system message and the newest block are always retained;
+    if their tokens fill the share, everything else is evicted.
     """
 
     ranking: Ranking
-    """Rule that ranks the blocks of messages; they are retained in this order until the allowed tokens are used up."""
+    """Rule that ranks the blocks of messages. Blocks are retained in this order until the allowed tokens are used up."""
     share: float
     """Maximum size of the retained messages, as a share of the number of tokens that triggers compaction."""
 
@@ -78,7 +78,8 @@ class Retain:
 class RandomRanking:
     """Random order in which blocks of messages are retained.
 
-    Each block keeps the same random rank for the whole session, so every block has the same chance in each compaction.
+    A block is a message with the results of its calls. Each block keeps the same random rank for the whole session, so every
+    block has the same chance to be retained in each compaction.
     """
 
     seed: int
@@ -87,7 +88,7 @@ class RandomRanking:
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
         """Return the blocks of messages with random ranks, derived from the seed, the user's request and the message ids.
 
-        The user's request is included because ids alone would select the same places in every session of an experiment.
+        The user's request is included because ids alone would give the same ranks in every session of an experiment.
         """
         request = view.task.text if view.task else ""
         salt = hashlib.sha256(f"{self.seed}/{request}".encode(errors="surrogatepass")).digest()
@@ -97,7 +98,7 @@ class RandomRanking:
 def _draw_rank(salt: bytes, item: ItemId) -> int:
     """Return a pseudo-random rank of a message, computed as the digest of a salt and the id of the message.
 
-    A digest is used because a random generator seeded for each block would take ten times as long.
+    A random generator that is seeded for each message would take ten times as long.
     """
     return int.from_bytes(hashlib.sha256(b"%b/%d/%d" % (salt, *item)).digest()[:8])
 
@@ -111,7 +112,7 @@ class OracleRanking:
     """
 
     oracle: Oracle
-    """Source that predicts which messages of the session are needed again, and when."""
+    """Predictor of which messages of the session will be needed again, and when."""
     counter: Counter
     """Token counter with which the shortened messages are measured."""
 
@@ -153,7 +154,9 @@ class MissingRanking:
         Raises:
             UsageError: Always, because no oracle was given.
         """
-        raise UsageError("policy 'oracle' needs an oracle before it can plan; call its method `with_oracle`")
+        raise UsageError(
+            "policy 'oracle' has no oracle, which predicts the needed messages; add one with its method `with_oracle`"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +266,7 @@ class OracleRetention(OwnPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline used before the policy has an oracle; it computes the budget, but planning raises an error."""
+        """Rules used before the policy has an oracle (a predictor of needs); they give the threshold but cannot plan."""
         return self.build_ranked_pipeline(MissingRanking())
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
@@ -271,7 +274,7 @@ class OracleRetention(OwnPreset, ThresholdPreset):
         return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
-        """Return this policy with an oracle, which predicts the messages that one session will need again."""
+        """Return a copy of this policy that uses an oracle, which predicts the messages that one session will need again."""
         return OraclePolicy(self, oracle)
 
 

@@ -36,7 +36,7 @@ from harness.view import Item, View, apply_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTarget:
-    """Rule for how many tokens may be in view (the messages that the model sees next) after a compaction.
+    """Rule for the maximum number of tokens that remain in view (the messages that the model sees next) after a compaction.
 
     While the view has few answers, the maximum is a share of the threshold at which compaction begins. With many answers, it is a
     share of the longest input of the model.
@@ -68,7 +68,7 @@ class BeforeNewest:
     """
 
     most_tokens: int
-    """Number of newest tokens to retain at the end of the view; fewer if `target` allows fewer."""
+    """Number of newest tokens to retain at the end of the conversation; fewer if `target` allows fewer."""
     target: SizeTarget
     """Maximum size of the view after a compaction."""
 
@@ -86,13 +86,13 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the minimum that is retained depends on the view's size and on the user's last message."""
+        """Return None, since the number of retained messages depends on the size of the view and on the user's last message."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowTable:
-    """Rule that sets the number of tokens that triggers compaction, looked up in a table by the size of the context window.
+    """Rule that looks up the number of tokens that triggers compaction in a table, by the size of the context window.
 
     For a window size that is not in the table, compaction is triggered at a share of the window or at the window less a reserve,
     whichever is larger.
@@ -116,19 +116,19 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unless:
-    """Reducer that runs a first reducer and, if that saves too few characters, a second one as well."""
+    """Part of a policy that shortens the view in one way and, if that saves too few characters, in a second way as well."""
 
     first: Reducer
-    """Reducer (a stage that plans changes of the view) whose plan is always applied."""
+    """First way to shorten the view (a reducer), whose plan is always carried out."""
     then: Reducer
-    """Second reducer, which also runs, and whose plan is added, if the plan of the first one saves too few characters."""
+    """Second way to shorten the view (a reducer), used in addition if the first one saves too few characters."""
     enough_share: float
-    """Share of the characters in view that is enough to save; if the first reducer saves less, the second one runs too."""
+    """Share of the characters in view; if the first way to shorten the view saves less, the second one is used too."""
     counter: Counter
     """Token counter with which the view is measured after the first reducer's plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the first reducer's plan, joined with the second reducer's plan if the first saves too few characters."""
+        """Return the plan of the first way, joined with the plan of the second way if the first saves too few characters."""
         plan = self.first.reduce(view, budget, reason)
         if plan.is_empty:
             return self.then.reduce(view, budget, reason)
@@ -166,10 +166,10 @@ This limit is the choice of this project, since the source sets none.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """Reducer that replaces old messages by a notice, which lists their files, commands and last answers; no model is called.
+    """Part of a policy that replaces old messages by a list of their files, commands and last answers, without a model.
 
-    Three kinds of messages are retained: every message of the user; of each older turn, the last answer without tool calls; and
-    of the last turn, the newest messages that fit the target size.
+    The list is called the notice. Three kinds of messages are retained: every message of the user; of each older turn, the last
+    answer without tool calls; and of the last turn, the newest messages that fit the target size.
     """
 
     target: SizeTarget
@@ -201,7 +201,7 @@ class Digest:
         return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
 
     def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
-        """Return the user message with the notice about evicted messages appended, or with its former notice updated."""
+        """Return the user message with the notice about evicted messages at its end, in place of a former notice."""
         body, _, former = anchor.message.text.partition(f"\n\n{NOTICE_HEADING}\n")
         lines = [*former.splitlines(), *_format_notice_lines(gone)]
         answers = [line for line in lines if line.startswith(SAID_PREFIX)]
@@ -232,7 +232,7 @@ def _describe_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetHalf:
-    """Reducer that keeps the first messages, evicts a share of the messages after them, and inserts a notice about this."""
+    """Part of a policy that evicts a share of the messages after the first ones, and inserts a notice about this."""
 
     share: float
     """Share of the messages to evict, counted after the first messages, which are always retained."""
@@ -284,7 +284,7 @@ class ForgetHalf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRereads:
-    """Reducer that leaves only the newest reading of each file in view; older readings of the file are replaced by a note."""
+    """Part of a policy that keeps only the newest reading of each file; older readings are replaced by a note."""
 
     note: str
     """Text that replaces an older reading of a file."""
@@ -368,7 +368,7 @@ class _ClineSdk(Preset):
         )
 
     def _build_pipeline(self, summarize: Summarize | None = None) -> Pipeline:
-        """Return rules that summarize at the threshold; after a failure or an overflow, a notice is written without a model."""
+        """Return rules that summarize at the threshold and, after a failure or an overflow, list the old work without a model."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         reducer = OnFailure(first=summarize, then=digest) if summarize else digest
         rules = (Rule(Full(), reducer), Rule(Always(), digest, hook="overflow"))

@@ -27,10 +27,10 @@ class WithoutOldest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Reducer that retains the user's newest messages up to a number of tokens and replaces everything else by a summary.
+    """Part of a policy that retains the user's newest messages, up to a number of tokens, and summarizes everything else.
 
-    The message that exceeds the limit loses its middle. The summarizer reads everything, including the retained messages.
-    Messages of the user since the last answer are neither summarized nor counted.
+    The user's message with which the limit is exceeded loses its middle. The summarizer reads everything, including the retained
+    messages. Messages of the user since the last answer are neither summarized nor counted.
     """
 
     most_tokens: int
@@ -146,9 +146,9 @@ class Codex(SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Number of changes of behaviour since version 0.1.
+        """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The change: the summarizer reads the whole of a user message that loses its middle in the view.
+        The only change: if a long message of the user is shortened for the agent, the summarizer now reads the whole message.
         """
         return 1
 

@@ -22,7 +22,7 @@ class AnsweredSpan:
         return view.items[1 : find_answered_end(view)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since it is not known in advance how many unanswered user messages are retained."""
+        """Return None, since the number of retained messages, which the user wrote after the last answer, is not known."""
         return None
 
 

@@ -20,18 +20,19 @@ from harness.view import Item, View
 class BeforeTurnsOrShare:
     """Rule that selects the messages to summarize, which are normally all messages before the last turns.
 
-    If no message since the last summary precedes the last turns, all but a share of the messages since that summary are selected.
+    If the last turns reach back to the last summary, nothing lies between both. Then only a share of the messages since that
+    summary is retained, and all older messages are selected.
     """
 
     turns: int
-    """Number of turns retained at the end of the view."""
+    """Number of turns retained at the end of the conversation."""
     share: float
     """Share of the messages since the last summary to retain, used if no messages precede the last turns."""
     least_messages: int
     """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages before the last turns or, if there are none, all but a share of those since the last summary."""
+        """Return the messages to summarize: all before the last turns or, if there are none, all but the newest few."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
@@ -42,13 +43,13 @@ class BeforeTurnsOrShare:
         return items[1:cut] if cut > first else ()
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the size of the last turns, and so the minimum that is retained, is not known in advance."""
+        """Return None, since the size of the retained last turns is not known in advance."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCap:
-    """Rule that computes the budget for a window of at most a maximum size; an unknown window counts as having this size."""
+    """Rule that computes the trigger threshold as if the context window had at most a given size, also for an unknown window."""
 
     tokens: int
     """Maximum size in tokens of the context window; a larger window is treated as if it had this size."""

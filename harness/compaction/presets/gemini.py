@@ -24,12 +24,12 @@ class BeforeUserMessage:
     """
 
     keep_share: float
-    """Share of the characters to retain at the end of the view."""
+    """Share of the characters to retain at the end of the conversation."""
     answers: bool = False
     """Whether the selected messages may also end before an answer of the model, instead of only before a user message."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the oldest messages: those before the share to retain, and further ones up to the next allowed cut."""
+        """Return the oldest messages, which are all before the retained share, and further ones up to the next allowed cut."""
         return view.items[1 : self._find_end(view.items)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
@@ -55,13 +55,13 @@ class BeforeUserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
-    """Reducer that applies the plan of another reducer and also shortens long tool results, except in the newest output.
+    """Part of a policy that shortens the view as another part plans it, and also cuts long tool results, except the newest.
 
-    If the other reducer finds nothing to do, no result is shortened either.
+    If the other part (`reducer`) finds nothing to do, no result is cut either.
     """
 
     reducer: Reducer
-    """Reducer whose plan is extended; if that plan is empty, no tool result is shortened."""
+    """Way to shorten the view whose plan is extended; if that plan is empty, no tool result is shortened."""
     protect_tokens: int
     """Size in tokens of the newest tool output, in which no result is shortened."""
     characters: int
@@ -117,10 +117,10 @@ POINTER_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload(Mask):
-    """Reducer that saves old tool results outside the view and leaves a pointer: both ends of the text and where the rest is.
+    """Part of a policy that saves old tool results outside the view and leaves only both ends and a pointer to the whole text.
 
-    A result must be longer than its pointer, or it would be saved again and again; `least_characters` must be set for this
-    reason. The field `stub` has no effect.
+    A result must be longer than the text that replaces it, or it would be saved again and again; for this reason,
+    `least_characters` must be set. The field `stub` has no effect.
     """
 
     preview_characters: int = 0
@@ -144,7 +144,7 @@ class Offload(Mask):
 
 
 def compute_least_characters(preview_characters: int) -> int:
-    """Return the minimum length in characters of a text that is longer than the pointer that would replace it."""
+    """Return the minimum length in characters of a tool result, so that the text which replaces the result is shorter."""
     return 2 * preview_characters + POINTER_CHARACTERS
 
 

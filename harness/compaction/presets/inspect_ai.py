@@ -15,20 +15,20 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """Reducer that runs another reducer repeatedly until the view fits its threshold or a run saves nothing.
+    """Part of a policy that shortens the view repeatedly until it fits the threshold or a run saves nothing.
 
-    The changes that all runs propose are joined in one plan.
+    The changes that all runs of `reducer` propose are joined in one plan.
     """
 
     reducer: Reducer
-    """Reducer that runs until the view fits the threshold or a run saves nothing."""
+    """Way to shorten the view, applied until the view fits the threshold or a run saves nothing."""
     max_passes: int
     """Maximum number of times that the reducer runs in one compaction."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter with which the view is measured between two runs."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the joint plan of repeated runs of the reducer, until the view fits the threshold or a run saves nothing."""
+        """Return one plan with the changes of all runs, which end when the view fits the threshold or a run saves nothing."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:
             return plan

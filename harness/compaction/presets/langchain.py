@@ -35,7 +35,7 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortenArguments:
-    """Reducer that cuts long arguments of old tool calls to their beginning, followed by a mark.
+    """Part of a policy that cuts long arguments of old tool calls to their beginning, followed by a mark.
 
     If no tool call in view has long arguments, a run only scans the messages added since the last run; otherwise it also has to
     find the newest messages, which stay unchanged.
@@ -97,12 +97,12 @@ class _LongCallTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOfWindow:
-    """Rule that retains as many messages at the end of the view as fit a share of the context window."""
+    """Rule that retains as many messages at the end of the conversation as fit a share of the context window."""
 
     share: float
     """Share of the context window that the retained messages may fill."""
     least_messages: int = 1
-    """Minimum number of messages retained at the end of the view, however long they are."""
+    """Minimum number of messages retained at the end of the conversation, however long they are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained message, so that the messages from there on fit the share of the window."""

@@ -33,7 +33,7 @@ class UpToShare:
     """Maximum share of the window that the system message and the retained messages may fill."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the oldest messages, as few as leave a small enough view; all but the system message if no part is enough."""
+        """Return the oldest messages, as few as needed so that the rest is small enough, or else all but the system message."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -45,7 +45,7 @@ class UpToShare:
         return items[1:]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since there is no minimum that is retained: everything but the system message may be evicted."""
+        """Return None, since no minimum is retained; everything but the system message may be evicted."""
         return None
 
 

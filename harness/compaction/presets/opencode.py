@@ -25,13 +25,13 @@ class BeforeTurns:
     """
 
     turns: int
-    """Maximum number of turns retained at the end of the view."""
+    """Maximum number of turns retained at the end of the conversation."""
     share: float
     """Maximum size of the retained turns, as a share of the number of tokens that triggers compaction."""
     least_tokens: int
-    """Lower bound of the number of tokens that the retained turns may fill, which applies where `share` gives fewer."""
+    """Number of tokens that the retained turns may fill in any case, even if `share` gives fewer."""
     most_tokens: int
-    """Upper bound of the number of tokens that the retained turns may fill, which applies where `share` gives more."""
+    """Maximum number of tokens that the retained turns may fill, even if `share` gives more."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages to evict: all before the last turns, and the beginning of a last turn that is too long."""
@@ -48,12 +48,12 @@ class BeforeTurns:
         return items[1:before]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the size of the last turns, and so the minimum that is retained, is not known in advance."""
+        """Return None, since the size of the retained last turns is not known in advance."""
         return None
 
 
 def _is_before_summary(view: View, index: int) -> bool:
-    """Return whether a message in view is the question inserted directly before a summary, as if the summary answered it."""
+    """Return whether a message is the question that a compaction inserted before a summary, which reads as its answer."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 
@@ -135,9 +135,9 @@ class OpenCode(SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Number of changes of behaviour since version 0.1.
+        """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The change: without `input_limit_tokens`, the input limit in the registry of models is used.
+        The only change: without `input_limit_tokens`, the policy now uses the model's input limit from the registry of models.
         """
         return int(self.input_limit_tokens is None)
 

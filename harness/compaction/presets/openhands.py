@@ -24,25 +24,25 @@ from harness.view import Item, View, count_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrElse:
-    """Reducer that uses the plan of a first reducer, or that of a second one if the first plan is empty."""
+    """Part of a policy that shortens the view in one way or, if that finds nothing to do, in a second way."""
 
     first: Reducer
-    """Reducer that plans first; its plan is used unless it is empty."""
+    """Way to shorten the view that is tried first; its plan is used unless it is empty."""
     second: Reducer
-    """Reducer whose plan is used if the plan of the first reducer is empty."""
+    """Way to shorten the view that is used if the plan of the first way is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first reducer, or the plan of the second reducer if the first plan is empty."""
+        """Return the plan of the first way to shorten the view or, if this plan is empty, the plan of the second way."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvents:
-    """Rule that retains as many of the last messages as have at most a number of events; a negative number retains everything."""
+    """Rule that retains the last messages with at most a number of events (messages, calls, results); below 0, all messages."""
 
     count: int
-    """Number of events to retain at the end of the view."""
+    """Number of events to retain at the end of the conversation."""
     share: float = 0.0
     """Share of all events in view that are retained in addition to the fixed number `count`, rounded down."""
 
@@ -53,7 +53,7 @@ class LastEvents:
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since a limit on events does not say how many messages or tokens are retained."""
+        """Return None, since a limit on events (messages, calls, results) gives no minimum of messages or tokens."""
         return None
 
 
@@ -66,7 +66,7 @@ class LastBelowThreshold:
     head_events: int
     """Number of events at the beginning of the view that are retained too; their tokens count towards the limit."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter used for a message that belongs only in part, with some of its tool calls, to the retained beginning."""
+    """Token counter for a message that is only partly (with some of its tool calls) in the retained beginning."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained last message, so that first and last messages together stay below the limit."""
@@ -75,7 +75,7 @@ class LastBelowThreshold:
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the minimum that is retained depends on the size of the first messages."""
+        """Return None, since the number of retained last messages depends on the size of the first messages."""
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
@@ -95,14 +95,14 @@ class ShortestTail:
     """Rule that applies several rules for the retained end of the view and uses the one that retains the fewest messages."""
 
     tails: tuple[Tail, ...]
-    """Rules for the messages to retain at the end of the view; the rule that retains the fewest is used."""
+    """Rules for the messages to retain at the end of the conversation; the rule that retains the fewest is used."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained message, as the largest index that any of the rules gives."""
         return max(tail.find_start(items, budget) for tail in self.tails)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since it is not known in advance which of the rules retains the fewest messages."""
+        """Return None instead of a minimum, since it is not known in advance which of the rules retains the fewest messages."""
         return None
 
 
@@ -206,7 +206,7 @@ class ShorterEvents:
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Return the messages of a summarizer's prompt with the middle of long texts cut out, shorter in each attempt.
 
-        Empty if the maximum number of attempts is exceeded.
+        After the maximum number of attempts, the result is empty.
         """
         if attempt > self.attempts:
             return ()
@@ -252,7 +252,7 @@ SNAP_FORWARD = Snap(direction="forward")
 
 
 RESET_ATTEMPTS = 5
-"""Maximum number of requests for a summary of the whole view; only the first one passes the texts uncut.
+"""Maximum number of requests for a summary of the whole view; all but the first request pass shortened texts.
 
 The original calls this value `hard_context_reset_max_retries`.
 """

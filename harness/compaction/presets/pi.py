@@ -1,4 +1,4 @@
-"""Policy of pi, which summarizes all but the newest 20K tokens; the evicted part of a split turn has a summary of its own."""
+"""Policy of the agent pi, which summarizes all but the newest 20K tokens; a turn cut in two has a summary of its own."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,7 +15,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeSplitTurn:
-    """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
+    """Part of a policy that replaces everything before the newest tokens by one user message, which contains the summary.
 
     The first retained message is never a tool result. If the cut before it splits a turn, the history before the turn and the
     beginning of the turn are summarized separately, and both summaries are joined. If only a former summary precedes the turn,
@@ -23,7 +23,7 @@ class SummarizeSplitTurn:
     """
 
     keep_tokens: int
-    """Minimum number of tokens retained at the end of the view."""
+    """Minimum number of tokens retained at the end of the conversation."""
     history: SummaryFormat
     """Format of the summary of the earlier turns, before the turn that is only partly retained."""
     beginning: SummaryFormat
@@ -37,8 +37,8 @@ class SummarizeSplitTurn:
     excerpt: Excerpt
     """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
     forgets_kept: bool = False
-    """Whether messages that the former compaction retained are evicted without a summary, to reproduce a defect of old
-    versions."""
+    """Whether messages that the former compaction retained are evicted without a summary, as in a defect of old versions of
+    pi."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""

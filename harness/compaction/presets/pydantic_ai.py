@@ -41,10 +41,10 @@ class ShortResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBundles:
-    """Rule that retains a number of bundles (a message, or all tool results of one answer) at the end of the view."""
+    """Rule that retains a number of bundles (a message, or all tool results of one answer) at the end of the conversation."""
 
     count: int
-    """Number of bundles (requests and answers) retained at the end of the view."""
+    """Number of bundles (requests and answers) retained at the end of the conversation."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index at which the last `count` bundles begin; 0 if the view has fewer bundles."""
@@ -52,7 +52,7 @@ class LastBundles:
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the number of bundles (requests and answers) that are retained at the end of the view, at least 1."""
+        """Return the number of bundles (requests and answers) that are retained at the end of the conversation, at least 1."""
         return Amount(max(1, self.count), "requests and answers")
 
 
@@ -81,7 +81,7 @@ class MoreBundles:
     """Trigger that makes the policy act when the view has more bundles (requests and answers) than a limit."""
 
     count: int
-    """Number of bundles (requests and answers) that must be exceeded to trigger compaction."""
+    """Number of bundles (requests and answers) above which compaction is triggered."""
     stub: str | None = None
     """Text of a cleared tool result; only bundles after the newest result with this text are counted. None counts all bundles."""
 
@@ -99,10 +99,10 @@ class MoreBundles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetExceptRequest:
-    """Reducer that evicts old messages, except the newest ones and, if configured, the user's first message."""
+    """Part of a policy that evicts old messages, except the newest ones and, if configured, the user's first message."""
 
     tail: Tail
-    """Rule that selects the messages retained at the end of the view."""
+    """Rule that selects the messages retained at the end of the conversation."""
     keep_request: bool
     """Whether the user's first message always stays in view, although it is older than the other retained messages."""
 
@@ -116,13 +116,13 @@ class ForgetExceptRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeExceptRequest:
-    """Reducer that replaces all but the newest messages by a summary, which is inserted behind the user's first message.
+    """Part of a policy that replaces all but the newest messages by a summary, which is inserted behind the user's first message.
 
     The user's first message is summarized and also retained verbatim.
     """
 
     tail: Tail
-    """Rule that selects the messages retained at the end of the view."""
+    """Rule that selects the messages retained at the end of the conversation."""
     keep_request: bool
     """Whether the user's first message is retained in addition to being summarized."""
     format: SummaryFormat
@@ -133,7 +133,7 @@ class SummarizeExceptRequest:
     """Whether a former summary is passed to the summarizer separately and replaced, instead of being summarized like a
     message."""
     only_news: bool
-    """Whether a summary is requested only if there are unsummarized messages to replace besides the user's first message."""
+    """Whether a summary is requested only if it would cover new messages besides the user's first one."""
     excerpt: Excerpt
     """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
     procedure: SummaryProcedure

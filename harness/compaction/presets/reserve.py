@@ -69,15 +69,15 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeBeforeRecent:
-    """Reducer that replaces everything before the newest tokens by one user message, which contains the summary.
+    """Part of a policy that replaces everything before the newest tokens by one user message, which contains the summary.
 
-    What is retained begins with a message of the user, unless that would not make room, because the newest turn alone exceeds the
-    retained tokens or the turns before it have too few. The cut then lies at an answer within a turn, and the history before that
-    turn and the beginning of the turn are summarized separately and joined.
+    The retained messages normally begin with a message of the user, i.e. with a turn. This would not make room if the newest turn
+    alone exceeds the tokens to retain, or if the turns before it have too few. Then the cut lies at an answer within a turn: the
+    history before this turn and the beginning of the turn are summarized separately, and both summaries are joined.
     """
 
     keep_tokens: int
-    """Minimum number of estimated tokens retained at the end of the view."""
+    """Minimum number of estimated tokens retained at the end of the conversation."""
     history: SummaryFormat
     """Format of the summary of everything before the first turn that is retained, wholly or in part."""
     beginning: SummaryFormat
@@ -106,8 +106,8 @@ class SummarizeBeforeRecent:
     def _is_enough(self, view: View, budget: Budget, start: int, turn: int) -> bool:
         """Return whether a cut before a turn evicts enough messages, so that the turn need not be split.
 
-        A cut before the newest turn must retain no more than the tokens to retain. Any other cut must evict messages, and those
-        that it leaves must not exceed the threshold.
+        If the cut lies before the newest turn, this turn must not exceed the tokens to retain. Any other cut must evict messages,
+        and the remaining messages must not exceed the threshold.
         """
         if not any(is_from_user(view, index) for index in range(start + 1, len(view.items))):
             return turn == start
@@ -164,10 +164,10 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Number of changes of behaviour since version 0.1.
+        """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The changes: an older turn is split where a cut at a user message would not make room, a cut output retains the exit code
-        of the command and the last lines of its standard error, and the format of the summary shows a list of several next steps.
+        The changes: an older turn is split if a cut at a user message would not make room; a cut tool output keeps the exit code
+        of the command and the last lines of its standard error; the format of the summary shows a list of several next steps.
         """
         return 3
 

@@ -55,7 +55,7 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger with a threshold of its own: the policy acts when the tokens in view reach it."""
+    """Trigger that makes the policy act when the tokens in view reach a threshold of the trigger's own, not the policy's."""
 
     division: Division
     """Rule that computes the threshold of this trigger from the size of the context window."""
@@ -67,13 +67,13 @@ class FullBy:
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return an empty `DueAmounts`, since this trigger has its own threshold, which the policy's budget does not contain."""
+        """Return no size (an empty `DueAmounts`), since the policy's budget does not contain the threshold of this trigger."""
         return DUE_IN_ANY_VIEW
 
 
 @lru_cache(maxsize=1_000)
 def _divide_window(division: Division, window_tokens: int) -> Budget:
-    """Return the budget of a window; the result is cached because it is needed before every step."""
+    """Return the trigger threshold for a window; the result is cached because it is needed before every step."""
     return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
 
 

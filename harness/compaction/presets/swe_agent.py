@@ -1,6 +1,7 @@
 """Compaction policies of SWE-agent, of mini-swe-agent, and of the study "The Complexity Trap".
 
-They replace old tool results by one line each or old turns by a summary; that of mini-swe-agent only shortens long tool outputs.
+They replace old tool results by one line each, or old turns by a summary. The policy of mini-swe-agent only shortens long tool
+outputs.
 """
 
 import re
@@ -62,18 +63,18 @@ class Overdue:
     """Number of tool results that are masked at a time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason if so many tool results are unmasked that the oldest of them must be masked, or None."""
+        """Return a reason to act if there are so many unmasked tool results that the oldest must be masked now, or None."""
         count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return an empty `DueAmounts`, since this trigger counts tool results and does not depend on the size of the view."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts tool results instead of measuring the view."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElideResults:
-    """Reducer that replaces all tool results but the newest by one line each."""
+    """Part of a policy that replaces all tool results but the newest by one line each."""
 
     keep: int
     """Number of newest tool results that are never masked (replaced by a line)."""
@@ -127,15 +128,15 @@ class TurnsSinceSummary:
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return an empty `DueAmounts`, since this trigger counts turns and does not depend on the size of the view."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts turns instead of measuring the view."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummarizeOldestTurns:
-    """Reducer that replaces the oldest turns by a checkpoint (a summary) behind the request and former checkpoints.
+    """Part of a policy that replaces the oldest turns by a summary (a checkpoint) behind the request and former summaries.
 
-    All messages between these turns are summarized too. The newest former checkpoint is passed to the summarizer separately.
+    All messages between these turns are summarized too. The summarizer also reads the newest former checkpoint.
     """
 
     turns: int

@@ -56,7 +56,7 @@ CONTINUE_REQUEST = "Continue if you have next steps"
 
 
 class Strategy(NamedTuple):
-    """Settings for one kind of agent, such as one that debugs: which tool results to retain, and which topics to summarize."""
+    """Tool results to retain and topics to summarize for one kind of work that an agent does, such as debugging."""
 
     preserve: tuple[str, ...] = ()
     """Shell patterns of tool calls whose results are never cleared, such as `execute_command git *`."""
@@ -78,7 +78,7 @@ STRATEGIES: dict[str, Strategy] = {
         focus=("Error patterns", "Reproduction steps", "Failed attempts"),
     ),
 }
-"""Tool results to retain and topics to summarize, by the kind of agent; patterns use the names of this project's tools."""
+"""Tool results to retain and topics to summarize, by the kind of work; patterns use the names of this project's tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,24 +18,24 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictThenSummarize:
-    """Reducer that evicts messages at once, and summarizes them when enough evicted messages wait for a summary.
+    """Part of a policy that evicts messages at once, and summarizes them when enough evicted messages wait for a summary.
 
-    Evicted messages wait outside the view. A summary covers the waiting messages, those that are evicted together with them, and
-    the former summary, which stays in view until then. If the summary fails, the messages that it was to cover are gone: a failed
+    Evicted messages wait outside the view. A summary covers the waiting messages, the messages evicted at that moment, and the
+    former summary, which stays in view until then. If the summary fails, the messages that it was to cover are lost: a failed
     request counts like a successful one, so a failing summarizer is not asked more often.
     """
 
     every_messages: int
     """Number of waiting messages at which a summary is requested; messages about to be evicted are included."""
     evict: Forget
-    """Reducer that evicts messages without a summary but retains earlier summaries."""
+    """Way to evict messages without a summary, which retains earlier summaries."""
     summarize: Summarize
-    """Reducer that replaces the messages that `evict` would evict, and the former summary, by a new summary."""
+    """Way to replace the messages that `evict` would evict, together with the former summary, by a new summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts messages and lets them wait for a summary, or requests a summary of all that wait.
 
-        If neither the waiting nor the evicted messages hold any text by user or model, no summary is requested.
+        No summary is requested if these messages contain no text by the user or the model.
         """
         plan = self.evict.reduce(view, budget, reason)
         waiting_ids = tuple(item.item_id for item in view.set_aside)
@@ -141,22 +141,23 @@ class MessageWindow(OwnPreset, SummarizingPreset):
 
     @property
     def revision(self) -> int:
-        """Number of changes of behaviour since version 0.1; the second change concerns only some settings.
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
 
-        First change: a cut output retains the exit code of the command and the last lines of its standard error. Second change,
-        with `summarize_on_trim` or several messages preserved at the beginning: a call at the end of the preserved beginning is
-        evicted together with its results, and a summary covers all messages that were evicted since the last summary.
+        The first change applies to all settings: a cut tool output now keeps the exit code of the command and the last lines of
+        its standard error. The second one applies if `summarize_on_trim` is set or `preserve_first_n` is above 1: a tool call in
+        the last of the first, preserved messages is now evicted together with its results, and a summary covers all messages that
+        were evicted since the last summary.
         """
         return 2 if self.preserve_first_n > 1 or self.summarize_on_trim else 1
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether the messages retained at both ends alone reach the maximum, so that no other message is retained."""
+        """Whether the messages preserved at the beginning and the end alone reach the maximum, so that no other message stays."""
         return 0 < self.max_messages <= self.preserve_first_n + self.preserve_last_n
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings if the messages retained at both ends leave no room for other messages; empty otherwise."""
+        """Warnings if the messages preserved at the beginning and the end leave no room for others; empty otherwise."""
         if not self.is_overcommitted:
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
