@@ -390,8 +390,8 @@ class Cline(_ClineSdk, SummarizingPreset):
     One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 
     Attributes:
-        keep_recent_tokens: Number of tokens to retain at the end of the conversation, at most as many as the target size leaves.
-            Default: `20_000`.
+        keep_recent_tokens: Number of tokens to retain at the end of the conversation; fewer if the maximum size of the view after
+            a compaction (`target_share`) requires it. Default: `20_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
 
     Example:
@@ -456,7 +456,8 @@ class ClineBasic(_ClineSdk):
 class ClineClassic(Preset):
     """Policy that evicts half of the messages, without a summary, when the last call used e.g. 98K tokens of a 128K window.
 
-    Choose it to compare with Cline before its SDK, or as a cheap baseline that halves the conversation without a summarizer.
+    Choose it to compare with versions of Cline before its SDK, or as a cheap baseline that halves the conversation without a
+    summarizer.
 
     Source: Cline 01cfde0d and 031561ea, `src/core/context/context-management`.
 

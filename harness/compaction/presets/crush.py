@@ -64,7 +64,7 @@ CONTINUATION = "The session was interrupted because it grew too long. The user's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crush(SummarizingPreset):
-    """Policy that summarizes everything up to the last answer when a fifth of the window is left (20K tokens if above 200K).
+    """Policy that summarizes all up to the last answer when 20 % of the window is left, or 20K tokens of a window above 200K.
 
     Choose it when you compare Crush, or want a single summary late in a large window, which is used almost completely.
 

@@ -106,7 +106,7 @@ class Dexto(SummarizingPreset):
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
         window_cap_tokens: Maximum size of the window in tokens; None uses the window of the model. Default: `None`.
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
-        least_saved_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
+        least_saved_tokens: Number of tokens; old results are cleared only if that saves more than this. Default: `20_000`.
         keep_turns: Number of turns at the end of the conversation that are retained. Default: `2`.
         keep_share: Share of the messages since the last summary to retain, used if no turns precede the last `keep_turns` ones.
             Default: `0.2`.

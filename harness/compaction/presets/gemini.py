@@ -202,7 +202,7 @@ class GeminiCli(SummarizingPreset):
     - After an attempt without effect, the policy pauses like every policy and tries again; the original never tries again.
 
     Attributes:
-        adapted: Whether the cut may also lie before an answer of the model. Default: `False`.
+        adapted: Whether the retained messages may also begin with an answer of the model. Default: `False`.
         threshold: Share of the window that the last prompt must reach to trigger compaction, above 0 and at most 1.
             Default: `0.5`.
         keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
@@ -271,7 +271,7 @@ class GeminiMasking(Preset):
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that stay in view; the result that exceeds this number and all
-            older ones can be saved outside it. Default: `50_000`.
+            older ones can be saved outside the view. Default: `50_000`.
         prune_minimum_tokens: Minimum number of tokens of old tool results that are saved outside the view at a time.
             Default: `30_000`.
         preview_characters: Maximum length in characters of the beginning and of the end of a saved result that stay in view;

@@ -64,7 +64,7 @@ class Goose(SummarizingPreset):
 
     Differences from the original:
 
-    - Pairs of calls are not summarized in the background.
+    - Single tool calls with their results are not summarized in the background.
     - A threshold of 1 stands for the whole window instead of turning compaction off.
 
     Attributes:

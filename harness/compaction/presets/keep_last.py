@@ -24,8 +24,8 @@ class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
         keep_last: Number of messages retained at the end of the conversation, at least 1; more if a call would be separated from
             its results. Default: `10`.
         summarizer_input_tokens: Maximum length of the summarizer's prompt in tokens; the oldest messages of a longer prompt are
-            left out, as prompt and event record. None sets no limit, but local models (`local/...`) read at most 4,000 tokens.
-            The value is not scaled with the agent's window. Default: `None`.
+            left out, and the prompt and the log say how many. None sets no limit, but local models (`local/...`) read at most
+            4,000 tokens. The value is not scaled with the agent's window. Default: `None`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `800`.
 
     Example:

@@ -9,7 +9,7 @@ from harness.compaction.triggers import NoThreshold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCompaction(OwnPreset):
-    """Policy that never compacts, so that the session goes on until the provider refuses the prompt.
+    """No compaction: the session goes on until the provider refuses the prompt.
 
     Choose it as the control of every study: it shows what the window alone does to the task.
 

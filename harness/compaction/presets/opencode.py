@@ -106,9 +106,9 @@ class OpenCode(SummarizingPreset):
         tail_turns: Maximum number of turns retained at the end of the conversation. Default: `2`.
         tail_share: Share of the model's usable input that the retained turns may fill, within `tail_least_tokens` and
             `tail_most_tokens`. Default: `0.25`.
-        tail_least_tokens: Minimum number of tokens that the retained turns may fill, however small `tail_share` makes their room.
+        tail_least_tokens: Number of tokens that the retained turns may fill in any case, even if `tail_share` gives fewer.
             Default: `2_000`.
-        tail_most_tokens: Maximum number of tokens that the retained turns may fill, however large `tail_share` makes their room.
+        tail_most_tokens: Maximum number of tokens that the retained turns may fill, even if `tail_share` gives more.
             Default: `8_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -192,7 +192,7 @@ class OpenCodePrune(Preset):
         adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.
             Default: `False`.
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
-        least_saved_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
+        least_saved_tokens: Number of tokens; old results are cleared only if that saves more than this. Default: `20_000`.
         keep_turns: Number of newest turns whose tool results are never cleared; ignored if `adapted` is set. Default: `2`.
         exempt_tools: Names of tools whose results are never cleared. Default: `('skill',)`.
 

@@ -103,7 +103,7 @@ class _RooCode(Preset):
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
             Default: `8_192`.
-        hard_share: Hard limit for the tokens in view, as a share of the window from which `max_output_tokens` is then subtracted.
+        hard_share: Hard limit for the tokens in view, which is this share of the window less `max_output_tokens`.
             Default: `0.9`.
         drop_share: Share of the messages after the first one that is evicted, rounded down to an even number of messages.
             Default: `0.5`.

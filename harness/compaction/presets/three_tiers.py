@@ -107,7 +107,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
         prune_at: Time at which old tool outputs are cleared; `turn` is before a turn, and `step`, for sessions with one prompt,
             before each model call without protecting turns. Default: `'turn'`.
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
-        prune_minimum_tokens: Number of tokens that clearing must save more than, or else nothing is cleared. Default: `20_000`.
+        prune_minimum_tokens: Number of tokens; old outputs are cleared only if that saves more than this. Default: `20_000`.
         protect_turns: Number of newest turns whose tool outputs are never cleared; ignored unless `prune_at` is `turn`.
             Default: `2`.
         preserve: Shell patterns of tool calls whose results are never cleared; a pattern with a space is matched against tool

@@ -107,9 +107,10 @@ class MessageWindow(OwnPreset, SummarizingPreset):
 
     Source: this project (docs/sources.md).
 
-    The system message is not counted. More messages are retained at the end if a call would lose its results, so the view may
-    exceed the maximum by the messages of one turn. A call at the end of the preserved beginning is evicted if its results come
-    later. If the summary fails or is empty, the messages are evicted without one.
+    The system message does not count among the 100 messages. More messages are retained at the end if a call would lose its
+    results, so the view may exceed the maximum by the messages of one turn. A call among the first messages that always stay is
+    evicted nevertheless if its results lie behind these messages. If the summary fails or is empty, the messages are evicted
+    without one.
 
     Attributes:
         max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
