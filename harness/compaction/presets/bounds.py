@@ -185,7 +185,7 @@ class DropAll(OwnPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which evicts all messages but the system message and the newest one with its call."""
+        """The policy's only rule, which evicts all messages but the system message and the newest one with its call."""
         return self.build_pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
 
 
@@ -219,7 +219,7 @@ class RandomRetention(OwnPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which retains randomly chosen messages up to a share of the threshold."""
+        """The policy's only rule, which retains randomly chosen messages up to a share of the threshold."""
         return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
 
 

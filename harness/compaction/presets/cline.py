@@ -410,7 +410,7 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes before a step once the threshold is reached, and writes a notice after an overflow."""
+        """The policy's rules, which summarize when the threshold is reached, and write a notice after an overflow."""
         summarize = Summarize(
             middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=self._build_target()),
             format=Brief(instruction=INSTRUCTION, merge=MERGE, heading=SUMMARY_HEADING, files=True),
@@ -448,7 +448,7 @@ class ClineBasic(_ClineSdk):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that replace old messages by a notice when the threshold is reached, and after an overflow."""
+        """The policy's rules, which replace old messages by a notice when the threshold is reached, and after an overflow."""
         return self._build_pipeline()
 
 
@@ -495,7 +495,7 @@ class ClineClassic(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which replaces repeated readings by notes and, if that saves too little, evicts half."""
+        """The policy's only rule, which replaces repeated readings by notes and, if that saves too little, evicts half."""
         half = ForgetHalf(
             share=self.half_share,
             keep_first=3,

@@ -154,7 +154,7 @@ class Codex(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which replaces everything but the user's newest messages by a hand-over summary."""
+        """The policy's only rule, which replaces everything but the user's newest messages by a hand-over summary."""
         division: Division = ShareOfAvailable(share=self.threshold)
         if self.compact_at_tokens is not None:
             division = SmallestThreshold(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))

@@ -99,7 +99,7 @@ class Crush(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes the whole conversation up to the model's last answer."""
+        """The policy's only rule, which summarizes the whole conversation up to the model's last answer."""
         summary = Summarize(
             middle=AnsweredSpan(),
             format=Brief(instruction=INSTRUCTION, system=SYSTEM, layout="session"),

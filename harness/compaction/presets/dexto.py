@@ -143,7 +143,7 @@ class Dexto(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two rules at the same threshold, which first clears old tool results and then summarizes."""
+        """The policy's two rules, which act at the same threshold; the first clears old tool results, the second summarizes."""
         stretch = BeforeTurnsOrShare(turns=self.keep_turns, share=self.keep_share, least_messages=self.keep_least_messages)
         summary = Summarize(
             middle=stretch,

@@ -230,7 +230,7 @@ class GeminiCli(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes the first part of the view and shortens long old tool results."""
+        """The policy's only rule, which summarizes the first part of the view and shortens long old tool results."""
         summarize = Summarize(
             middle=BeforeUserMessage(keep_share=self.keep_share, answers=self.adapted),
             format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
@@ -304,7 +304,7 @@ class GeminiMasking(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which saves old tool results outside the view once enough tokens can be saved."""
+        """The policy's only rule, which saves old tool results outside the view once enough tokens can be saved."""
         counter = WeightedCharacters(other_tokens=1.5)
         offload = Offload(
             keep_tokens=self.protect_tokens,

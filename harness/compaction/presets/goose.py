@@ -89,7 +89,7 @@ class Goose(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize when a turn (if `adapted`, a step) begins above the threshold, and after an overflow."""
+        """The policy's rules, which summarize when a turn (or step, if `adapted`) begins above the threshold, and after an overflow."""
         summary = Summarize(
             middle=EVERYTHING,
             format=Brief(instruction=INSTRUCTION, layout="system", files=True),

@@ -116,7 +116,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize everything after the user's request when the threshold is exceeded, and after an overflow."""
+        """The policy's rules, which summarize everything after the user's request, above the threshold and after an overflow."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=0), head_messages=INPUT_MESSAGES),
             format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
@@ -157,7 +157,7 @@ class InspectTrim(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that evict the oldest messages after the user's request when the threshold is exceeded, and after an overflow.
+        """The policy's rules, which evict the oldest messages after the request, above the threshold and after an overflow.
 
         Tool results whose call is evicted are evicted too.
         """
@@ -204,5 +204,5 @@ class InspectEdit(_Inspect):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that mask all tool results but the newest when the threshold is exceeded, and after an overflow."""
+        """The policy's rules, which mask all tool results but the newest, above the threshold and after an overflow."""
         return self._build_pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))

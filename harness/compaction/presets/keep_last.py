@@ -43,7 +43,7 @@ class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which replaces all but the last messages by an assistant message with the summary."""
+        """The policy's only rule, which replaces all but the last messages by an assistant message with the summary."""
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=self.keep_last)),
             format=SixSections(max_tokens=self.summary_max_tokens),

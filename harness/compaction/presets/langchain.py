@@ -294,7 +294,7 @@ class LangChainClear(_ClearToolUses):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which clears old tool results once the view exceeds a number of tokens."""
+        """The policy's only rule, which clears old tool results once the view exceeds a number of tokens."""
         mask = self._build_mask(COUNTER, self.enough_tokens)
         return self._build_pipeline(mask, COUNTER, quiet=False)
 
@@ -362,7 +362,7 @@ class LangChainSummary(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes everything before the newest messages."""
+        """The policy's only rule, which summarizes everything before the newest messages."""
         summarize = Summarize(
             middle=Middle(tail=self._tail),
             format=Sections(titles=SECTIONS, opening=OPENING),
@@ -439,7 +439,7 @@ class DeepAgents(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that shorten long arguments and then summarize when the threshold is reached, and summarize after an overflow."""
+        """The policy's rules, which shorten long arguments and then summarize at the threshold, and summarize after an overflow."""
         shorten = ShortenArguments(
             tail=LastOfWindow(share=self.keep_share, least_messages=0),
             tools=("write_file", "edit_file"),
@@ -501,7 +501,7 @@ class AnthropicClear(_ClearToolUses):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which clears old tool results if that saves enough tokens."""
+        """The policy's only rule, which clears old tool results if that saves enough tokens."""
         counter = QuarterOfCharacters()
         reducer = IfSaves(tokens=self.least_saved_tokens, reducer=self._build_mask(counter), counter=counter)
         return self._build_pipeline(reducer, counter, quiet=True)

@@ -132,7 +132,7 @@ class Letta(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize the oldest messages when the threshold is exceeded, and after an overflow."""
+        """The policy's rules, which summarize the oldest messages when the threshold is exceeded, and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
         rules = (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, hook="overflow"))

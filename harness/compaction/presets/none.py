@@ -26,5 +26,5 @@ class NoCompaction(OwnPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline without rules and without a threshold, so nothing is ever compacted."""
+        """Pipeline (behaviour of the policy) without rules and without a threshold, so nothing is ever compacted."""
         return Pipeline(NoThreshold(rule="no compaction"))

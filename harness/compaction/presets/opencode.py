@@ -152,7 +152,7 @@ class OpenCode(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize all but the last turns when the threshold is reached, and everything after an overflow."""
+        """The policy's rules, which summarize all but the last turns at the threshold, and everything after an overflow."""
         tail = BeforeTurns(
             turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
@@ -215,7 +215,7 @@ class OpenCodePrune(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which clears old tool results before each turn, or before each step if `adapted`."""
+        """The policy's only rule, which clears old tool results before each turn, or before each step if `adapted`."""
         mask = Mask(
             keep_tokens=self.protect_tokens,
             keep_turns=0 if self.adapted else self.keep_turns,

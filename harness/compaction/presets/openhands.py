@@ -333,7 +333,7 @@ class OpenHands(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize when the view has too many tokens or events, and after a refused prompt.
+        """The policy's rules, which summarize when the view has too many tokens or events, and after a refused prompt.
 
         If there are too many tokens and too many events, the smaller number of messages is retained.
         """
@@ -413,7 +413,7 @@ class OpenHandsV0(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes when more than `max_size` events are in view; if a prompt is too long, half is evicted."""
+        """The policy's rules, which summarize above `max_size` events, and evict half of the messages if a prompt is too long."""
         tail = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         summarize = Summarize(
             middle=Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD),

@@ -152,7 +152,7 @@ class Paced(OwnPreset, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes or evicts everything before the last messages after a number of steps."""
+        """The policy's only rule, which summarizes or evicts everything before the last messages after a number of steps."""
         middle = Middle(tail=LastMessages(count=self.keep_last), head_messages=2 if self.keep_request else 1)
         summarize = Summarize(
             middle=middle,

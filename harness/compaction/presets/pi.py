@@ -157,7 +157,7 @@ class Pi(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize all but the newest tokens when the threshold is exceeded, and after an overflow."""
+        """The policy's rules, which summarize all but the newest tokens when the threshold is exceeded, and after an overflow."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         reducer = SummarizeSplitTurn(

@@ -279,7 +279,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes everything but the newest messages and the user's first message."""
+        """The policy's only rule, which summarizes everything but the newest messages and the user's first message."""
         summarize = SummarizeExceptRequest(
             tail=_make_tail(self.keep_messages, self.keep_tokens),
             keep_request=self.keep_request,
@@ -330,7 +330,7 @@ class PydanticWindow(_PydanticAi):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which evicts everything but the newest messages and the user's first message."""
+        """The policy's only rule, which evicts everything but the newest messages and the user's first message."""
         tail = _make_tail(self.keep_messages, self.keep_tokens)
         return self._build_pipeline(ForgetExceptRequest(tail=tail, keep_request=self.keep_request))
 
@@ -380,7 +380,7 @@ class PydanticClear(_PydanticAi):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which clears old tool results, provided that it saves enough tokens."""
+        """The policy's only rule, which clears old tool results, provided that it saves enough tokens."""
         mask = Mask(
             stub=self.stub,
             keep_results=self.keep_results,

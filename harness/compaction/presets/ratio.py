@@ -72,7 +72,7 @@ class Ratio(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes everything before the last share of the messages."""
+        """The policy's only rule, which summarizes everything before the last share of the messages."""
         return self._build_pipeline(Rule(Full(measure="prompt"), self._build_summarize()))
 
 
@@ -107,7 +107,7 @@ class SeedOpenCode(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with two rules at the same threshold, of which one masks old tool results and the other then summarizes."""
+        """The policy's two rules, which act at the same threshold; the first masks old tool results, the second summarizes."""
         full, mask = Full(measure="prompt"), Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)
         return self._build_pipeline(Rule(full, mask), Rule(full, self._build_summarize()))
 
@@ -142,7 +142,7 @@ class SeedGemini(_ShareKept):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes everything before the last share of the characters."""
+        """The policy's only rule, which summarizes everything before the last share of the characters."""
         middle = Middle(tail=LastShare(share=self.keep_share, unit="characters"), snap=Snap(direction="forward"))
         summarize = replace(self._build_summarize(), middle=middle, role="user")
         return self._build_pipeline(Rule(Full(), summarize), counter=WeightedCharacters())

@@ -173,7 +173,7 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which summarizes everything before the newest tokens."""
+        """The policy's only rule, which summarizes everything before the newest tokens."""
         if not self.enabled:
             return Pipeline(NoThreshold(rule="compaction is disabled"))
         summarize = SummarizeBeforeRecent(

@@ -163,7 +163,7 @@ class RooCode(_RooCode, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that summarize when the threshold is reached, and after an overflow.
+        """The policy's rules, which summarize when the threshold is reached, and after an overflow.
 
         Above the hard limit, and after an overflow, half of the messages are evicted if the summary fails.
         """
@@ -207,7 +207,7 @@ class RooSliding(_RooCode):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that evict half of the messages above the hard limit and after an overflow."""
+        """The policy's rules, which evict half of the messages above the hard limit and after an overflow."""
         half = self._build_forget_half()
         rules = (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, hook="overflow"))
         return Pipeline(self._build_hard_division(), rules)

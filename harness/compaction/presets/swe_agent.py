@@ -205,7 +205,7 @@ class MiniSweAgent(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline without rules and without a threshold, so nothing is ever compacted."""
+        """Pipeline (behaviour of the policy) without rules and without a threshold, so nothing is ever compacted."""
         return Pipeline(NoThreshold(rule="no compaction"))
 
 
@@ -224,7 +224,7 @@ class _LastObservations(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which replaces old tool results by one line each before every step."""
+        """The policy's only rule, which replaces old tool results by one line each before every step."""
         keep, every = self.keep_results, self.polling
         rule = Rule(Overdue(keep=keep, every=every), ElideResults(keep=keep, every=every), quiet=True)
         return Pipeline(NoThreshold(rule=f"the newest {keep} results stay"), (rule,))
@@ -333,7 +333,7 @@ class ComplexityTrapSummary(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline that summarizes the oldest turns and, if `mask_results` is set, masks old tool results."""
+        """The policy's rules, which summarize the oldest turns and, if `mask_results` is set, mask old tool results."""
         summarize = SummarizeOldestTurns(
             turns=self.turns,
             latest_only=self.latest_only,

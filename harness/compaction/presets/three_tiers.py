@@ -186,7 +186,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Rules that clear old tool outputs, and that summarize everything above the threshold or after an overflow."""
+        """The policy's rules, which clear old tool outputs, and summarize everything above the threshold or after an overflow."""
         mask = self._build_mask()
         prune = Rule(Prunable(mask=mask), mask, hook=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()

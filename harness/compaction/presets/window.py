@@ -199,7 +199,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Pipeline with one rule, which evicts or summarizes messages when there are more than the maximum."""
+        """The policy's only rule, which evicts or summarizes messages when there are more than the maximum."""
         if self.max_messages == 0:
             return Pipeline(NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
