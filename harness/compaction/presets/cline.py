@@ -383,9 +383,9 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`.
 
-    The user's last message is always retained, unless it is the first message of all. If the summary fails, and after an
-    overflow, the notice of `cline-basic` replaces the messages. An empty summary leaves the view unchanged. The lists of files
-    are compiled from the tool calls; the summarizer does not write them.
+    The user's last message is always retained, unless it is the first message of all. If the summary fails, and after an overflow
+    (a prompt that the provider refuses as too long), the notice of `cline-basic` replaces the messages. An empty summary leaves
+    the conversation unchanged. The lists of files are compiled from the tool calls; the summarizer does not write them.
 
     One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 

@@ -194,7 +194,7 @@ class GeminiCli(SummarizingPreset):
 
     The summarizer is asked twice: for a draft, and for what the draft leaves out. Results beyond the newest 50K tokens of tool
     output are shortened to `result_characters`; this has no effect unless `clip_characters` is larger. If the summary fails or is
-    empty, the view stays unchanged.
+    empty, the conversation stays unchanged.
 
     Differences from the original:
 

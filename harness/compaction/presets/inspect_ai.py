@@ -88,8 +88,8 @@ class InspectSummary(_Inspect, SummarizingPreset):
 
     Source: Inspect AI 0.3.285, `model/_compaction/summary.py`.
 
-    The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the view
-    stays unchanged.
+    The former summary is summarized again as one of the messages. An empty summary is accepted. If the summary fails, the
+    conversation stays unchanged.
 
     Differences from the original:
 

@@ -316,7 +316,7 @@ class LangChainSummary(SummarizingPreset):
     all messages. If the prompt is too long for the summarizer, one more request is made with half of the transcript, without its
     middle.
 
-    If the summary fails, the view stays unchanged, while the original ends the run. An empty summary is accepted.
+    If the summary fails, the conversation stays unchanged, while the original ends the run. An empty summary is accepted.
 
     Attributes:
         trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None
@@ -399,8 +399,8 @@ class DeepAgents(SummarizingPreset):
     Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
 
     The user's request is summarized with the rest, and the summarizer reads all messages. A refused prompt triggers a summary
-    too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted.
-    If the summary fails, the view stays unchanged.
+    too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted. If the
+    summary fails, the conversation stays unchanged.
 
     Differences from the original:
 
@@ -439,7 +439,7 @@ class DeepAgents(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's rules, which shorten long arguments and then summarize at the threshold, and summarize after an overflow."""
+        """The policy's rules, which shorten long arguments and then summarize at the threshold, or summarize after an overflow."""
         shorten = ShortenArguments(
             tail=LastOfWindow(share=self.keep_share, least_messages=0),
             tools=("write_file", "edit_file"),

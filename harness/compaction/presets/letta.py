@@ -92,8 +92,8 @@ class Letta(SummarizingPreset):
     70 % of the window. The rest begins with an answer of the model. In the original, the setting called the share to keep is in
     fact the share to evict, and, as here, one step is added before the first attempt.
 
-    If the summary fails or is empty, everything is summarized instead; if that fails too, the view stays unchanged. If the
-    summarizer's prompt is too long, its tool results are cut in a second attempt, and its middle is left out in a third one.
+    If the summary fails or is empty, everything is summarized instead; if that fails too, the conversation stays unchanged. If
+    the summarizer's prompt is too long, its tool results are cut in a second attempt, and its middle is left out in a third one.
 
     Differences from the original:
 

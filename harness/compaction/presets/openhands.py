@@ -296,11 +296,11 @@ class OpenHands(_OpenHands):
     Source: OpenHands SDK 1.58.0, `llm_summarizing_condenser.py`, with the sizes of its default agent.
 
     The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` passes
-    everything. An empty summary is accepted. If the summary fails, the view stays unchanged.
+    everything. An empty summary is accepted. If the summary fails, the conversation stays unchanged.
 
     Too many tokens or a refused prompt trigger a summary as well. If this summary fails, or if there is nothing to evict between
     the first and the newest events, everything but the system message is summarized at once. That is tried up to four more times
-    with shorter events. If every attempt fails, the view stays unchanged, while the original ends the run.
+    with shorter events. If every attempt fails, the conversation stays unchanged, while the original ends the run.
 
     Differences from the original:
 
@@ -383,7 +383,7 @@ class OpenHandsV0(_OpenHands):
     Source: OpenHands V0 156d0686, the condensers of the server's default pipeline.
 
     After a refused prompt, the older half of the messages behind the request is evicted without a summary. If the summary fails
-    or is empty, the view stays unchanged.
+    or is empty, the conversation stays unchanged.
 
     Differences from the original:
 

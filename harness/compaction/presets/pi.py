@@ -116,7 +116,7 @@ class Pi(SummarizingPreset):
     What is retained begins with the first of the newest messages that is not a tool result. If that lies within a turn, the
     beginning of this turn is summarized separately from the history before it. Each compaction updates the summary, which also
     lists the files that were read and modified. If the newest tool result alone is longer than the tokens to retain, nothing can
-    be summarized. If the summary fails or is empty, the view stays unchanged.
+    be summarized. If the summary fails or is empty, the conversation stays unchanged.
 
     In the original at that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces
     this defect. Thinking is not summarized, because a view does not contain it.

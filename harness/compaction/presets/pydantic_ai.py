@@ -236,8 +236,8 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_summarizing_compaction.py`, with the trigger of its documentation.
 
-    The user's first message is also summarized. A former summary is updated, even if it lies among the newest messages.
-    The summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the view stays
+    The user's first message is also summarized. A former summary is updated, even if it lies among the newest messages. The
+    summarizer reads 500 characters of each result. If the summary fails or is empty after one retry, the conversation stays
     unchanged.
 
     Differences from the original:

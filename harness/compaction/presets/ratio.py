@@ -55,7 +55,7 @@ class Ratio(_ShareKept):
     Source: this project (docs/sources.md).
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. More messages are retained if
-    a call would be separated from its result. If the summary fails or is empty, the view stays unchanged.
+    a call would be separated from its result. If the summary fails or is empty, the conversation stays unchanged.
 
     Example:
         Vary the threshold and the retained share of the messages together:
@@ -84,8 +84,8 @@ class SeedOpenCode(_ShareKept):
 
     Source: this project (docs/sources.md), after OpenCode.
 
-    The trigger and the retained messages are those of the policy `ratio`. If the summary fails or is empty, only the clearing
-    takes effect.
+    The trigger and the retained messages are the same as with the policy `ratio`. If the summary fails or is empty, only the
+    clearing takes effect.
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
@@ -120,7 +120,7 @@ class SeedGemini(_ShareKept):
 
     Source: this project (docs/sources.md), after Gemini CLI.
 
-    If the summary fails or is empty, the view stays unchanged.
+    If the summary fails or is empty, the conversation stays unchanged.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.

@@ -131,7 +131,7 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
     What is retained begins with a message of the user. A turn is split at an answer if it is the newest one and has more than the
     retained tokens, or if a cut before it would evict nothing or leave the view above the threshold. Each compaction merges the
     former document with the new messages and lists the files that were read and modified. If the summary fails or is empty, the
-    view stays unchanged.
+    conversation stays unchanged.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

@@ -263,8 +263,8 @@ class ComplexityTrapMask(_LastObservations):
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10.
 
-    The number of retained results is that of the study's main runs and of its combination with summaries; the study also tries 5
-    and 15. Otherwise the policy equals `swe-agent`.
+    The study retains 10 results in its main runs and in its combination with summaries; it also tries 5 and 15. Otherwise the
+    policy equals `swe-agent`.
 
     Attributes:
         keep_results: Number of newest tool results that are never masked (replaced by a line). Default: `10`.
@@ -299,7 +299,7 @@ class ComplexityTrapSummary(SummarizingPreset):
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10.
 
     Former checkpoints (summaries) stay in view, and the newest one is passed to the summarizer. `mask_results=10` gives the
-    study's combination of summaries and masking. If the summary fails or is empty, the view stays unchanged.
+    study's combination of summaries and masking. If the summary fails or is empty, the conversation stays unchanged.
 
     Differences from the original:
 

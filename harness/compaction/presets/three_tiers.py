@@ -91,10 +91,10 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
     one prompt unless `prune_at` is `step`; the other tiers work in any session. No older message stays in view after a summary.
-    If the summary fails or is empty, the view stays unchanged.
+    If the summary fails or is empty, the conversation stays unchanged.
 
-    All prompt tokens count towards the limit, also those that the provider writes to its cache. Reasoning is not sent back to the
-    model, because a provider accepts it only with the provider's own signature, or not at all.
+    All prompt tokens count towards the limit, also tokens that the provider writes to its cache. Reasoning is not sent back to
+    the model, because a provider accepts it only with the provider's own signature, or not at all.
 
     Attributes:
         truncate: Whether long tool outputs are truncated (tier 1); otherwise they are cut to `clip_characters`. Default: `True`.
