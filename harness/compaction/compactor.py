@@ -45,7 +45,7 @@ from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, apply_patch, find_violation
 
 FRUITLESS_IN_A_ROW = 2
-"""Number of consecutive compaction attempts that saved no tokens, after which compaction pauses until the view has grown."""
+"""Number of compaction attempts in a row that saved no tokens, after which compaction pauses until more messages follow."""
 HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
 """Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it."""
 GROWTH_BEFORE_NEXT = 1.1

@@ -92,7 +92,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     """Return why a rule can never compact, as the amounts that it retains and that trigger it; None if the rule may compact.
 
     When the rule is triggered, by whatever condition, the view has at most as many tokens as the threshold. A quiet rule keeps
-    trying until it finds something to do, at most until the view fills the window.
+    trying until it finds something to do, at most until the conversation fills the window.
     """
     due_amounts, kept_amounts = compute_due_amounts(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []

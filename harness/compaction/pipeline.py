@@ -224,7 +224,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).division.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return a plan to shorten the view if the condition of a rule is met at this point of the session; otherwise None."""
+        """Return a plan to shorten the conversation if a rule's condition is met at this point (hook) of the session, or None."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 
 
@@ -295,7 +295,7 @@ class ThresholdPreset(Preset):
     context_window: Positive | None = None
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return a pipeline with one rule, which shortens the view by the given reducer when the threshold is reached."""
+        """Return a pipeline with one rule, which shortens the conversation by the given reducer when the threshold is reached."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,

@@ -37,7 +37,7 @@ class Reducer(Protocol):
     """Part of a policy that proposes how to shorten the view (the messages that the model sees next), without side effects."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the view; a plan without changes gives the reason why there is nothing to do."""
+        """Return a plan that shortens the conversation; a plan without changes gives the reason why there is nothing to do."""
         ...
 
 
@@ -514,7 +514,7 @@ class Prunable:
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the minimum size of the view, in tokens, at which replacing old tool results by short texts can save enough.
+        """Return the minimum size of the conversation, in tokens, at which masking (replacing old tool results) can save enough.
 
         This is the number of tokens in protected results, plus the required savings, plus 1.
         """

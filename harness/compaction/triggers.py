@@ -51,10 +51,10 @@ class DueAmounts(NamedTuple):
     """Sizes of the view (the messages that the model sees next) at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
-    """Sizes of the view, in tokens or messages, each of which makes the policy act when it is reached. Empty if the policy acts
-    for another reason or never."""
+    """Sizes of the conversation in tokens or messages; when any of these sizes is reached, the policy acts. Empty if the policy
+    acts for another reason or never."""
     smallest_view: Amount | None = None
-    """Minimum size of the view at which the policy can be triggered; infinite if it never can, None if the size is unknown."""
+    """Minimum size of the conversation at which the policy can act; infinite if it never can, None if the size is unknown."""
 
     @property
     def is_never(self) -> bool:
@@ -312,14 +312,14 @@ class MoreThan:
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the size of the view at which the policy acts, which is `count` + 1 messages; for events, return no size."""
+        """Return the size of the conversation at which the policy acts: `count` + 1 messages, or no size if events count."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True)
 class Always:
-    """Trigger that makes the policy act at every check, whatever the size of the view."""
+    """Trigger that makes the policy act at every check, whatever the size of the conversation."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason to compact at every check, so the policy always acts."""
@@ -342,7 +342,7 @@ class AnyOf:
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the sizes of the view at which a condition is met; no size if any condition depends on something else."""
+        """Return the sizes of the conversation that meet a condition; no size if any condition depends on something else."""
         statements = [compute_due_amounts(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -365,7 +365,7 @@ class AllOf:
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since no size of the view is certain to meet all conditions."""
+        """Return no size (an empty `DueAmounts`), since no size of the conversation is certain to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
 

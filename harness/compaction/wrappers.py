@@ -20,15 +20,15 @@ def count_required_messages(reducer: Reducer) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnFailure:
-    """Part of a policy that shortens the view in a second way if the summary planned by the first way fails."""
+    """Part of a policy that shortens the conversation in a second way if the summary planned by the first way fails."""
 
     first: Reducer
-    """Way to shorten the view that is tried first, usually by a summary."""
+    """First way to shorten the conversation, usually by a summary."""
     then: Reducer
-    """Way to shorten the view that is used if a summary of the first way fails."""
+    """Second way to shorten the conversation, used if a summary of the first way fails."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first way to shorten the view; the plan of the second way is its fallback if a summary fails."""
+        """Return the plan of `first`, with the plan of `then` as its fallback, which is carried out if a summary fails."""
         plan = self.first.reduce(view, budget, reason)
         if not plan.slots:
             return plan
@@ -67,7 +67,7 @@ class IfSaves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IfMessages:
-    """Part of a policy that shortens the view only if enough messages follow the last summary.
+    """Part of a policy that shortens the conversation only if enough messages follow the last summary.
 
     Without a summary, all messages but the system message are counted.
     """
@@ -75,12 +75,12 @@ class IfMessages:
     count: int
     """Minimum number of messages since the last summary, or in view if there is no summary."""
     reducer: Reducer
-    """Way to shorten the view that is used if there are enough messages since the last summary."""
+    """Way to shorten the conversation, used if there are enough messages since the last summary."""
     with_summary: bool = False
     """Whether the last summary itself counts as one of the messages since the last summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the view; the plan is empty if too few messages follow the last summary."""
+        """Return a plan that shortens the conversation; the plan is empty if too few messages follow the last summary."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
@@ -99,14 +99,14 @@ class WithClosingMessage:
     """Part of a policy that ends a summarized conversation with a user message, such as a request to continue."""
 
     reducer: Reducer
-    """Way to shorten the view, such as by a summary, after which the closing message is added."""
+    """Way to shorten the conversation, such as by a summary, after which the closing message is added."""
     text: str
     """Text of the user message added at the end; `{said}` is replaced by the text of the user's last message."""
     when: Literal["always", "interrupted", "overflow"] = "always"
     """Cases in which the closing message is added; `interrupted` requires that the view ends with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the view and, if the plan contains a summary, adds a user message at the end."""
+        """Return a plan that shortens the conversation and, if the plan contains a summary, adds a user message at the end."""
         plan = self.reducer.reduce(view, budget, reason)
         last = view.items[-1]
         if not plan.slots or (self.when == "interrupted" and last.message.role != "tool"):

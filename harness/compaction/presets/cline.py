@@ -45,11 +45,11 @@ class SizeTarget:
     input_share: float
     """Length of the longest input of the model, as a share of the window."""
     trigger_share: float
-    """Maximum size of the view after a compaction, as a share of the trigger threshold, while few answers are in view."""
+    """Maximum size of the conversation after a compaction, as a share of the trigger threshold, while few answers are in view."""
     long_share: float
-    """Maximum size of the view after a compaction, as a share of the longest input, once many answers are in view."""
+    """Maximum size of the conversation after a compaction, as a share of the longest input, once many answers are in view."""
     long_answers: int
-    """Number of the model's answers in view from which on `long_share` sets the maximum size instead of `trigger_share`."""
+    """Number of the model's answers in view; with so many or more, `long_share` applies instead of `trigger_share`."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
         """Return how many tokens the view (the messages that the model sees next) may have after a compaction."""
@@ -70,7 +70,7 @@ class BeforeNewest:
     most_tokens: int
     """Number of newest tokens to retain at the end of the conversation; fewer if `target` allows fewer."""
     target: SizeTarget
-    """Maximum size of the view after a compaction."""
+    """Maximum size of the conversation after a compaction."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages before the newest tokens and before the user's last message, up to a user message or answer."""
@@ -86,7 +86,7 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the number of retained messages depends on the size of the view and on the user's last message."""
+        """Return None, since the number of retained messages depends on the conversation and on the user's last message."""
         return None
 
 
@@ -116,16 +116,16 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unless:
-    """Part of a policy that shortens the view in one way and, if that saves too few characters, in a second way as well."""
+    """Part of a policy that shortens the conversation in one way and, if that saves too little, in a second way as well."""
 
     first: Reducer
     """First way to shorten the view (a reducer), whose plan is always carried out."""
     then: Reducer
     """Second way to shorten the view (a reducer), used in addition if the first one saves too few characters."""
     enough_share: float
-    """Share of the characters in view; if the first way to shorten the view saves less, the second one is used too."""
+    """Share of the characters in view; if the first way to shorten the conversation saves less, the second one is used too."""
     counter: Counter
-    """Token counter with which the view is measured after the first reducer's plan."""
+    """Token counter with which the conversation is measured after the first reducer's plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the first way, joined with the plan of the second way if the first saves too few characters."""
@@ -173,7 +173,7 @@ class Digest:
     """
 
     target: SizeTarget
-    """Maximum size of the view after a compaction."""
+    """Maximum size of the conversation after a compaction."""
     texts: int
     """Number of newest answers that the notice about evicted messages repeats."""
 
@@ -346,11 +346,11 @@ class _ClineSdk(Preset):
     Attributes:
         threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
         input_share: Length of the model's longest input, as a share of the window. Default: `0.9`.
-        target_share: Maximum size of the view after a compaction, as a share of the threshold. Default: `0.7`.
-        long_target_share: Maximum size of the view after a compaction, as a share of the longest input, once the view holds
-            `long_answers`. Default: `0.5`.
-        long_answers: Number of the model's answers in view from which on `long_target_share` replaces `target_share`. Default:
-            `5`.
+        target_share: Maximum size of the conversation after a compaction, as a share of the threshold. Default: `0.7`.
+        long_target_share: Maximum size of the conversation after a compaction, as a share of the longest input, if the
+            conversation has `long_answers` or more answers. Default: `0.5`.
+        long_answers: Number of the model's answers in view; with so many or more, `long_target_share` replaces `target_share`.
+            Default: `5`.
     """
 
     threshold: Share = 0.9
@@ -390,8 +390,8 @@ class Cline(_ClineSdk, SummarizingPreset):
     One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 
     Attributes:
-        keep_recent_tokens: Number of tokens to retain at the end of the conversation; fewer if the maximum size of the view after
-            a compaction (`target_share`) requires it. Default: `20_000`.
+        keep_recent_tokens: Number of tokens to retain at the end of the conversation; fewer if its maximum size after a
+            compaction (`target_share`) requires it. Default: `20_000`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
 
     Example:

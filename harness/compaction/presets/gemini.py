@@ -33,7 +33,7 @@ class BeforeUserMessage:
         return view.items[1 : self._find_end(view.items)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return `ALL_KEPT` if the retained share is 1; otherwise None, because the amount depends on the size of the view."""
+        """Return `ALL_KEPT` if the retained share is 1; otherwise None, because the number depends on the conversation."""
         return ALL_KEPT if self.keep_share >= 1 else None
 
     def _find_end(self, items: Sequence[Item]) -> int:
@@ -55,13 +55,13 @@ class BeforeUserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
-    """Part of a policy that shortens the view as another part plans it, and also cuts long tool results, except the newest.
+    """Part of a policy that cuts long tool results, except the newest ones, whenever another part shortens the conversation.
 
     If the other part (`reducer`) finds nothing to do, no result is cut either.
     """
 
     reducer: Reducer
-    """Way to shorten the view whose plan is extended; if that plan is empty, no tool result is shortened."""
+    """Way to shorten the conversation whose plan is extended; if that plan is empty, no tool result is shortened."""
     protect_tokens: int
     """Size in tokens of the newest tool output, in which no result is shortened."""
     characters: int

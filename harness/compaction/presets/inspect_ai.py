@@ -15,17 +15,17 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """Part of a policy that shortens the view repeatedly until it fits the threshold or a run saves nothing.
+    """Part of a policy that shortens the conversation repeatedly until it fits the threshold or a run saves nothing.
 
     The changes that all runs of `reducer` propose are joined in one plan.
     """
 
     reducer: Reducer
-    """Way to shorten the view, applied until the view fits the threshold or a run saves nothing."""
+    """Way to shorten the conversation, applied until the conversation fits the threshold or a run saves nothing."""
     max_passes: int
     """Maximum number of times that the reducer runs in one compaction."""
     counter: Counter = DEFAULT_COUNTER
-    """Token counter with which the view is measured between two runs."""
+    """Token counter with which the conversation is measured between two runs."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return one plan with the changes of all runs, which end when the view fits the threshold or a run saves nothing."""

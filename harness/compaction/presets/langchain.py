@@ -439,7 +439,7 @@ class DeepAgents(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's rules, which shorten long arguments and then summarize at the threshold, or summarize after an overflow."""
+        """The policy's rules, which cut long arguments and then summarize at the threshold, or summarize after an overflow."""
         shorten = ShortenArguments(
             tail=LastOfWindow(share=self.keep_share, least_messages=0),
             tools=("write_file", "edit_file"),

@@ -24,15 +24,15 @@ from harness.view import Item, View, count_events
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrElse:
-    """Part of a policy that shortens the view in one way or, if that finds nothing to do, in a second way."""
+    """Part of a policy that shortens the conversation in one way or, if that finds nothing to do, in a second way."""
 
     first: Reducer
-    """Way to shorten the view that is tried first; its plan is used unless it is empty."""
+    """First way to shorten the conversation; its plan is used unless there is nothing to do."""
     second: Reducer
-    """Way to shorten the view that is used if the plan of the first way is empty."""
+    """Second way to shorten the conversation, used if the first way finds nothing to do."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first way to shorten the view or, if this plan is empty, the plan of the second way."""
+        """Return the plan of the first way to shorten the conversation or, if this plan is empty, the plan of the second way."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 

@@ -33,13 +33,13 @@ class Steps:
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger counts steps and does not depend on the size of the view."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts steps instead of tokens or messages."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepPinned:
-    """Part of a policy that shortens the view as another part plans it, but leaves pinned messages as they are.
+    """Part of a policy that shortens the conversation as another part plans it, but leaves pinned messages as they are.
 
     A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
     patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. The
@@ -50,7 +50,7 @@ class KeepPinned:
     patterns: tuple[str, ...]
     """Shell patterns, such as `*must*`; a message with a line that matches one of them is pinned."""
     reducer: Reducer
-    """Way to shorten the view, whose plan must leave pinned messages unchanged."""
+    """Way to shorten the conversation, whose plan must leave pinned messages unchanged."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the other reducer's plan without its changes to pinned messages (those with a line that matches a pattern)."""

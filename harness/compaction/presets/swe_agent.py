@@ -68,7 +68,7 @@ class Overdue:
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger counts tool results instead of measuring the view."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts tool results instead of tokens or messages."""
         return DUE_IN_ANY_VIEW
 
 
@@ -128,7 +128,7 @@ class TurnsSinceSummary:
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger counts turns instead of measuring the view."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts turns instead of tokens or messages."""
         return DUE_IN_ANY_VIEW
 
 
@@ -240,7 +240,7 @@ class SweAgent(_LastObservations):
 
     The original masks a copy of the whole history for each request; here a masked result stays masked, which is equivalent
     because results only get older. If masking saves nothing, because the results are shorter than the line, compaction pauses
-    until the view has grown. The line does not give the number of images in a result, because results here contain none.
+    until the conversation has grown. The line does not give the number of images in a result, because results here contain none.
 
     Example:
         Mask five results at a time, so that the provider's cached prefix is lost less often:
