@@ -63,7 +63,7 @@ class _SummaryOutcome:
     failures: list[str] = field(default_factory=list)
     """Error messages of the summaries that failed in one compaction attempt."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts, such as long tool results, to save outside the view if the compaction is applied."""
+    """Texts, such as long tool results, to save for the agent's tools if the compaction removes them from the conversation."""
 
     def note_shortening(self, times: int, error: ModelError) -> None:
         """Record how many times the prompt for the summarizer was shortened, and why; a former note about it is replaced."""
@@ -95,8 +95,8 @@ class SessionCompactor:
         policy: Policy that plans the compactions.
         window: Window of the agent's model; a policy may override it.
         summarizer: Model that writes the summaries; None if the policy never requests a summary.
-        outputs: Store for texts that are moved out of the view; None if the policy never moves any. The caller closes the store.
-            Default: `None`.
+        outputs: Store for texts that the policy removes from the conversation but the agent can still read with tools; None if
+            the policy never does so. The caller closes the store. Default: `None`.
         listen: Function that receives each part of a summary as it is streamed; an exception from this function ends the request.
             By default, the parts are ignored.
 
@@ -134,7 +134,7 @@ class SessionCompactor:
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Let the policy compact the view if needed; return the event of the attempt, or None if there was no attempt.
+        """Let the policy shorten the conversation if needed; return the log event of the attempt, or None without an attempt.
 
         No attempt is made while the policy sees no need or compaction pauses. `hook` is the point in the session at which the
         policy is asked, such as before a step or after an overflow.
@@ -176,7 +176,7 @@ class SessionCompactor:
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
-        """Return the changes of the view that a plan makes, or the changes of its fallback if a summary fails.
+        """Return how a plan changes the view (what the model sees next), or how its fallback does if a summary fails.
 
         Return None if a summary fails and the plan has no usable fallback.
         """
@@ -188,7 +188,7 @@ class SessionCompactor:
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Save texts outside the view, such as long tool results, and return the names under which the agent can read them."""
+        """Save texts, such as long tool results, outside the conversation; return the names by which the agent can read them."""
         if self._outputs is None:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
@@ -310,7 +310,7 @@ class SessionCompactor:
         )
 
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
-        """Check a change of the view, and return the event of the change, marked as applied if the change saves tokens.
+        """Check a planned change of the conversation, and return its log event, marked as applied if the change saves tokens.
 
         Raises:
             IllegalPlan: The change names an unknown message, touches the system message or breaks a rule of providers.
@@ -354,7 +354,7 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
 
 
 def _should_hold_back(view: View) -> bool:
-    """Return whether compaction pauses because the last attempts saved no tokens and the view has hardly grown since."""
+    """Return whether compaction pauses because the last attempts saved no tokens and the conversation has hardly grown."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
     # a tenth of 0 tokens is 0, so a separate condition requires that the view has grown at all
@@ -362,7 +362,7 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """Return all changes of the view that a plan makes; a message to be both replaced and evicted is only evicted."""
+    """Return all changes that a plan makes to the conversation; a message to be both replaced and evicted is only evicted."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)

@@ -25,7 +25,7 @@ class Tail(Protocol):
     """Rule that selects the newest messages of a conversation, which are retained when older ones are evicted."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the oldest message that belongs to the retained end of the view.
+        """Return the index of the oldest message that belongs to the retained end of the conversation.
 
         The caller moves this index to a place where no tool call loses its results.
         """
@@ -109,7 +109,7 @@ class LastTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShare:
-    """Rule that retains a share of the view at its end, measured in messages or in characters of the messages as JSON."""
+    """Rule that retains the last messages that make up a share of all messages, or of their characters as JSON."""
 
     share: float
     """Share of the messages, or of their characters, to retain at the end of the conversation; above 0 and at most 1."""

@@ -50,7 +50,7 @@ class Pipeline:
     division: Division
     """Rule that computes from the context window how many tokens are kept free and at how many tokens the policy acts."""
     rules: tuple[Rule, ...] = ()
-    """Rules of the policy (when to act and how to shorten the view), in the order in which they run."""
+    """Rules of the policy (when to act and how to shorten the conversation), in the order in which they run."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter that the policy uses to estimate the size of messages."""
 
@@ -86,7 +86,7 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Join two plans to change the view into one; the second plan was made for the view as the first plan would leave it.
+    """Join two plans into one with the same effect; the second was made for the messages as the first would leave them.
 
     If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
     """
@@ -272,7 +272,7 @@ class SummarizingPreset(Preset):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdPreset(Preset):
-    """Base class of policies that act when the view reaches a number of tokens or a share of the context window.
+    """Base class of policies that act when the conversation reaches a number of tokens or a share of the context window.
 
     Attributes:
         threshold: Share of the window, after its reserves are subtracted, that triggers compaction; above 0 and at most 1.

@@ -58,10 +58,10 @@ class Span(Protocol):
 
 @runtime_checkable
 class Retaining(Protocol):
-    """Part of a policy that can report how many tokens or messages it leaves in view at least."""
+    """Part of a policy that can report a minimum number of tokens or messages that it always retains."""
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the minimum number of tokens or messages that always stay in view, or None if no number can be given."""
+        """Return the minimum number of tokens or messages that are always retained, or None if no number can be given."""
         ...
 
 
@@ -86,7 +86,7 @@ class Middle:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages between the retained beginning and the retained end of the view."""
+        """Return the messages between the retained beginning and the retained end of the conversation."""
         start = Snap(direction="back" if self.shrinks_head else "forward").find_legal_index(
             view.items, self._count_head_messages(view)
         )
@@ -95,7 +95,7 @@ class Middle:
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return how many tokens or messages are always retained.
 
-        Tokens count the retained end of the view only; messages also count the retained beginning.
+        A number of tokens covers only the retained end of the conversation; a number of messages covers the beginning too.
         """
         kept = self.tail.compute_kept_amount(budget)
         return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
@@ -112,7 +112,7 @@ class Forget:
     middle: Span
     """Selection of the messages to evict, such as all between the beginning and the end of the conversation."""
     keep_summaries: bool = False
-    """Whether earlier summaries among the selected messages stay in view instead of being evicted."""
+    """Whether earlier summaries among the selected messages are retained instead of being evicted."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts the selected messages; the plan is empty if no message is selected."""
@@ -128,7 +128,7 @@ class Summarize:
     middle: Span
     """Selection of the messages that the summary replaces."""
     format: SummaryFormat
-    """Format of the prompt for the summarizer and of the summary inserted into the view."""
+    """Format of the prompt for the summarizer and of the summary that the agent sees."""
     max_tokens: int
     """Maximum number of tokens that the summarizer may write."""
     max_input_tokens: int | None = None
@@ -139,12 +139,12 @@ class Summarize:
     """Treatment of summaries from former compactions. The summarizer reads them separately (`apart`) or among the messages
     (`among`), or it does not read them, and they stay in view (`stays`) or are evicted (`dropped`)."""
     when_failed: Literal["skip", "forget"] = "skip"
-    """Behaviour if the summary fails; `skip` leaves the view unchanged, and `forget` evicts the messages that were to be
+    """Behaviour if the summary fails; `skip` leaves the conversation unchanged, and `forget` evicts the messages that were to be
     summarized, except former summaries."""
     least_share: float = 0.0
     """Minimum share of all messages that a summary must replace; if it would replace fewer, no summary is requested."""
     in_events: bool = False
-    """Whether `least_share` is a share of the events (messages, tool calls and results) in view instead of the messages."""
+    """Whether `least_share` is a share of the events (messages, tool calls and results) instead of the messages."""
     before: tuple[Message, ...] = ()
     """Messages inserted directly before the summary, such as a question that the summary answers.
 
@@ -272,7 +272,7 @@ class Mask:
     def is_worthwhile(self, view: View) -> bool:
         """Return whether replacing all unprotected old tool results by short texts would save the required number of tokens.
 
-        The running time depends only on the number of messages that were added to the view since the last call.
+        The running time depends only on the number of messages that were added since the last call.
         """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
@@ -301,7 +301,7 @@ class Mask:
         """Return whether the tool results in a message must never be replaced by a short text.
 
         Args:
-            item: Message in view that holds tool results.
+            item: Message that holds tool results.
             calls: Tool name and key argument of each call, by call id.
         """
         for part in item.message.parts:  # a loop is faster than a generator, and a view may have thousands of results
@@ -492,7 +492,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 
 def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
-    """Return the view after the evictions and replacements of a plan, but without its summaries, which are not yet written."""
+    """Return the view as a plan's evictions and replacements leave it, without the plan's summaries, which do not exist yet."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
@@ -522,13 +522,13 @@ class Prunable:
 
 
 def is_from_user(view: View, index: int) -> bool:
-    """Return whether the user wrote the message at an index of the view; a summary in the user's role does not count."""
+    """Return whether the user wrote the message at an index of the view; a summary with the role of the user does not count."""
     item = view.items[index]
     return item.message.role == "user" and item.item_id not in view.summaries
 
 
 def find_last_user_text(view: View) -> str:
-    """Return the text of the newest user message in view, or the session's first request if there is none."""
+    """Return the text of the user's newest message that the model sees, or of the session's first request if there is none."""
     indexes = range(len(view.items) - 1, 0, -1)
     texts = (view.items[index].message.text for index in indexes if is_from_user(view, index))
     return next(texts, view.task.text if view.task else "")
@@ -567,7 +567,7 @@ def make_split_slots(
 
 
 def group_results(items: Sequence[Item]) -> list[list[Item]]:
-    """Return the messages in groups; neighbouring messages with tool results form one group, and any other message its own.
+    """Return the messages in groups: each run of neighbouring messages with tool results, and each other message alone.
 
     Some agents whose policies are reproduced here keep neighbouring tool results in one message.
     """

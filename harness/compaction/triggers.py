@@ -35,7 +35,7 @@ class Amount(NamedTuple):
     """Size of a conversation, or of a part of it, in tokens or messages."""
 
     size: float
-    """Number of tokens or messages; infinity means all messages in view."""
+    """Number of tokens or messages; infinity means all messages."""
     unit: Unit
     """Unit in which `size` is counted, such as tokens or messages."""
 
@@ -58,12 +58,12 @@ class DueAmounts(NamedTuple):
 
     @property
     def is_never(self) -> bool:
-        """Whether the trigger can never make the policy act, however large the view is."""
+        """Whether the trigger can never make the policy act, however long the conversation is."""
         return self.smallest_view is not None and math.isinf(self.smallest_view.size)
 
 
 DUE_IN_ANY_VIEW = DueAmounts()
-"""Empty result of `compute_due_amounts`, for a trigger that may make the policy act however small or large the view is."""
+"""Empty result of `compute_due_amounts`, for a trigger that may make the policy act in a conversation of any size."""
 
 
 class Division(Protocol):
@@ -208,7 +208,7 @@ class FixedTokens:
     """Rule by which compaction begins at a fixed number of tokens, whatever the size of the context window."""
 
     tokens: int
-    """Number of tokens in view at which the policy acts."""
+    """Number of tokens in the conversation at which the policy acts."""
 
     def compute_budget(self, window: Window) -> Budget:
         """Return the budget with the fixed threshold and without reserves, whatever the size of the window."""
@@ -271,15 +271,15 @@ def subtract_reserves(window: Window, reserved_tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Full:
-    """Trigger that makes the policy act when the number of tokens in view reaches the threshold."""
+    """Trigger that makes the policy act when the number of tokens in the conversation reaches the threshold."""
 
     measure: Measure = "estimate"
-    """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
+    """Way in which the tokens are measured, such as by estimate or by the provider's report."""
     above: bool = False
-    """Whether the number of tokens in view must exceed the threshold; if false, reaching the threshold is enough."""
+    """Whether the number of tokens must exceed the threshold; if false, reaching the threshold is enough."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason such as `900 tokens ≥ threshold 800` if the view has reached the threshold, or None."""
+        """Return a reason such as `900 tokens ≥ threshold 800` if the conversation has reached the threshold, or None."""
         if budget.threshold_tokens is None:
             return None
         tokens = measure_tokens(self.measure, view, usage)
@@ -288,7 +288,7 @@ class Full:
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the number of tokens in view at which the policy acts, which is the threshold; infinite if there is none."""
+        """Return the number of tokens at which the policy acts, which is the threshold; infinite if there is none."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
         return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
@@ -296,18 +296,18 @@ class Full:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreThan:
-    """Trigger that makes the policy act when more than a given number of messages or events is in view.
+    """Trigger that makes the policy act when the conversation has more than a given number of messages or events.
 
     Events are messages, tool calls and tool results.
     """
 
     count: int
-    """Number of messages or events that the view must exceed to trigger compaction."""
+    """Number of messages or events that must be exceeded to trigger compaction."""
     unit: Literal["messages", "events"] = "messages"
     """Unit that is counted, either messages or events (messages, tool calls and tool results)."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason such as `41 messages > 40` if more than `count` messages or events are in view, or None."""
+        """Return a reason such as `41 messages > 40` if there are more than `count` messages or events, or None."""
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
@@ -383,7 +383,7 @@ class Attended:
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
-    """Return the number of tokens in view, measured in the given way, or an estimate if the provider has reported no usage."""
+    """Return the number of tokens in the view, measured in the given way, or estimated if the provider reported no usage."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:

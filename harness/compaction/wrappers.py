@@ -13,7 +13,7 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return the smallest number of messages in view that a reducer can shorten; 0 if the reducer has no such minimum."""
+    """Return the minimum number of messages that a reducer (a way to shorten the conversation) needs to act; 0 if none."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
@@ -73,7 +73,7 @@ class IfMessages:
     """
 
     count: int
-    """Minimum number of messages since the last summary, or in view if there is no summary."""
+    """Minimum number of messages since the last summary, or in the whole conversation if there is no summary."""
     reducer: Reducer
     """Way to shorten the conversation, used if there are enough messages since the last summary."""
     with_summary: bool = False
@@ -90,7 +90,7 @@ class IfMessages:
         return self.reducer.reduce(view, budget, reason)
 
     def count_required_messages(self) -> int:
-        """Return the minimum number of messages in view at which this part of the policy can do something."""
+        """Return the minimum number of messages in the conversation at which this part of the policy can do something."""
         return max(self.count, count_required_messages(self.reducer))
 
 
@@ -103,7 +103,7 @@ class WithClosingMessage:
     text: str
     """Text of the user message added at the end; `{said}` is replaced by the text of the user's last message."""
     when: Literal["always", "interrupted", "overflow"] = "always"
-    """Cases in which the closing message is added; `interrupted` requires that the view ends with a tool result."""
+    """Cases in which the closing message is added; `interrupted` requires that the conversation ends with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that shortens the conversation and, if the plan contains a summary, adds a user message at the end."""
