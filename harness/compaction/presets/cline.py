@@ -49,7 +49,7 @@ class SizeTarget:
     long_share: float
     """Maximum size of the conversation after a compaction, as a share of the longest input, once many answers are in view."""
     long_answers: int
-    """Number of the model's answers in view; with so many or more, `long_share` applies instead of `trigger_share`."""
+    """Number of the model's answers; with so many or more in view, `long_share` applies instead of `trigger_share`."""
 
     def compute_tokens(self, view: View, budget: Budget) -> int:
         """Return how many tokens the view (the messages that the model sees next) may have after a compaction."""
@@ -119,11 +119,11 @@ class Unless:
     """Part of a policy that shortens the conversation in one way and, if that saves too little, in a second way as well."""
 
     first: Reducer
-    """First way to shorten the view (a reducer), whose plan is always carried out."""
+    """First way to shorten the conversation (a reducer), whose plan is always carried out."""
     then: Reducer
-    """Second way to shorten the view (a reducer), used in addition if the first one saves too few characters."""
+    """Second way to shorten the conversation (a reducer), used in addition if the first one saves too few characters."""
     enough_share: float
-    """Share of the characters in view; if the first way to shorten the conversation saves less, the second one is used too."""
+    """Share of all characters; if the first way to shorten the conversation saves less, the second one is used too."""
     counter: Counter
     """Token counter with which the conversation is measured after the first reducer's plan."""
 
@@ -341,7 +341,7 @@ SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClineSdk(Preset):
-    """Common fields of Cline's two current policies, which set when compaction is triggered and how small the view becomes.
+    """Common fields of Cline's two current policies, which set when compaction begins and how much it leaves.
 
     Attributes:
         threshold: Share of the model's longest input that triggers compaction, above 0 and at most 1. Default: `0.9`.
@@ -349,8 +349,8 @@ class _ClineSdk(Preset):
         target_share: Maximum size of the conversation after a compaction, as a share of the threshold. Default: `0.7`.
         long_target_share: Maximum size of the conversation after a compaction, as a share of the longest input, if the
             conversation has `long_answers` or more answers. Default: `0.5`.
-        long_answers: Number of the model's answers in view; with so many or more, `long_target_share` replaces `target_share`.
-            Default: `5`.
+        long_answers: Number of the model's answers in the conversation; with so many or more, `long_target_share` replaces
+            `target_share`. Default: `5`.
     """
 
     threshold: Share = 0.9
@@ -469,8 +469,8 @@ class ClineClassic(Preset):
     package never changes its model.
 
     Attributes:
-        enough_share: Share of the view's characters that must be saved by replacing repeated readings of a file; if less is
-            saved, messages are evicted. Default: `0.3`.
+        enough_share: Share of the conversation's characters that must be saved by replacing repeated readings of a file; if less
+            is saved, messages are evicted. Default: `0.3`.
         half_share: Share of the messages after the first request and answer that is evicted. Default: `0.5`.
         spare_tokens: Number of tokens kept free in a window for which the source lists no threshold; fewer are free if
             `spare_share` triggers compaction later. Default: `40_000`.

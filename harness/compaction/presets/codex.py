@@ -121,8 +121,8 @@ class Codex(SummarizingPreset):
     One difference from the original: instructions and environment are part of the system message, which always stays.
 
     Attributes:
-        threshold: Share of the window that triggers compaction, above 0 and at most 1; the view is measured by the provider's
-            last report and an estimate of later messages. Default: `0.9`.
+        threshold: Share of the window that triggers compaction, above 0 and at most 1; the conversation is measured by the
+            provider's last report and an estimate of later messages. Default: `0.9`.
         compact_at_tokens: Threshold in tokens, used if it is lower than the one that `threshold` gives; None uses `threshold`
             alone. Default: `None`.
         keep_user_tokens: Maximum number of tokens in the user messages that are retained, newest first; the message that crosses

@@ -18,7 +18,7 @@ class AnsweredSpan:
     """Rule that selects all messages for a summary, except the system message and the user's messages since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return all messages in view except the system message and those that the user wrote after the last answer."""
+        """Return all messages except the system message and the user's messages after the last answer."""
         return view.items[1 : find_answered_end(view)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:

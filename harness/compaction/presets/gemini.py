@@ -1,4 +1,4 @@
-"""Policies of the Gemini CLI, which summarize the first 70 % of the view in a half-full window, or mask old tool output."""
+"""Policies of the Gemini CLI, which, in a half-full window, summarize 70 % of the conversation, or mask old tool output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -117,7 +117,7 @@ POINTER_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload(Mask):
-    """Part of a policy that saves old tool results outside the view and leaves only both ends and a pointer to the whole text.
+    """Part of a policy that replaces old tool results by both of their ends and a pointer to the whole text, which is saved.
 
     A result must be longer than the text that replaces it, or it would be saved again and again; for this reason,
     `least_characters` must be set. The field `stub` has no effect.
@@ -205,7 +205,7 @@ class GeminiCli(SummarizingPreset):
         adapted: Whether the retained messages may also begin with an answer of the model. Default: `False`.
         threshold: Share of the window that the last prompt must reach to trigger compaction, above 0 and at most 1.
             Default: `0.5`.
-        keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
+        keep_share: Share of the conversation's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
         protect_tokens: Size in tokens of the newest tool output, in which no result is shortened. Default: `50_000`.
         result_characters: Maximum length in characters of a tool result outside `protect_tokens`; a fifth is kept from its
             beginning and four fifths from its end. Default: `40_000`.
@@ -230,7 +230,7 @@ class GeminiCli(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's only rule, which summarizes the first part of the view and shortens long old tool results."""
+        """The policy's only rule, which summarizes the first part of the conversation and shortens long old tool results."""
         summarize = Summarize(
             middle=BeforeUserMessage(keep_share=self.keep_share, answers=self.adapted),
             format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
@@ -271,8 +271,8 @@ class GeminiMasking(Preset):
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that stay in view; the result that exceeds this number and all
-            older ones can be saved outside the view. Default: `50_000`.
-        prune_minimum_tokens: Minimum number of tokens of old tool results that are saved outside the view at a time.
+            older ones can be saved outside the conversation. Default: `50_000`.
+        prune_minimum_tokens: Minimum number of tokens of old tool results that are saved outside the conversation at a time.
             Default: `30_000`.
         preview_characters: Maximum length in characters of the beginning and of the end of a saved result that stay in view;
             whole lines where possible. Default: `250`.
@@ -304,7 +304,7 @@ class GeminiMasking(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's only rule, which saves old tool results outside the view once enough tokens can be saved."""
+        """The policy's only rule, which saves old tool results outside the conversation once enough tokens can be saved."""
         counter = WeightedCharacters(other_tokens=1.5)
         offload = Offload(
             keep_tokens=self.protect_tokens,

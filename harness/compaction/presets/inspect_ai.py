@@ -28,7 +28,7 @@ class Repeat:
     """Token counter with which the conversation is measured between two runs."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return one plan with the changes of all runs, which end when the view fits the threshold or a run saves nothing."""
+        """Return one plan with the changes of all runs; the last run is the one that reaches the threshold or saves nothing."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:
             return plan
@@ -56,7 +56,7 @@ CLOSING = "(Go on with the task from here.)"
 
 
 MAX_PASSES = 4
-"""Maximum number of evictions in one compaction; all but the first happen only while the view exceeds the threshold."""
+"""Maximum number of evictions in one compaction; all but the first happen only while the conversation exceeds the threshold."""
 
 
 INPUT_MESSAGES = 2

@@ -42,7 +42,7 @@ class ShortenArguments:
     """
 
     tail: Tail
-    """Rule for the newest messages in view; their tool calls are not shortened."""
+    """Rule for the newest messages in the conversation; their tool calls are not shortened."""
     tools: tuple[str, ...]
     """Names of the tools whose call arguments are shortened."""
     characters: int
@@ -79,7 +79,7 @@ class ShortenArguments:
 
 
 class _LongCallTally:
-    """Scan that reads each message of the view once and stores the index of the first one with a long tool call argument."""
+    """Search for the first message with a long tool call argument, which reads each message only once."""
 
     __slots__ = ("_by", "_count", "first")
 
@@ -89,7 +89,7 @@ class _LongCallTally:
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        """Scan the next message of the view, and store its index if it is the first one with a long tool call argument."""
+        """Read the next message, and store its index if it is the first one with a long tool call argument."""
         if self.first is None and self._by.shorten_item(item):
             self.first = self._count
         self._count += 1
@@ -224,11 +224,11 @@ COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClearToolUses(Preset):
-    """Base of the policies that clear old tool results once the view exceeds a number of tokens.
+    """Base of the policies that clear old tool results once the conversation exceeds a number of tokens.
 
     Attributes:
-        trigger_tokens: Number of tokens in view above which tool results are cleared; cleared results count with their original
-            length. Default: `100_000`.
+        trigger_tokens: Number of tokens in the conversation above which tool results are cleared; cleared results count with
+            their original length. Default: `100_000`.
         keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them. Default:
             `3`.
         clear_arguments: Whether the arguments of calls whose results are cleared are removed as well. Default: `False`.
@@ -266,8 +266,8 @@ class LangChainClear(_ClearToolUses):
 
     Source: LangChain 1.4.7, `context_editing.py`, ClearToolUsesEdit with its defaults.
 
-    The original edits a copy of the whole history for each request; here the edit is an event, and the cleared result stays in
-    view. Both are equivalent, because the trigger measures the view as if nothing had been cleared.
+    The original edits a copy of the whole history for each request; here the edit is logged once, and the result stays cleared.
+    Both are equivalent, because the trigger measures the conversation as if nothing had been cleared.
 
     Attributes:
         enough_tokens: Number of tokens to save, after which no further result is cleared (`clear_at_least` of the original); 0
@@ -294,7 +294,7 @@ class LangChainClear(_ClearToolUses):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's only rule, which clears old tool results once the view exceeds a number of tokens."""
+        """The policy's only rule, which clears old tool results once the conversation exceeds a number of tokens."""
         mask = self._build_mask(COUNTER, self.enough_tokens)
         return self._build_pipeline(mask, COUNTER, quiet=False)
 
@@ -321,7 +321,7 @@ class LangChainSummary(SummarizingPreset):
     Attributes:
         trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None
             disables this trigger. Default: `0.8`.
-        trigger_tokens: Number of tokens in view that triggers compaction; cannot be combined with `trigger_share`.
+        trigger_tokens: Number of tokens in the conversation that triggers compaction; cannot be combined with `trigger_share`.
             Default: `None`.
         trigger_messages: Number of messages, without the system message, above which compaction is triggered as well.
             Default: `None`.
@@ -472,8 +472,8 @@ class AnthropicClear(_ClearToolUses):
     Source: Anthropic API, `clear_tool_uses_20250919`, by the types of anthropic-sdk-python 009b0353 and the page "Context
     editing".
 
-    The provider edits each request and leaves the session as it is, so the trigger measures the view as if nothing had been
-    cleared.
+    The provider edits each request and leaves the session as it is, so the trigger measures the conversation as if nothing had
+    been cleared.
 
     Differences from the original:
 

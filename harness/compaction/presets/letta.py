@@ -26,9 +26,9 @@ class UpToShare:
     """
 
     first_share: float
-    """Share of the messages in view with which the selection starts, before the first extension by `step_share`."""
+    """Share of the messages in the conversation with which the selection starts, before the first extension by `step_share`."""
     step_share: float
-    """Share of the messages in view by which each step extends the selection of oldest messages."""
+    """Share of the messages in the conversation by which each step extends the selection of oldest messages."""
     goal_share: float
     """Maximum share of the window that the system message and the retained messages may fill."""
 

@@ -92,9 +92,9 @@ class OpenCode(SummarizingPreset):
 
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
-    After a compaction, the view holds a question of the user, the summary as its answer, the retained turns, and a request to
-    continue. Each compaction updates the former summary. After an overflow (a prompt that the provider refuses as too long),
-    nothing is retained but the user's last message, repeated behind the summary. If the summary fails or is empty, the
+    After a compaction, the conversation holds a question of the user, the summary as its answer, the retained turns, and a
+    request to continue. Each compaction updates the former summary. After an overflow (a prompt that the provider refuses as too
+    long), nothing is retained but the user's last message, repeated behind the summary. If the summary fails or is empty, the
     conversation stays unchanged, while the original stops.
 
     Attributes:

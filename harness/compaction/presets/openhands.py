@@ -44,7 +44,7 @@ class LastEvents:
     count: int
     """Number of events to retain at the end of the conversation."""
     share: float = 0.0
-    """Share of all events in view that are retained in addition to the fixed number `count`, rounded down."""
+    """Share of all events in the conversation that are retained in addition to the fixed number `count`, rounded down."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the first retained message, so that the retained end has at most the allowed number of events."""
@@ -64,7 +64,7 @@ class LastBelowThreshold:
     share: float
     """Limit on the first and last messages together, as a share of the number of tokens that triggers compaction."""
     head_events: int
-    """Number of events at the beginning of the view that are retained too; their tokens count towards the limit."""
+    """Number of events at the beginning of the conversation that are retained too; their tokens count towards the limit."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter for a message that is only partly (with some of its tool calls) in the retained beginning."""
 
@@ -79,7 +79,7 @@ class LastBelowThreshold:
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
-        """Return the number of tokens in the events that are retained at the beginning of the view."""
+        """Return the number of tokens in the events that are retained at the beginning of the conversation."""
         tokens = sum(item.tokens for item in head)
         over = sum(count_events(item.message) for item in head) - self.head_events
         if over <= 0:
@@ -92,7 +92,7 @@ class LastBelowThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ShortestTail:
-    """Rule that applies several rules for the retained end of the view and uses the one that retains the fewest messages."""
+    """Rule that compares several rules for the retained end of the conversation and uses the one that retains the least."""
 
     tails: tuple[Tail, ...]
     """Rules for the messages to retain at the end of the conversation; the rule that retains the fewest is used."""
@@ -271,8 +271,8 @@ class _OpenHands(SummarizingPreset):
 
     Attributes:
         max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `80`.
-        keep_first: Number of events that are always retained at the beginning of the view, including the system message. Default:
-            `4`.
+        keep_first: Number of events that are always retained at the beginning of the conversation, including the system message.
+            Default: `4`.
         event_characters: Maximum length in characters of an event that the summarizer reads. Default: `500`.
     """
 
@@ -309,9 +309,10 @@ class OpenHands(_OpenHands):
     - A view that is still too large is compacted again only before the next step.
 
     Attributes:
-        max_tokens: Number of estimated tokens in view above which compaction is triggered, at most the window; None uses the
-            window. Default: `None`.
-        minimum_progress: Minimum share of the events in view that a summary must replace, above 0 and below 1. Default: `0.1`.
+        max_tokens: Number of estimated tokens in the conversation above which compaction is triggered, at most the window; None
+            uses the window. Default: `None`.
+        minimum_progress: Minimum share of the events in the conversation that a summary must replace, above 0 and below 1.
+            Default: `0.1`.
         full_events: Whether the summarizer reads messages and results in full, and also the arguments of tool calls.
             Default: `False`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -333,7 +334,7 @@ class OpenHands(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's rules, which summarize when the view has too many tokens or events, and after a refused prompt.
+        """The policy's rules, which summarize when the conversation has too many tokens or events, and after a refused prompt.
 
         If there are too many tokens and too many events, the smaller number of messages is retained.
         """

@@ -21,7 +21,7 @@ from harness.view import View
 class Steps:
     """Trigger that makes the policy act when enough steps (model calls with their tool results) followed the last compaction.
 
-    Combined with another trigger by `AllOf`, this trigger limits how often the view is edited.
+    Combined with another trigger by `AllOf`, this trigger limits how often the conversation is edited.
     """
 
     count: int
@@ -104,20 +104,20 @@ def check_patterns(policy: object, name: str) -> None:
 class Paced(OwnPreset, SummarizingPreset):
     """Policy that summarizes all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
 
-    Choose it to vary one parameter alone: how often the view is edited, or which lines are pinned.
+    Choose it to vary one parameter alone: how often the conversation is edited, or which lines are pinned.
 
     Source: this project, to vary the frequency of compaction alone.
 
-    Each edit of the view breaks the cached prefix of the provider, so the policy compacts only after a minimum number of steps.
-    With `threshold`, the view must also have reached that share of the window. Summaries and retained messages are the same as
-    with `keep-last`. A step is a call of the model with the results of its tools. If the summary fails or is empty, the
-    conversation stays unchanged, and the summary is requested again before the next step.
+    Each edit of the conversation breaks the cached prefix of the provider, so the policy compacts only after a minimum number of
+    steps. With `threshold`, the conversation must also have reached that share of the window. Summaries and retained messages are
+    the same as with `keep-last`. A step is a call of the model with the results of its tools. If the summary fails or is empty,
+    the conversation stays unchanged, and the summary is requested again before the next step.
 
     Attributes:
         every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the
             session, to the next one. Default: `20`.
-        threshold: Share of the window that the view must also have reached, above 0 and at most 1; None compacts by the number of
-            steps alone. Default: `None`.
+        threshold: Share of the window that the conversation must also have reached, above 0 and at most 1; None compacts by the
+            number of steps alone. Default: `None`.
         summarize: Whether a summary replaces the evicted messages; otherwise they are evicted without one. Default: `True`.
         keep_request: Whether the user's request, the first message behind the system message, is retained verbatim.
             Default: `False`.

@@ -47,7 +47,7 @@ class LastBundles:
     """Number of bundles (requests and answers) retained at the end of the conversation."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index at which the last `count` bundles begin; 0 if the view has fewer bundles."""
+        """Return the index at which the last `count` bundles begin; 0 if the conversation has fewer bundles."""
         bundles, count = group_results(items[1:]), max(1, self.count)
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
@@ -68,7 +68,7 @@ class _BundleTally:
         """Number of bundles (requests and answers) counted so far, without the system message."""
 
     def add(self, item: Item) -> None:
-        """Count the next message of the view as a new bundle, unless it is a further tool result of the same answer."""
+        """Count the next message of the conversation as a new bundle, unless it is a further tool result of the same answer."""
         role, stub = item.message.role, self._stub
         self.count += not role == self._last == "tool"
         self._last = role
@@ -78,7 +78,7 @@ class _BundleTally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreBundles:
-    """Trigger that makes the policy act when the view has more bundles (requests and answers) than a limit."""
+    """Trigger that makes the policy act when the conversation has more bundles (requests and answers) than a limit."""
 
     count: int
     """Number of bundles (requests and answers) above which compaction is triggered."""
@@ -162,7 +162,7 @@ class SummarizeExceptRequest:
 
 
 def find_request(view: View, end: int) -> Item | None:
-    """Return the user's first message before an index of the view, or None if there is none."""
+    """Return the user's first message before an index of the conversation, or None if there is none."""
     return next((view.items[index] for index in range(1, end) if is_from_user(view, index)), None)
 
 
@@ -202,8 +202,8 @@ class _PydanticAi(Preset):
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
             estimate of later messages; None disables this trigger. Default: `None`.
-        trigger_tokens: Number of tokens in view above which compaction is triggered; cannot be combined with `trigger_share`.
-            Default: `None`.
+        trigger_tokens: Number of tokens in the conversation above which compaction is triggered; cannot be combined with
+            `trigger_share`. Default: `None`.
         trigger_messages: Number of requests and answers above which compaction is triggered as well. Default: `None`.
     """
 
@@ -313,7 +313,7 @@ class PydanticWindow(_PydanticAi):
         keep_request: Whether the user's first message always stays in view. Default: `True`.
 
     Example:
-        Bound the view to half as many messages:
+        Bound the conversation to half as many messages:
 
         >>> from harness.policies import PydanticWindow
         >>> from harness.tokens import Window
@@ -348,8 +348,8 @@ class PydanticClear(_PydanticAi):
     Attributes:
         trigger_share: Share of the window above which tool results are cleared, measured by the provider's last report and an
             estimate of later messages; None disables this trigger. Default: `None`.
-        trigger_tokens: Number of tokens in view above which tool results are cleared; cannot be combined with `trigger_share`.
-            Default: `100_000`.
+        trigger_tokens: Number of tokens in the conversation above which tool results are cleared; cannot be combined with
+            `trigger_share`. Default: `100_000`.
         trigger_messages: Number of requests and answers since the newest cleared result above which results are cleared as well.
             Default: `None`.
         keep_results: Number of newest tool results that are never cleared; results of exempt tools count among them.

@@ -22,11 +22,11 @@ HEADING = "Previous context summary:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ShareKept(OwnPreset, SummarizingPreset):
-    """Common fields of three policies that compact at a share of the window and retain a share of the view.
+    """Common fields of three policies that compact at a share of the window and retain a share of the conversation.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.8`.
-        keep_share: Share of the messages in view that is retained, above 0 and at most 1. Default: `0.3`.
+        keep_share: Share of the messages in the conversation that is retained, above 0 and at most 1. Default: `0.3`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_000`.
     """
 
@@ -89,7 +89,7 @@ class SeedOpenCode(_ShareKept):
 
     Attributes:
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
-        keep_share: Share of the messages in view that is retained if clearing is not enough, above 0 and at most 1.
+        keep_share: Share of the messages in the conversation that is retained if clearing is not enough, above 0 and at most 1.
             Default: `0.3`.
 
     Example:
@@ -124,7 +124,7 @@ class SeedGemini(_ShareKept):
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.
-        keep_share: Share of the view's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
+        keep_share: Share of the conversation's characters that is retained at the end, above 0 and at most 1. Default: `0.3`.
 
     Example:
         Compare the simplified form with the reproduction of the program:

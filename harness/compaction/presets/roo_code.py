@@ -55,15 +55,15 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger that makes the policy act when the tokens in view reach a threshold of the trigger's own, not the policy's."""
+    """Trigger that makes the policy act at a threshold of the trigger's own, instead of the policy's threshold."""
 
     division: Division
     """Rule that computes the threshold of this trigger from the size of the context window."""
     measure: Measure
-    """Way in which the tokens in view are measured, such as by estimate or by the provider's report."""
+    """Way in which the tokens in the conversation are measured, such as by estimate or by the provider's report."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason with the tokens in view and this trigger's threshold if the threshold is reached, or None."""
+        """Return a reason that gives the number of tokens and the threshold if this trigger's threshold is reached, or None."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
@@ -98,12 +98,12 @@ HEADING = "## Summary of the conversation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RooCode(Preset):
-    """Common fields of Roo Code's two policies, which set the hard limit of the view and the share of messages to evict.
+    """Common fields of Roo Code's two policies, which set the hard limit of the conversation and the share of messages to evict.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a tenth of the window is kept free in addition.
             Default: `8_192`.
-        hard_share: Hard limit for the tokens in view, which is this share of the window less `max_output_tokens`.
+        hard_share: Hard limit for the tokens in the conversation, which is this share of the window less `max_output_tokens`.
             Default: `0.9`.
         drop_share: Share of the messages after the first one that is evicted, rounded down to an even number of messages.
             Default: `0.5`.

@@ -33,7 +33,7 @@ class _ResultTally:
     def __init__(self) -> None:
         self.count = 0
         self.masked = False
-        """Whether the view contains a tool result that was already replaced by a line."""
+        """Whether the conversation contains a tool result that was already replaced by a line."""
 
     def add(self, item: Item) -> None:
         """Count the next message if it is a tool result. A result that was replaced by a line sets the count back to 0."""
@@ -110,7 +110,7 @@ class _TurnTally:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """Count the next message of the view if it contains tool calls; reset the count if it is a summary."""
+        """Count the next message of the conversation if it contains tool calls; reset the count if it is a summary."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 
@@ -259,7 +259,8 @@ class SweAgent(_LastObservations):
 class ComplexityTrapMask(_LastObservations):
     """Policy that, before every step, replaces all tool results but the newest 10 by a line that gives their length.
 
-    Choose it as the strong, cheap baseline that the study recommends: it needs no model and edits the view in small steps.
+    Choose it as the strong, cheap baseline that the study recommends: it needs no model and edits the conversation in small
+    steps.
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10.
 

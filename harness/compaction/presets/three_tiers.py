@@ -119,7 +119,8 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
         preserve_steps: Number of newest steps (model calls) whose tool outputs are never cleared. Default: `0`.
         preserve_explorations: Whether answers of sub-agents, which are the results of the tool `explore`, are never cleared.
             Default: `True`.
-        auto: Whether everything is summarized when the view no longer fits the model's usable input (tier 3). Default: `True`.
+        auto: Whether everything is summarized when the conversation no longer fits the model's usable input (tier 3). Default:
+            `True`.
         max_output_tokens: Number of tokens of the window reserved for the model's answer; a smaller output limit of the model
             takes precedence. Default: `32_000`.
         input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the limit in the

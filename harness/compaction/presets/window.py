@@ -1,4 +1,4 @@
-"""Policy of this project, which limits the number of messages in view, with or without a summary."""
+"""Policy of this project, which limits the number of messages in the conversation, with or without a summary."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ from harness.view import Item, View
 class EvictThenSummarize:
     """Part of a policy that evicts messages at once, and summarizes them when enough evicted messages wait for a summary.
 
-    Evicted messages wait outside the view. A summary covers the waiting messages, the messages evicted at that moment, and the
-    former summary, which stays in view until then. If the summary fails, the messages that it was to cover are lost: a failed
-    request counts like a successful one, so a failing summarizer is not asked more often.
+    Evicted messages wait outside the conversation. A summary covers the waiting messages, the messages evicted at that moment,
+    and the former summary, which stays in view until then. If the summary fails, the messages that it was to cover are lost: a
+    failed request counts like a successful one, so a failing summarizer is not asked more often.
     """
 
     every_messages: int
@@ -108,23 +108,23 @@ class MessageWindow(OwnPreset, SummarizingPreset):
     Source: this project (docs/sources.md).
 
     The system message does not count among the 100 messages. More messages are retained at the end if a call would lose its
-    results, so the view may exceed the maximum by the messages of one turn. A call among the first messages that always stay is
-    evicted nevertheless if its results lie behind these messages. If the summary fails or is empty, the messages are evicted
-    without one.
+    results, so the conversation may exceed the maximum by the messages of one turn. A call among the first messages that always
+    stay is evicted nevertheless if its results lie behind these messages. If the summary fails or is empty, the messages are
+    evicted without one.
 
     Attributes:
-        max_messages: Maximum number of messages in view; 0 never evicts any. Default: `100`.
+        max_messages: Maximum number of messages in the conversation; 0 never evicts any. Default: `100`.
         preserve_first_n: Number of messages behind the system message that are always retained, except a call whose results lie
             behind them; 1 retains the user's request. Default: `1`.
         preserve_last_n: Number of messages at the end of the conversation that are always retained. Default: `20`.
-        summarize_on_trim: Whether evicted messages are summarized, ten or more at a time; until then they wait outside the view.
-            The last summary stays in view until the next one has taken it in. Default: `False`.
+        summarize_on_trim: Whether evicted messages are summarized, ten or more at a time; until then they wait outside the
+            conversation. The last summary stays in view until the next one has taken it in. Default: `False`.
         summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
             Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
 
     Example:
-        Limit the view to 40 messages and summarize those that are evicted:
+        Limit the conversation to 40 messages and summarize those that are evicted:
 
         >>> from harness.policies import MessageWindow
         >>> from harness.tokens import Window
@@ -166,7 +166,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         return (f"{kept}, and max_messages={most} leaves no room between them: only these messages are retained",)
 
     def check_view(self, view: View) -> str | None:
-        """Return a warning if the newest step has made the view exceed 80 % of its maximum number of messages, or None."""
+        """Return a warning if the newest step added messages beyond 80 % of the maximum number of messages, or None."""
         count, near = len(view.items) - 1, self.max_messages * WARNING_SHARE
         if not 0 < near < count:
             return None
