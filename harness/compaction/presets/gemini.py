@@ -61,7 +61,7 @@ class ClipOldResults:
     """
 
     reducer: Reducer
-    """Way to shorten the conversation whose plan is extended; if that plan is empty, no tool result is shortened."""
+    """Way to shorten the conversation; if it finds nothing to do, no tool result is cut either."""
     protect_tokens: int
     """Size in tokens of the newest tool output, in which no result is shortened."""
     characters: int
@@ -282,7 +282,7 @@ class GeminiMasking(Preset):
             before it is logged. Default: `10_000`.
 
     Example:
-        Save results in smaller portions, as fits a window of 32,768 tokens, but keep those of `git` in view:
+        Save results in smaller portions, as fits a window of 32,768 tokens, but keep results of `git` in view:
 
         >>> from harness import Trial
         >>> from harness.policies import GeminiMasking

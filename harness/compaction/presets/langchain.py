@@ -336,7 +336,7 @@ class LangChainSummary(SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
 
     Example:
-        Let the summarizer read all messages, and retain those that fill up to a quarter of the window:
+        Let the summarizer read all messages, and retain the newest ones, up to a quarter of the window:
 
         >>> from harness.policies import LangChainSummary
         >>> from harness.tokens import Window

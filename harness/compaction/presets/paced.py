@@ -50,10 +50,10 @@ class KeepPinned:
     patterns: tuple[str, ...]
     """Shell patterns, such as `*must*`; a message with a line that matches one of them is pinned."""
     reducer: Reducer
-    """Way to shorten the conversation, whose plan must leave pinned messages unchanged."""
+    """Way to shorten the conversation; changes to pinned messages are removed from its plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the other reducer's plan without its changes to pinned messages (those with a line that matches a pattern)."""
+        """Return the plan of `reducer` without changes to pinned messages, which have a line that matches a pattern."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]

@@ -27,13 +27,13 @@ class SummarizeSplitTurn:
     history: SummaryFormat
     """Format of the summary of the earlier turns, before the turn that is only partly retained."""
     beginning: SummaryFormat
-    """Format of the summary of the evicted beginning of a turn whose end is retained, if other messages precede that turn."""
+    """Format of the summary for the evicted part of a split turn (its end stays), used if other messages precede the turn."""
     beginning_alone: SummaryFormat
-    """Format of the summary of the evicted beginning of a turn whose end is retained, if nothing precedes that turn."""
+    """Format of the summary for the evicted part of a split turn (its end stays), used if nothing precedes the turn."""
     max_tokens: int
     """Maximum number of tokens in the summary of the earlier turns, before the turn that is only partly retained."""
     beginning_max_tokens: int
-    """Maximum number of tokens in the summary of the evicted beginning of a turn whose end is retained."""
+    """Maximum number of tokens in the summary for the evicted part of a split turn (its end stays)."""
     excerpt: Excerpt
     """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
     forgets_kept: bool = False
@@ -130,8 +130,8 @@ class Pi(SummarizingPreset):
             Default: `16_384`.
         keep_recent_tokens: Number of estimated tokens to retain at the end of the conversation; fewer if the cut moves forward
             past a tool result. Default: `20_000`.
-        turn_summary_max_tokens: Maximum number of tokens in the summary of the evicted beginning of a turn whose end is retained;
-            the default is half of the default reserve. Default: `8_192`.
+        turn_summary_max_tokens: Maximum number of tokens in the summary for the evicted part of a split turn (its end stays); the
+            default is half of the default reserve. Default: `8_192`.
         result_characters: Maximum length in characters of a tool result that the summarizer reads. Default: `2_000`.
         summary_max_tokens: Maximum number of tokens in a summary; the default is four fifths of the default reserve.
             Default: `13_107`.

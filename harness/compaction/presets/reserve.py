@@ -46,7 +46,7 @@ class Checkpoint:
     """Summary format: a Markdown document with fixed sections, followed by the lists of files read and modified."""
 
     part_of_turn: bool = False
-    """Whether the summary covers the evicted beginning of a turn whose end is retained, instead of the earlier turns."""
+    """Whether the summary covers the evicted part of a split turn (its end stays), instead of the earlier turns."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return a prompt of one user message that asks for a Markdown summary, or for an update of the former one."""
@@ -81,7 +81,7 @@ class SummarizeBeforeRecent:
     history: SummaryFormat
     """Format of the summary of everything before the first turn that is retained, wholly or in part."""
     beginning: SummaryFormat
-    """Format of the summary of the evicted beginning of a turn, used if earlier turns are summarized too."""
+    """Format of the summary for the evicted part of a split turn (its end stays), used if earlier turns are summarized too."""
     max_tokens: int
     """Maximum number of tokens in each summary that the reducer requests."""
 

@@ -124,7 +124,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
 
     Example:
-        Limit the conversation to 40 messages and summarize those that are evicted:
+        Limit the conversation to 40 messages and summarize the evicted messages:
 
         >>> from harness.policies import MessageWindow
         >>> from harness.tokens import Window
@@ -174,7 +174,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
 
     def trim(self, messages: Sequence[Message]) -> TrimResult:
-        """Return a list of messages without those that this policy would evict from a session's view, without a summary.
+        """Return a list of messages without the messages that this policy would evict; no summary is written.
 
         Args:
             messages: Messages of a valid conversation; a system message at the beginning stays and is not counted.
