@@ -6,8 +6,8 @@ the compaction, and whether it could after it. If it could not in either case, t
 The value of a fact is the newest one that was stated by the user, by a tool or, if the agent itself chooses the value, by the
 agent. A tool output that only repeats a value which the agent wrote, or a value that was replaced earlier, is no statement.
 
-The model can see a value if the task's regular expressions for the fact match in one of its messages. A real summary may use
-other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole words.
+The model can see a value if the task's regular expressions for the fact match in a message that is sent to the model. A real
+summary may use other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole words.
 
 A use of a fact is called stale if the agent used a value that was valid earlier and has been replaced since.
 """

@@ -91,7 +91,7 @@ class ReacquisitionTracker:
         target.carriers.clear()
 
     def add_compaction(self, event: Compaction) -> None:
-        """Record a compaction, and mark as removed all files and tool results that no message in view shows any more."""
+        """Record a compaction, and mark as removed all files and tool results that the model can no longer see."""
         removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
         for item in removed_items:
             for name in self._carried.pop(item, ()):
@@ -229,7 +229,7 @@ NO_PROGRESS_SHARE = 0.9
 
 
 class PathologyDetector:
-    """Detector of all pathologies of a session, such as loops and reacquisitions, from its log entries in order."""
+    """Detector of unproductive behaviour (pathologies), such as loops, in the log entries of a session."""
 
     def __init__(self, counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> None:
         self._counter, self._retrievals = counter, retrievals

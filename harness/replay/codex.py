@@ -5,7 +5,7 @@ Properties of the format:
 - Rows `event_msg` repeat rows `response_item`, so only their token counts are read. Some of these counts are repeated, too.
 - Reasoning is encrypted: its tokens are counted, but its text is missing.
 - A tool's output may be JSON text `{output, metadata}`.
-- A fork begins with the rows and the session data of its parent.
+- The file of a forked session begins with the rows and the session data of the session that was forked.
 - Old files have no token usage.
 - The system prompt is `base_instructions`. The field `instructions` is text of the user, which is repeated as a message.
 """

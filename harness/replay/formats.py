@@ -109,7 +109,7 @@ def detect_format(document: Document) -> str:
     """Return the name of the format of a parsed file, which is detected from its content.
 
     Raises:
-        MalformedRecording: The document fits no format or several formats.
+        MalformedRecording: The file fits no format or several formats.
     """
     claims = _find_matching_formats(document)
     if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):

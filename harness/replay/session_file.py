@@ -172,7 +172,7 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
 
     Args:
         row: Compaction row, with its summary.
-        view: Messages in view before the compaction.
+        view: Messages that the model saw before the compaction.
         kept: Id of the first message that the compaction retained; None if it retained none but the system message.
     """
     ids = [item.item_id for item in view.items]

@@ -100,7 +100,7 @@ def _make_step_event(
 
     Args:
         step: Number of the step.
-        view_messages: Number of messages in view when the model was called.
+        view_messages: Number of messages that the model saw when it was called.
         messages: Answer of the model, followed by the results of its tool calls.
         requests: Hash and estimated size of the request for every possible number of messages.
         kept_prefix_messages: Number of messages shared with the previous request.
