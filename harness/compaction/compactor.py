@@ -47,7 +47,10 @@ from harness.view import View, apply_patch, find_violation
 FRUITLESS_IN_A_ROW = 2
 """Number of compaction attempts in a row that saved no tokens, after which compaction pauses until more messages follow."""
 HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
-"""Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it."""
+"""Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it.
+
+After an overflow (a prompt that the provider refuses as too long), only a compaction lets the session go on.
+"""
 GROWTH_BEFORE_NEXT = 1.1
 """Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
 

@@ -50,7 +50,7 @@ class TemplateMatcher:
             by_lengths.setdefault(prefixes, []).append(arguments)
 
     def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
-        """Return the values of the task's facts (such as a port) that a tool call uses, by name; empty if no template fits the call.
+        """Return the values of the task's facts (such as a port) that a tool call uses, by name; empty if no template fits.
 
         Args:
             call: Tool call to match.
