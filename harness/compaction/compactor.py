@@ -321,7 +321,7 @@ class SessionCompactor:
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
-            raise IllegalPlan(self._policy_name, f"it changes the message {strangers[0]}, which is not in view")
+            raise IllegalPlan(self._policy_name, f"it names the message {strangers[0]}, which is not in view")
         evicted_ids = {*patch.forget, *(item.item_id for item in view.set_aside)}
         if strangers := [item for item in patch.set_aside if item not in evicted_ids]:
             raise IllegalPlan(self._policy_name, f"it sets the message {strangers[0]} aside without evicting it")
