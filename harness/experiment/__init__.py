@@ -1,1 +1,1 @@
-"""Experiments: a plan is expanded into a grid of trials, which a runner executes in worker processes and records."""
+"""Experiments: a plan file becomes a list of trials (a grid), which a runner executes in worker processes and records."""

@@ -1,7 +1,7 @@
-"""Primary contrasts: comparisons of two arms that a plan declares before any trial runs, so that their results count as findings.
+"""Primary contrasts: comparisons of two configurations (arms) that a plan declares before any trial runs.
 
-The contrasts are recorded in the provenance of every trial, together with the number of planned trials and of declared looks (how
-often the results are inspected). A comparison that was not declared when its trials ran is only exploratory.
+Only the results of declared comparisons count as findings; all other comparisons are exploratory. The contrasts are recorded with
+every trial. So are the number of planned trials and the number of looks, i.e. how often the results may be inspected.
 """
 
 import hashlib
@@ -15,23 +15,24 @@ from harness.errors import UnknownName, UsageError, format_count
 
 Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
 SIGNIFICANCE_LEVEL = 0.05
-"""Largest p-value with which an effect is shown: after Holm's correction for contrasts that a plan declared."""
+"""Largest p-value at which an effect counts as shown. For comparisons that a plan declared, after Holm's correction."""
 MIN_TASKS = 6
-"""Minimum number of tasks for statements about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
+"""Minimum number of tasks for a statement about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Primary contrast of a plan: a comparison of two arms on one metric, declared before the trials run.
+    """Comparison of two configurations (arms) on one metric, which a plan declares before the trials run.
 
     Attributes:
         a: Name of the first arm. Required.
-        b: Name of the arm that it is compared with. Required.
+        b: Name of the second arm, with which the first is compared. Required.
         metric: `success`, `score`, `prompt_tokens`, `steps` or `total_cost_usd`. Default: `'success'`.
-        estimand: `tasks like these`, which needs six tasks, or `these tasks`; None chooses by the number of tasks.
+        estimand: What the result is a statement about: `tasks like these`, which needs six tasks, or only `these tasks`. None
+            chooses by the number of tasks. Default: `None`.
+        margin: Margin of non-inferiority, within which arm `a` still counts as no worse. For success and score, it is the largest
+            loss, between 0 and 1; for tokens, steps and cost, the largest ratio, above 1. None asks for a difference instead.
             Default: `None`.
-        margin: Margin of non-inferiority: the largest loss of success or score, from 0 to 1, or the largest ratio of tokens,
-            steps or cost, above 1, with which arm a still counts as no worse. None asks for a difference. Default: `None`.
 
     Raises:
         UsageError: The margin is impossible for the metric.
@@ -61,17 +62,17 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Comparisons (contrasts) that a plan declares as one group, whose p-values are corrected together."""
+    """All comparisons (contrasts) that a plan declares. Their p-values are corrected together, as one family."""
 
     contrasts: tuple[Contrast, ...] = ()
     planned_trials: int = 0
     """Number of trials of the plan."""
     looks: int = 1
-    """Number of times that the results are inspected while the grid grows, as declared in the plan."""
+    """Number of times that the results may be inspected while trials are added, as declared in the plan."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the declared contrasts and of the number of looks; differs if a declaration was changed later."""
+        """SHA-256 of the declared comparisons and number of inspections, which shows whether they were changed later."""
         plain = {"contrasts": [codec.to_plain(one) for one in self.contrasts], "looks": self.looks}
         return hashlib.sha256(codec.to_canonical_json(plain, dict).encode()).hexdigest()
 
@@ -79,21 +80,22 @@ class Family:
 def refuse_invalid_contrasts(
     contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int, looks: int = 1
 ) -> None:
-    """Raise an error if a contrast names an unknown arm or is declared twice, or if there are too many contrasts.
+    """Raise an error if a comparison (contrast) in a plan is impossible or declared twice, or if there are too many of them.
 
-    There are too many if, after the corrections for contrasts and looks, not all can be significant even in the best case.
+    There are too many if, even in the best case, not all of them can be significant after the corrections for the number of
+    contrasts and of looks.
 
     Args:
-        contrasts: Declared contrasts.
-        arms: Names of all arms of the grid.
+        contrasts: Comparisons that the plan declares.
+        arms: Names of all arms (compared configurations) of the experiment.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
-        looks: Number of declared looks.
+        looks: Declared number of times that the results are inspected.
 
     Raises:
-        UnknownName: A contrast names an arm that the grid does not have.
-        UsageError: A contrast compares an arm with itself, is declared twice or has an estimand that the grid cannot estimate, or
-            there are too many.
+        UnknownName: A contrast names an arm that the experiment does not have.
+        UsageError: A contrast compares an arm with itself or is declared twice, the experiment has too few tasks or seeds for the
+            contrast's estimand, or there are too many contrasts.
     """
     for place, contrast in enumerate(contrasts):
         for arm in (contrast.a, contrast.b):
@@ -118,6 +120,6 @@ def refuse_invalid_contrasts(
 
 
 def _count_units(contrast: Contrast, task_count: int, seed_count: int) -> int:
-    """Return the number of units of a contrast: tasks for tasks like these, and else the seeds of all tasks."""
+    """Return the number of independent units of a comparison: the tasks for `tasks like these`, else all seeds of all tasks."""
     is_about_tasks = contrast.estimand == "tasks like these" or (contrast.estimand is None and task_count >= MIN_TASKS)
     return task_count if is_about_tasks else task_count * seed_count

@@ -58,21 +58,23 @@ class Experiment:
 
     Attributes:
         name: Name of the experiment, with which its results are labelled. Required.
-        base: Trial that gives every setting its value unless an axis or an extra arm changes the setting. Required.
-        axes: Lists of values by dotted path into the trial, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid contains every
-            combination of the values. Default: `{}`.
+        base: Trial that gives every setting its value unless `axes` or `arms` change the setting. Required.
+        axes: Settings that are varied, each with the list of its values, e.g. `{"policy.threshold": [0.5, 0.8]}`. The grid
+            contains every combination of the values. Default: `{}`.
         arms: Extra configurations, such as controls, that are not combinations of the values in `axes`. Default: `()`.
-        contrasts: Primary contrasts, which can be claimed because they are declared before the run. Default: `()`.
+        contrasts: Comparisons of two configurations that are declared before the run, so that their results count as findings.
+            Default: `()`.
         folder: Folder of the experiment; results are stored in its subfolder `output`. None uses `experiments/<name>`.
             Default: `None`.
         settings: Settings of the run, such as time limits and the action cache. Default: `Settings()`.
-        backend: Sandbox backend for all trials, which overrides base, axes and arms. None keeps their backends. Default: `None`.
-        cassette: Recording of real models' answers, to be written or replayed. None calls the models without recording.
+        backend: Sandbox backend for all trials, which overrides `base`, `axes` and `arms`. None keeps the backends given there.
+            Default: `None`.
+        cassette: File in which answers of real models are recorded or from which they are replayed. None calls the models only.
             Default: `None`.
 
     Raises:
-        UnknownName: An axis or an arm names a path that trials do not have, or a task is unknown.
-        UsageError: A value has the wrong type, or a quantile cannot be looked up.
+        UnknownName: A name in `axes` or `arms` is no setting of a trial, or a task is unknown.
+        UsageError: A value has the wrong type, or a quantile such as `q0.9` cannot be looked up.
 
     Example::
 
@@ -96,7 +98,10 @@ class Experiment:
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Build the grid of trials. Unknown settings and values of the wrong type are refused, and quantiles are looked up."""
+        """Build the list of trials (the grid) after refusing unknown settings and values of the wrong type.
+
+        Quantiles such as `q0.9` are replaced by the numbers of tokens that they stand for.
+        """
         object.__setattr__(self, "folder", to_path(self.folder))
         for field_name, kind in (("base", Trial), ("settings", Settings)):
             if not isinstance(value := getattr(self, field_name), kind):
@@ -135,7 +140,7 @@ class Experiment:
 
     @property
     def family(self) -> Family:
-        """Comparisons that the plan declares, with the numbers of planned trials and looks; recorded with every trial."""
+        """Comparisons that the plan declares, with the numbers of planned trials and of inspections of the results."""
         return Family(contrasts=tuple(self.contrasts), planned_trials=len(self.grid), looks=self.settings.looks)
 
     @classmethod
@@ -198,10 +203,10 @@ class Experiment:
         return replace(self, cassette=Cassette(path=Path(path).absolute(), mode=mode))
 
     def check(self) -> None:
-        """Check names, keys and windows of the experiment without writing anything or calling a model.
+        """Check that the trials could run: names, API keys and context windows. Nothing is written and no model is called.
 
         Raises:
-            UsageError: A name is unknown, a key is missing, or a window is too small.
+            UsageError: A name is unknown, an API key is missing, or a context window is too small.
         """
         check_trials(self.grid.iter_trials(), self.cassette)
 
@@ -243,16 +248,17 @@ class Experiment:
             output: Folder for the journal and the tables; None uses `Experiment.output`.
             workers: Number of trials that run at the same time; None uses the number of processors.
             progress: Progress display: `auto`, `rich`, `plain`, `notebook`, `off`, or an object with the methods of `Display`.
-            stop: Event that another thread can set to end the run after the trials that have finished; the others run next time.
+            stop: Event that another thread can set to end the run early. Finished trials are kept; the others run next time.
             retry_failed: Also repeat trials of earlier runs that failed for external reasons (provider, sandbox, disk).
             unsafe_local: Permission to run trials in the sandbox `local`, which does not isolate commands.
             executor: Workers to use instead of processes of this machine: a `distributed.Client` of a Dask cluster, any
-                `concurrent.futures.Executor`, or a function that opens workers of your own (see `harness.Workers`) for a function
-                that runs jobs and a time limit in seconds. Client and executor stay open. Default: `None`.
+                `concurrent.futures.Executor`, or a function that returns workers of your own (see `harness.Workers`). Such a
+                function gets two arguments: the function that runs a job, and the time limit of a job in seconds. Client and
+                executor stay open. Default: `None`.
             limits: Maximum number of trials, cost or time, after which no further trial begins, e.g. `RunLimits(max_usd=5)`.
                 Trials that have begun run to their end, and the others run next time. None sets no limit.
-            pilot: Run only one trial of each task and choice of models of which none has finished, so that `estimate` knows the
-                cost and the duration of the others. Default: `False`.
+            pilot: Run only one trial for each combination of task and models of which no trial has finished. `estimate` then
+                knows what the other trials will cost and how long they will take. Default: `False`.
 
         Raises:
             UsageError: The experiment contains an invalid value; nothing was started or written.
@@ -290,7 +296,9 @@ class Experiment:
     def _refuse_local_files(self) -> None:
         """Raise `UsageError` if a trial needs a cassette or the server of a local model, which only this machine has."""
         if self.cassette is not None:
-            raise UsageError("executor: a cassette is a file of this machine, so trials of a cluster cannot use it")
+            raise UsageError(
+                "executor: a cassette is a file of this machine, so trials of a cluster cannot use it; leave out one of them"
+            )
         local_models = {name for trial, _ in self.grid.iter_seed_groups() for name in trial.models if is_local(name)}
         if local_models:
             raise UsageError(f"executor: {', '.join(sorted(local_models))} would run on this machine only, not on a cluster")
@@ -302,13 +310,16 @@ def _is_folder_name(name: str) -> bool:
 
 
 def is_cluster(executor: object) -> bool:
-    """Return whether an executor is a client of a Dask cluster, without importing Dask."""
+    """Return whether an executor is a client of a Dask cluster. Dask is not imported, because it may not be installed."""
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(executor, distributed.Client)
 
 
 def connect_cluster(address: str) -> "Client":
-    """Return a client of the Dask cluster whose scheduler has an address such as `tcp://10.0.0.5:8786`.
+    """Connect to a Dask cluster and return its client.
+
+    Args:
+        address: Address of the cluster's scheduler, such as `tcp://10.0.0.5:8786`.
 
     Raises:
         UsageError: The package `distributed` is not installed, or no scheduler answers at the address.
@@ -322,7 +333,7 @@ def connect_cluster(address: str) -> "Client":
 
 @dataclass(frozen=True, slots=True)
 class _ExperimentRun:
-    """Experiment that is being run, with the number of workers, the progress display and the stop event."""
+    """One run of an experiment, with the number of workers, the progress display and the event that ends the run early."""
 
     experiment: Experiment
     workers: int
@@ -415,14 +426,17 @@ class _ExperimentRun:
                 raise KeyboardInterrupt
 
     def _iter_labels(self, output: OutputFolder) -> Iterator[tuple[str, Label]]:
-        """Yield the id and the current label of each stored trial of the grid."""
+        """Yield the id of each stored trial of the experiment with its current label: experiment, configuration, values."""
         stored = output.list_stored()
         for cell in self.experiment.grid if stored else ():
             if cell.trial_id in stored:
                 yield cell.trial_id, Label(self.experiment.name, cell.arm, encode_axes(cell.axes))
 
     def _look_ahead(self, finished_ids: Collection[str]) -> tuple[int, Collection[str]]:
-        """Return the number of finished trials of the grid, and the names of the models that the other trials call."""
+        """Return the number of trials that have finished, and the names of the models that the unfinished trials will call.
+
+        No models are returned if all answers are replayed from a recording.
+        """
         finished_count, models = 0, set[str]()
         for cell in self.experiment.grid:
             if cell.trial_id in finished_ids:
@@ -433,7 +447,7 @@ class _ExperimentRun:
 
     @property
     def _wiring(self) -> Wiring:
-        """Settings for calls to real models, without the addresses of local model servers, which have not started yet."""
+        """Settings for calls to real models. Addresses of local model servers are missing, because these have not started yet."""
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(
@@ -461,7 +475,7 @@ class _ExperimentRun:
         )
 
     def _prepare_cache(self) -> CacheSettings | None:
-        """Return the action cache of this run after checking that it can be opened; None if the action cache is off.
+        """Return the settings of the run's action cache after checking that the cache can be opened; None if it is off.
 
         Raises:
             StoreError: The folder of the action cache cannot be used.

@@ -34,7 +34,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 UNKNOWN_FORECAST = "unknown until a trial of the same task and models, e.g. a pilot, has finished"
 
 PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
-"""Task with its world, and names of all models: trials with equal keys are expected to cost and to last alike."""
+"""Task with its settings (world), and names of all models. Trials with equal keys are expected to cost and to last the same."""
 _get_all_but_seed = attrgetter(*(one.name for one in fields(Trial) if one.name != "seed"))
 
 
@@ -43,11 +43,11 @@ class Forecast:
     """Expected cost and duration of the trials of an experiment that are still to run, with an upper bound on their cost.
 
     Attributes:
-        groups: One trial of each group of trials that are still to run and differ in their seed alone, with the number of trials
-            in the group.
+        groups: Trials that are still to run, in groups that differ in their seed alone. Each group is given by one of its trials
+            and the number of its trials.
         finished_trials: Number of the experiment's trials that have finished and will not run again.
         pilot_trials: Number of finished trials from which the expected values are computed.
-        covered_trials: Number of the trials still to run whose task and models a finished trial has.
+        covered_trials: Number of trials still to run for which a finished trial with the same task and models exists.
         expected_usd: Expected cost in US dollars of the covered trials; None if it is unknown.
         expected_trial_seconds: Sum of the expected durations of the covered trials, in seconds; None if it is unknown.
         longest_trial_seconds: Longest expected duration of one covered trial, in seconds.
@@ -70,7 +70,7 @@ class Forecast:
 
     @property
     def expected_seconds(self) -> float | None:
-        """Expected duration of the run in seconds; None if no finished trial has the task and models of a trial still to run."""
+        """Expected duration of the run in seconds; None if no finished trial resembles (by task and models) one still to run."""
         if self.expected_trial_seconds is None:
             return None
         return max(self.longest_trial_seconds, self.expected_trial_seconds / self.workers)
@@ -100,11 +100,11 @@ class Forecast:
 
 
 def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
-    """Return the forecast for the trials of a grid that have not finished, from the finished trials in an output folder.
+    """Estimate the cost and duration of an experiment's unfinished trials from the finished trials in an output folder.
 
     Args:
         grid: Trials of the experiment.
-        output: Folder with the journal of finished trials, which may belong to earlier grids; it need not exist.
+        output: Folder with the journal of finished trials, also those of earlier plans; the folder need not exist.
         workers: Number of trials that run at the same time.
 
     Raises:
@@ -141,7 +141,7 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
 
 
 def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
-    """Return the first of the trials that differ in their seed alone, with their number, for each group of such trials."""
+    """Group trials that differ in their seed alone, and return the first trial and the number of trials of each group."""
     groups: dict[tuple[object, ...], tuple[Trial, int]] = {}
     for trial in trials:
         key = _get_all_but_seed(trial)
@@ -151,10 +151,10 @@ def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
 
 
 def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) -> list[Cell]:
-    """Return the first trial of each task and choice of models of which no trial has finished.
+    """Select the trials of a pilot run: the first for each combination of task and models of which no trial has finished.
 
     Args:
-        cells: Trials of the grid.
+        cells: Trials of the experiment.
         records: Records of finished trials.
     """
     known = {make_pilot_key(trial) for trial, _ in _parse_trials(records)}
@@ -166,7 +166,7 @@ def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) ->
 
 
 def make_pilot_key(trial: Trial) -> PilotKey:
-    """Return the task (with its world) and the models of a trial, with which a finished trial predicts others."""
+    """Return the task (with its settings) and the models of a trial; trials that share both are expected to cost the same."""
     return trial.problem, trial.models
 
 
@@ -194,7 +194,7 @@ def _parse_trials(records: Iterable[TrialRecord]) -> Iterable[tuple[Trial, Trial
 
 
 def _compute_mean_usd(pairs: Sequence[tuple[Trial, TrialRecord]]) -> float | None:
-    """Return the mean cost in US dollars of some trials' real models; None if a price was unknown when one of them ran."""
+    """Return the mean cost of trials' real models in US dollars; None if a model's price was unknown when a trial ran."""
     total_usd: float | None = 0.0
     for trial, record in pairs:
         total_usd = add_costs(total_usd, compute_real_cost_usd(trial, record) if _has_known_cost(trial, record) else None)
@@ -218,10 +218,10 @@ def format_duration(seconds: float) -> str:
 
 
 def describe_cost_bound(groups: Sequence[tuple[Trial, int]]) -> str:
-    """Return a text with an upper bound on the cost of the real models of some trials.
+    """Return a text that states the maximum cost of trials' real models, e.g. `at most $880.00`.
 
     Args:
-        groups: One trial of each group of trials with equal costs, with the number of trials in the group.
+        groups: Groups of trials with equal costs; each is given by one of its trials and the number of its trials.
     """
     paid = [(bounds, count) for trial, count in groups if (bounds := compute_cost_bounds_usd(trial))]
     if not paid:
@@ -245,7 +245,7 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
     """Return the maximum cost in USD of each paid model of a trial, by model name; None for an unknown price or window.
 
     The bound assumes that every step sends a full window to the agent's model and to the summarizer, and that nothing is cached.
-    With the tool `explore`, it assumes that every step starts one sub-agent, whose steps cost as much.
+    With the tool `explore`, it also assumes that every step starts one sub-agent, each of whose steps sends a full window too.
     """
     calls = _list_calls(trial, trial.model, trial.window_tokens, trial.max_steps)
     if trial.sub_agent_model is not None:
@@ -260,9 +260,9 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
 
 
 def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:
-    """Return name, window and number of calls of an agent's or sub-agent's model, and of its summarizer if that is another model.
+    """Return the models that an agent or sub-agent calls, each with its window and the number of calls, for a cost bound.
 
-    A window of None stands for the model's own window.
+    These are the agent's model and, if it is another one, the summarizer. A window of None stands for the model's own window.
     """
     chosen = find_summarizer(trial.policy)
     summarizer = model if chosen is None else resolve_summarizer_name(chosen, model)

@@ -1,12 +1,12 @@
 """Grid of an experiment: all its trials, one for every combination of the values under study.
 
-A trial is made from the base trial by setting a value of each axis (a setting under study), e.g. `policy.threshold` to 0.5. Extra
-arms (configurations such as controls) are added. Trials are ordered by task, seed and world, so that trials that are compared
-with each other run close together. Of trials with equal configurations, only one is kept.
+A setting under study, such as `policy.threshold`, is an axis. Each trial is made from the base trial by giving every axis one of
+its values. Extra arms (configurations such as controls) are added. Trials are ordered by task, seed and world (settings of the
+task), so that trials that are compared with each other run close together. Of trials with equal configurations, one is kept.
 
-A grid does not hold its trials. Each problem (task, seed and world) is combined with each configuration while the trials are
-iterated over, so a grid of a million trials needs little memory. Only a grid whose configurations depend on the problem holds all
-its trials: one with quantiles, or with an extra arm that sets the task, the seed or the world.
+A grid does not hold its trials in memory. Each problem (task, seed and world) is combined with each configuration while the
+trials are iterated over, so a grid of a million trials needs little memory. Only if the configurations depend on the problem
+does the grid hold all its trials: with quantiles, or with an extra arm that sets the task, the seed or the world.
 
 All trials of one configuration, on whatever task and seed, have the same arm name. A number of tokens that is given as a quantile
 (see `harness.experiment.quantiles`) differs between tasks but counts as the same configuration, so tables show the quantile.
@@ -33,12 +33,13 @@ MAX_TRIALS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """Extra configuration in an experiment, e.g. a control: the base trial with some changes, run on each task, seed and world.
+    """Extra configuration in an experiment, e.g. a control: the base trial with some changes, run on every task and seed.
 
     Attributes:
         name: Name of the arm (compared configuration) in tables and charts. Required.
         trial: Differences from the base trial, as nested tables or dotted paths. A table with a `kind` replaces the whole policy.
-            Without any, the arm names the base trial if only task, seed and world are varied. Default: `{}`.
+            If there are none and the experiment varies only task, seed and world, the arm gives the base trial its name.
+            Default: `{}`.
 
     Example:
         >>> from harness import Arm
@@ -52,7 +53,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Trial of an experiment, together with the name of its configuration and its values of the settings under study."""
+    """Trial of an experiment with the name of its configuration (arm) and its value for each setting under study (axis)."""
 
     trial: Trial
     arm: str
@@ -63,7 +64,7 @@ class Cell:
     A quantile is shown as in the plan, e.g. as `q0.9`. None means that the trial does not have the setting.
     """
     quantiles: Mapping[str, Quantile] = field(default_factory=dict)
-    """Token counts that the plan gives as quantiles of an uncompacted run, such as `q0.9`, by their dotted path in the trial."""
+    """Numbers of tokens that the plan gives as quantiles, such as `q0.9`, by the dotted path of the setting in the trial."""
     trial_id: str = ""
     """Id of the trial; computed if it is not given."""
 
@@ -78,7 +79,7 @@ class Cell:
 
 
 class Grid(Sequence[Cell]):
-    """All cells (trials) of an experiment, as a sequence in a fixed order."""
+    """All trials of an experiment with their labels (cells), as a sequence in a fixed order."""
 
     def __init__(
         self,
@@ -93,9 +94,9 @@ class Grid(Sequence[Cell]):
 
         Args:
             base: Trial that gives every setting its value unless an axis or an extra arm changes the setting.
-            axes: Values of each axis, by the dotted path of the trial's field that the axis varies.
+            axes: Values of each setting under study, by the setting's dotted path, such as `policy.threshold`.
             arms: Extra configurations, such as controls, that are run in addition to the combinations of axis values.
-            backend: Sandbox backend for all trials; None keeps the backends of base, axes and arms.
+            backend: Sandbox backend for all trials; None keeps the backends that `base`, `axes` and `arms` give.
             uncompressed: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 
         Raises:
@@ -116,9 +117,9 @@ class Grid(Sequence[Cell]):
         slots = list(self._list_slots(arms))
         templates = self._build_first_block(slots)
         self._cells: tuple[Cell, ...] = ()
-        """All trials of a grid whose configurations depend on the problem; empty for other grids."""
+        """All trials, if their configurations depend on the problem (task, seed and world); else empty."""
         self._templates: tuple[Cell, ...] = ()
-        """Trials of the first problem, from which those of the other problems are made."""
+        """Trials of the first problem (task, seed, world), from which the trials of the other problems are made on demand."""
         if self._are_configurations_fixed(slots, templates):
             self._check_problems()
             self._templates = _name_arms(tuple(_drop_duplicates(iter(templates))))
@@ -132,7 +133,7 @@ class Grid(Sequence[Cell]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Cell]: ...
     def __getitem__(self, index: int | slice) -> Cell | Sequence[Cell]:
-        """Return the trial at an index of the experiment's grid, or the trials of a slice."""
+        """Return the trial of the experiment at an index, or the trials of a slice."""
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
         if self._cells:
@@ -159,11 +160,11 @@ class Grid(Sequence[Cell]):
 
     @property
     def cells_with_quantiles(self) -> tuple[Cell, ...]:
-        """Trials with token counts that the plan gives as quantiles."""
+        """Trials in which the plan gives a number of tokens as a quantile, such as `q0.9`."""
         return tuple(cell for cell in self._cells if cell.quantiles)
 
     def iter_trials(self) -> Iterator[Trial]:
-        """Yield the trials of all cells without their ids, whose computation takes longer than the rest."""
+        """Yield all trials without computing their ids, which would take longer than making the trials."""
         if self._cells:
             yield from (cell.trial for cell in self._cells)
             return
@@ -173,7 +174,10 @@ class Grid(Sequence[Cell]):
                 yield problem.set_in(template.trial)
 
     def iter_seed_groups(self) -> Iterator[tuple[Trial, int]]:
-        """Yield one of the trials that differ in their seed alone, and their number; a group may be yielded in several parts."""
+        """Yield groups of trials that differ in their seed alone: one of the trials, and their number.
+
+        A group may be yielded in several parts.
+        """
         if self._cells:
             yield from ((cell.trial, 1) for cell in self._cells)
             return
@@ -185,7 +189,7 @@ class Grid(Sequence[Cell]):
                 yield problem.set_in(template.trial), seed_count
 
     def iter_problems(self) -> Iterator[tuple[str, int]]:
-        """Yield the problem (task with its settings) and the seed of each block of trials; a block may be yielded twice."""
+        """Yield the name of each task with its settings, and each seed, on which trials run; a pair may be yielded repeatedly."""
         if self._cells:
             yield from ((cell.trial.problem, cell.trial.seed) for cell in self._cells)
             return
@@ -195,7 +199,7 @@ class Grid(Sequence[Cell]):
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of all arms (compared configurations), in the order of the grid."""
+        """Names of all compared configurations (arms), in the order in which they run."""
         return tuple(dict.fromkeys(cell.arm for cell in self._cells or self._templates))
 
     def __repr__(self) -> str:
@@ -214,7 +218,10 @@ class Grid(Sequence[Cell]):
         return [self._build_cell({**problem, **slot.values}, slot.location, slot.name) for slot in slots]
 
     def _are_configurations_fixed(self, slots: "Sequence[_Slot]", templates: Sequence[Cell]) -> bool:
-        """Return whether the trials of a problem differ from those of another only in the task, the seed and the world."""
+        """Return whether the same configurations are run on every problem (task, seed and world).
+
+        If so, the trials of all problems can be made from the trials of the first one.
+        """
         if any(cell.quantiles for cell in templates) or any(is_block(path) for slot in slots for path in slot.values):
             return False
         world_axes = {path: values for path, values in self._problem_axes.items() if path.partition(".")[0] == "world"}
@@ -222,12 +229,12 @@ class Grid(Sequence[Cell]):
         return all(world not in worlds[:place] for place, world in enumerate(worlds))
 
     def _check_problems(self) -> None:
-        """Raise an error if a task, seed or world is invalid.
+        """Raise an error if a task, a seed or a task setting (world) of the plan is invalid.
 
-        Each value of an axis is checked once, together with the first values of the other axes.
+        Each value is checked once, together with the first values of the other settings that are varied.
 
         Raises:
-            UnknownName: A name in a value is unknown.
+            UnknownName: The name of a task or of a task setting is unknown.
             UsageError: A value is invalid.
         """
         first = _look_up_point(self._problem_axes, 0)
@@ -241,7 +248,7 @@ class Grid(Sequence[Cell]):
                     raise UsageError(f"axes.{error}") from None
 
     def _parse_problem(self, values: Mapping[str, object]) -> "_Problem":
-        """Return the task, the seed and the world of a block of trials from its values of the axes."""
+        """Return the task, the seed and the world (task settings) that the given values of the varied settings describe."""
         plain = with_values({name: self._base[name] for name in BLOCK_AXES}, values, "axes")
         parsed = {name: self._shared.parse(name, value, f"axes.{name}") for name, value in plain.items()}
         table = {
@@ -250,7 +257,7 @@ class Grid(Sequence[Cell]):
         return _Problem(**parsed, axes={path: look_up_value(table, path) for path in values})
 
     def _move_to_problem(self, template: Cell, problem: "_Problem") -> Cell:
-        """Return the trial with the configuration of another trial on another problem."""
+        """Return a trial that runs the configuration of the template on another problem (task, seed and world)."""
         trial = problem.set_in(template.trial)
         trial_id = self._shared.compute_trial_id(trial)
         return Cell(trial=trial, arm=template.arm, axes={**template.axes, **problem.axes}, trial_id=trial_id)
@@ -279,16 +286,18 @@ _get_configuration = attrgetter(*_CONFIGURATION_FIELDS)
 
 
 class _Slot(NamedTuple):
-    """Place of a configuration in each block of trials: the changes of the base trial, and the name of an extra arm."""
+    """Configuration that is run on every problem (task, seed and world), as changes of the base trial."""
 
     values: Mapping[str, object]
+    """New values of settings, by dotted path such as `policy.threshold`."""
     location: str
     """Dotted path of the configuration in the plan, for error messages."""
     name: str | None
+    """Name of an extra arm; None for a combination of the values under study."""
 
 
 class _Problem(NamedTuple):
-    """Task, seed and world of a block of trials, with the values of the axes that vary them."""
+    """Task, seed and world (task settings) on which configurations are compared, with the plan's values for these settings."""
 
     task: str
     seed: int
@@ -328,10 +337,10 @@ def _expand_value(path: str, value: object) -> object:
 
 
 def _complete_policy(values: Mapping[str, object], location: str) -> Mapping[str, object]:
-    """Return the values of a trial with a whole policy completed by its default fields, if single fields are changed as well.
+    """Add the default fields of a policy to a trial's values, if these set the whole policy and single fields of it as well.
 
     Raises:
-        UsageError: The policy does not have a field that is changed.
+        UsageError: A single field is set that the policy does not have.
     """
     whole = values.get("policy")
     paths = [path for path in values if path.startswith("policy.")]
@@ -357,7 +366,7 @@ def _iter_points(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, obj
 
 
 def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[str, object]:
-    """Return one of the points that `_iter_points` yields, by its number."""
+    """Return the combination of values that `_iter_points` yields at the given place, counted from 0."""
     point = {}
     for path, values in reversed(list(axes.items())):
         number, place = divmod(number, len(values))
@@ -366,12 +375,12 @@ def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[st
 
 
 def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
-    """Return the trials without copies.
+    """Return the trials of an experiment, keeping only the first of those with equal configurations.
 
-    An extra arm that equals the only configuration of the axes, the base trial, gives it its name.
+    If only the task, the seed and the world are varied, an extra arm that equals the base trial gives it the arm's name.
 
     Raises:
-        UsageError: Two quantiles give the same trial.
+        UsageError: Two quantiles such as `q0.9` stand for the same number of tokens, so that their trials are equal.
     """
     cells_by_id: dict[str, Cell] = {}
     for cell in cells:
@@ -385,7 +394,7 @@ def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
 
 
 def _format_quantiles(cell: Cell) -> str:
-    """Return a text that lists the quantiles, such as `q0.9`, in a trial's configuration; empty if there are none."""
+    """Return a text that lists the quantiles in a trial's configuration, such as `q0.9`; empty if there are none."""
     return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
@@ -406,7 +415,7 @@ class _ArmNamer:
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
         self._differ: dict[tuple[str, object], list[str]] = {}
-        """Names of the fields in which policies of one kind differ, by the dotted path of the setting and the kind of policy."""
+        """Fields in which the compared policies of one kind differ, by the dotted path of the setting and the kind of policy."""
         for axes in points:
             for path, value in axes.items():
                 if isinstance(value, Mapping) and "kind" in value:

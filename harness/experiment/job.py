@@ -44,7 +44,7 @@ RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zs
 
 
 NO_FAMILY = Family()
-"""Value of `Provenance.family` for a plan that declares no contrasts (comparisons)."""
+"""Value of `Provenance.family` for a plan that declares no comparisons (contrasts) in advance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +52,17 @@ class Provenance:
     """Origin of the results of a run: code version, Python, platform, packages and prices."""
 
     git_commit: str | None
-    """Git commit of the checkout that contains the code, with `+changes` if files were modified; None outside of a checkout."""
+    """Git commit of the code, followed by `+changes` if files were modified; None if the code is not in a Git checkout."""
     python: str
     platform: str
     packages: tuple[tuple[str, str], ...]
     price_table: str
     configuration_version: str = VERSION_TAG
-    """Version number that increases when equal trial configurations get another meaning; part of every trial id."""
+    """Version number that increases when the same trial configuration gets another meaning; part of every trial id."""
     family: Family = NO_FAMILY
-    """Primary contrasts that the plan declared before the trial ran."""
+    """Comparisons (contrasts) that the plan declared before the trial ran, whose p-values are corrected together."""
     family_sha256: str = ""
-    """SHA-256 of the declared contrasts and looks; empty if the plan declares none."""
+    """SHA-256 of the declared comparisons and of the number of inspections; empty if the plan declares no comparison."""
 
 
 def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenance:
@@ -111,7 +111,7 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Location and maximum size of the action cache, which stores results of sandbox commands and verdicts on workspaces.
+    """Location and maximum size of the action cache, which stores results of sandbox commands and of graded workspaces.
 
     The settings are not part of a trial's configuration, because results are the same without the cache.
     """
@@ -121,7 +121,7 @@ class CacheSettings:
     is_default: bool = False
     """Whether the folder is the default one, which may have another path on another machine."""
     store: str = ""
-    """URL of the store that holds what other machines have added to the cache; empty if machines share nothing."""
+    """URL of the store through which machines share their caches; empty if they share nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +133,9 @@ class Job:
     experiment: str
     arm: str
     axes: Mapping[str, object]
-    """Value of the trial for each setting under study in the experiment, by dotted path such as `policy.threshold`."""
+    """Value of each setting under study in this trial, by the setting's dotted path, such as `policy.threshold`."""
     backend: str
-    """Sandbox backend of the trial, as tested in the parent process; never `auto`."""
+    """Name of the trial's sandbox backend, which the parent process has tested; never `auto`."""
     provenance: Provenance
     journal: Path
     """Path of the journal file that the worker creates for this trial alone."""
@@ -149,7 +149,7 @@ class Job:
 
 
 class FinishedTrial(NamedTuple):
-    """Results of a finished trial, in the form in which they are stored in the journal of the experiment."""
+    """Results of a finished trial: the records that are stored in the journal (database file) of the experiment."""
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]
@@ -190,7 +190,7 @@ MAX_ERROR_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Status of a finished trial, such as `crashed`, with the reason and, after an error, the message and traceback."""
+    """How a trial ended: its status, such as `crashed`, the reason and, after an error, the message and the traceback."""
 
     status: Literal["completed", "failed", "crashed"]
     reason: StopReason
@@ -203,9 +203,9 @@ DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
 def is_disk_error(error: BaseException) -> bool:
-    """Return whether an error means that the disk of this machine is full or fails, which no configuration of a trial causes.
+    """Return whether an error means that the disk of this machine is full or failing, so that the trial is not the cause.
 
-    The signal SIGBUS ends a process that cannot write to a file in its memory, such as the index of a journal.
+    A process also dies from such a disk, by the signal SIGBUS, when it cannot write to a memory-mapped file of a journal.
     """
     match error:
         case WorkerDied():
@@ -217,26 +217,26 @@ def is_disk_error(error: BaseException) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class TrialRun:
-    """Everything that is known about a running trial. After an error, the record of the trial contains what is known so far."""
+    """Everything that is known about a running trial. If the trial breaks off, its record is made from what is known by then."""
 
     started_at: float
     """Start time of the trial in seconds since the epoch."""
     session_id: str = ""
     totals: TrialTotals = field(default_factory=TrialTotals)
     replayed_costs_usd: list[float] = field(default_factory=list)
-    """Recorded cost in US dollars of each answer that a cassette replayed, and for which nothing was paid."""
+    """Cost in US dollars of each answer that was replayed from a recording (cassette); nothing was paid for it in this run."""
     fitted_policy: FittedPolicy | None = None
-    """Policy of the trial with its constants scaled to the window; None if the trial ended before its session was assembled."""
+    """Policy of the trial, with its constants scaled to the window; None if the trial ended before its session was assembled."""
     sandbox: SandboxInfo | None = None
     container: str | None = None
     """Name of the trial's sandbox container; None if the backend uses no containers."""
     graded_checks: tuple[GradedCheck, ...] = ()
     has_cached_verdict: bool | None = None
-    """Whether the verdicts on the checks come from the cache; None if the workspace was not graded."""
+    """Whether the results of the checks come from the cache; None if the workspace was not graded."""
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="the trial never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
-        """Return the records to store for the trial, with everything that is known about the trial so far."""
+        """Return the records that are stored for the trial, made from everything that is known about it so far."""
         record = _build_trial_record(job, self, ended_at - self.started_at)
         return FinishedTrial(record, tuple(_build_check_record(job.trial_id, judged) for judged in self.graded_checks))
 
@@ -308,7 +308,10 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
 
 
 def _describe_cassette(cassette: Cassette, run: TrialRun) -> dict[str, object]:
-    """Return the description of a cassette with the cost of the answers that it replayed while it was recorded."""
+    """Return the description of a cassette (recording of models' answers) that is stored with a trial.
+
+    A cassette that records may also replay answers that it already has; their cost is then part of the description.
+    """
     replayed_usd = sum(run.replayed_costs_usd)
     is_partly_replayed = cassette.mode == "record" and replayed_usd > 0
     return {**cassette.describe(), **({"replayed_usd": replayed_usd} if is_partly_replayed else {})}

@@ -23,9 +23,8 @@ class RunLimits:
 
     Attributes:
         max_trials: Maximum number of trials that the run begins. Default: `None`.
-        max_usd: Cost of real models in US dollars from which on no further trial begins. Simulated costs of scripted models do
-            not count, nor do answers that are replayed from a cassette. The trials that are running then may exceed it.
-            Default: `None`.
+        max_usd: Cost of real models in US dollars at which no further trial begins. Trials that are still running then may exceed
+            this cost. Simulated costs of scripted models and answers replayed from a cassette do not count. Default: `None`.
         max_hours: Time in hours after which no further trial begins. Default: `None`.
 
     Raises:
@@ -49,7 +48,7 @@ class RunLimits:
                 raise UsageError(f"{name}: must be a number above 0 (got {value!r})")
 
     def find_reached(self, *, begun_trials: int, spent_usd: float, elapsed_seconds: float) -> str:
-        """Return a description of a limit that is reached, or an empty string."""
+        """Return a description of the first limit that the run has reached, or an empty string if it has reached none."""
         if self.max_trials is not None and begun_trials >= self.max_trials:
             return f"max_trials {self.max_trials:,} reached"
         if self.max_usd is not None and spent_usd >= self.max_usd:
@@ -59,7 +58,7 @@ class RunLimits:
         return ""
 
     def refuse_unknown_prices(self, model_names: Iterable[str]) -> None:
-        """Raise an error if the cost is limited and the price of a model is unknown.
+        """Raise an error if the cost of the run is limited but the price of one of its models is unknown.
 
         Args:
             model_names: Names of all models of the run.
@@ -93,7 +92,7 @@ def compute_real_cost_usd(trial: Trial, record: TrialRecord) -> float:
 
 
 def compute_spent_usd(trial: Trial, record: TrialRecord) -> float:
-    """Return the money that a trial spent on real models in US dollars: their cost without answers replayed from a cassette."""
+    """Return the money that a trial spent on real models in US dollars; answers replayed from a cassette count as 0."""
     cassette = json.loads(record.provenance_json or "{}").get("cassette") or {}
     if cassette.get("mode") == "replay":
         return 0.0

@@ -1,7 +1,8 @@
-"""Record of looks: how often outcomes of an experiment with declared contrasts were shown while trials were added.
+"""Record of how often the outcomes of an experiment were shown (looked at) while trials were still being added.
 
-A look is a distinct set of finished trials; drawing a report of the same trials again is the same look. The record is the file
-`looks.json` in the output folder. A run of an experiment that has no results yet creates it, so that no look is missing.
+The record matters for experiments that declare comparisons in advance, because frequent inspection produces false findings.
+Each set of finished trials whose outcomes are shown is one look; showing the same trials again is the same look. The record is
+the file `looks.json` in the output folder. The first run of such an experiment creates it, so that no look is missing.
 """
 
 import hashlib
@@ -16,18 +17,18 @@ from harness.errors import StoreError
 from harness.store.database import replace_file
 
 LOOKS_FILE = "looks.json"
-"""Name of the file in an output folder that lists the looks at the results."""
+"""Name of the file in an output folder that lists each set of finished trials whose outcomes were shown."""
 
 
 TRANSCRIPTS_NOTE = "Transcripts of single trials stay open, so that faults can be found; they are no result."
-"""Note beside the progress of a plan whose outcomes are not shown yet."""
+"""Note that is shown beside the progress of an experiment as long as its outcomes are withheld."""
 
 
 def explain_withheld(looks: int) -> str:
-    """Return why outcomes of an incomplete plan with declared contrasts are not shown, and how looks at them are declared.
+    """Return a text that says why outcomes of an unfinished experiment are not shown, and how the user can see them early.
 
     Args:
-        looks: Number of looks that the plan declares.
+        looks: Declared number of times that the results are inspected.
     """
     why = (
         "Progress only: the plan declares contrasts, and to see outcomes before all trials have finished would be a look at them."
@@ -40,18 +41,18 @@ def explain_withheld(looks: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Look at the outcomes of a set of finished trials."""
+    """One inspection of the outcomes of a set of finished trials."""
 
     number: int
-    """Number of the look among all recorded looks, from 1; a set of trials that was shown before keeps its number."""
+    """Number of this inspection among all recorded ones, from 1; a set of trials that was shown before keeps its number."""
     is_recorded_from_start: bool
-    """Whether looks were recorded from the first run on, so that no earlier look is missing."""
+    """Whether inspections were recorded from the first run on, so that no earlier one is missing."""
     is_recorded: bool = False
     """Whether the outcomes of the same trials were shown before."""
 
 
 def begin_record(folder: Path) -> None:
-    """Create the record of looks of an output folder that has no results yet; an existing record is kept.
+    """Create the file that records how often outcomes are shown, in an output folder without results; keep an existing file.
 
     Raises:
         OSError: The folder cannot be written.
@@ -62,7 +63,7 @@ def begin_record(folder: Path) -> None:
 
 
 def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
-    """Return the look that showing the outcomes of a set of trials would be, without recording it.
+    """Return the inspection (look) as which showing the outcomes of these trials would count, without recording it.
 
     Args:
         folder: Output folder of the experiment.
@@ -78,9 +79,9 @@ def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
 
 
 def record_look(folder: Path, trial_ids: Iterable[str]) -> Look:
-    """Record that the outcomes of a set of trials are shown, and return the look.
+    """Record that the outcomes of a set of trials are shown, and return this inspection (look) with its number.
 
-    In a folder that cannot be written, e.g. of published results, the look is counted but not recorded.
+    In a folder that cannot be written, e.g. of published results, the inspection is counted but not recorded.
 
     Args:
         folder: Output folder of the experiment.

@@ -32,7 +32,7 @@ from harness.store.sessions.locks import acquire_lock
 from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 
 RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan", "repeated_crash"})
-"""Reasons for failures of trials that may not occur in another run, such as external faults or errors of code fixed since."""
+"""Reasons of failure that may not occur again in another run, such as external faults or bugs that have been fixed since."""
 
 
 PART_SUFFIX = ".part"
@@ -41,9 +41,9 @@ _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
-    """Label of a stored trial: its experiment, the name of its configuration, and its values of the settings under study.
+    """Label of a stored trial: its experiment, the name of its configuration (arm), and its values of the settings under study.
 
-    The label follows the current plan and is not part of the trial's id.
+    The label is updated when the plan changes, and is not part of the trial's id.
     """
 
     experiment: str
@@ -57,7 +57,7 @@ class OutputFolder:
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal
         self.before_import: Callable[[str], None] = lambda _: None
-        """Function that is called with the id of a trial before the journal of the trial is imported and deleted."""
+        """Function that is called with a trial's id before the trial's own journal is imported and deleted."""
 
     def locate_trial_journal(self, trial_id: str) -> Path:
         """Return the path of the journal file that a trial writes while it runs."""
@@ -142,9 +142,9 @@ def remove_journal(path: Path) -> None:
 
 
 def _make_earlier_label(record: TrialRecord) -> Label:
-    """Return the label of a stored trial that the current plan no longer contains, marked `(earlier plan ...)`.
+    """Return a label, marked `(earlier plan ...)`, for a stored trial that the current plan no longer contains.
 
-    Different configurations get different names, so that their results are not mixed.
+    Different configurations get different labels, so that their results are not mixed.
     """
     configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
     configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]

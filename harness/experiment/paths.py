@@ -14,12 +14,12 @@ Configurations are compared on equal problems, and trials are ordered so that tr
 
 
 def is_block(path: str) -> bool:
-    """Return whether a setting varies the problem (task, seed or world) rather than the configuration that is compared."""
+    """Return whether a setting varies the problem (task, seed or world), not the configuration under study."""
     return path.partition(".")[0] in BLOCK_AXES
 
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values of a nested table, by dotted path such as `policy.threshold`. An empty table counts as a value."""
+    """Return the values of a nested table as a flat one, by dotted path such as `policy.threshold`; an empty table is a value."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -28,7 +28,7 @@ def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values that a partial configuration sets, by dotted path such as `policy.threshold`.
+    """Return the values that an extra configuration (arm) of a plan changes, by dotted path such as `policy.threshold`.
 
     A table with a `kind`, which describes a whole policy, counts as a single value.
     """
@@ -67,7 +67,7 @@ def look_up_value(table: Mapping[str, object], path: str) -> object:
 def with_values(table: Mapping[str, object], values: Mapping[str, object], location: str) -> dict[str, object]:
     """Return a copy of a nested table with new values at some dotted paths, such as `policy.threshold`.
 
-    If a whole inner table is replaced, it is replaced before the values inside it.
+    A whole inner table is replaced before single values inside it, so that both kinds of changes take effect.
 
     Args:
         table: Nested table that is copied.
@@ -94,7 +94,7 @@ def _copy(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
-    """Refuse plan values that the parser converted to another type, e.g. text to a number, and numbers that are not finite.
+    """Refuse plan values that the parser had to convert to another type, e.g. text to a number, and infinite or NaN numbers.
 
     Args:
         raw_value: Value as written in the plan.
@@ -102,7 +102,7 @@ def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> No
         location: Dotted path of the value in the plan, for error messages.
 
     Raises:
-        UsageError: A value was converted; the message names the path, the value and the required type.
+        UsageError: A value was converted or is not finite; the message names the path, the value and the required type.
     """
     if isinstance(raw_value, Mapping) and isinstance(parsed_value, Mapping):
         for key, value in raw_value.items():

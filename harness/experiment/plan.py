@@ -1,4 +1,4 @@
-"""Reader of the plan file `plan.toml`. This module checks the shape of the file; the grid checks the values.
+"""Reader of the plan file `plan.toml`. This module checks the shape of the file; `harness.experiment.grid` checks the values.
 
 The file has five tables::
 
@@ -6,7 +6,7 @@ The file has five tables::
     [trial]        the base trial: task, policy, model, window_tokens, …
     [axes]         dotted path = list of values
     [[arms]]       name, and under `trial` the differences from the base trial
-    [[contrasts]]  primary comparisons of two arms, declared before the run
+    [[contrasts]]  comparisons of two arms (configurations), declared before the run
 """
 
 import os
@@ -34,7 +34,7 @@ TOOL_TIME_SHARE = 0.5
 """Share of a trial's time limit that the agent's tool calls may take; the rest is for the model, the start and the grading."""
 MAX_PLAN_BYTES = 512 * 2**10
 MAX_DEPTH = 100
-"""Maximum number of nested levels of tables and lists in a plan, and of parts of a key."""
+"""Maximum depth to which tables and lists in a plan may be nested, and maximum number of parts in a dotted key."""
 _LONG_KEY = re.compile(r"""\s*\[{0,2}\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*\.""")
 TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms", "contrasts"})
 
@@ -49,28 +49,29 @@ class Settings:
         tags: Words by which `harness experiments list --tag` finds the experiment. Default: `()`.
         notes: Notes that `harness experiments list` shows, e.g. what the experiment led to. Default: `''`.
         trial_timeout_seconds: Maximum duration of a trial in seconds. If the agent's tool calls take half of this time, the
-            session ends, its workspace is graded, and the trial has failed with the reason `timeout`. A trial that takes longer
-            for another reason is killed and run again; after three such attempts it has failed for the same reason.
+            session ends, its workspace is graded, and the trial fails with the reason `timeout`. A trial that exceeds the time
+            in another way is killed and run again; after three such attempts, it also fails with the reason `timeout`.
             Default: `3600.0`.
-        stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
+        stall_seconds: Time in seconds after which a model call without any answer is abandoned and repeated. Default: `300.0`.
         executor: Workers that run the trials: `processes`, or `threads` for slow real models. With threads many trials can wait
             at the same time, but a trial that exceeds its time limit cannot be killed. Default: `'processes'`.
-        uncompressed: Folder of a finished run whose uncompacted sessions define the quantiles in the plan. Empty if the plan
-            contains no quantiles. Default: `''`.
-        action_cache: Use of the action cache, which runs equal commands in equal workspaces, and grades equal workspaces, only
-            once: `auto` for scripted agents, `on` for all trials, or `off`. Default: `'auto'`.
+        uncompressed: Folder of a finished run without compaction. A quantile in the plan, such as `q0.9`, is computed from the
+            context lengths in that run. Empty if the plan contains no quantiles. Default: `''`.
+        action_cache: Trials that use the action cache: `auto` for those with scripted agents, `on` for all, or `off`. The cache
+            avoids running the same command in the same workspace, or grading the same workspace, twice. Default: `'auto'`.
         action_cache_folder: Folder of the action cache; empty for a folder in the user's cache directory. Default: `''`.
         action_cache_max_bytes: Maximum size of the action cache in bytes; the least recently used entries are removed first.
             Default: `2_147_483_648`.
-        store: URL of a folder in a store that all machines reach, such as `s3://bucket/name`. The journals of trials are written
-            there, by workers of a cluster themselves, and the tables of results are copied there. Needs the extra `cluster`.
-            Empty if there is none. Default: `''`.
+        store: URL of a folder in an object store that all machines reach, such as `s3://bucket/name`. The journals of trials are
+            written there (in a cluster, by the workers themselves), and the tables of results are copied there. Needs the extra
+            `cluster`. Empty if there is none. Default: `''`.
         store_actions: Whether machines share the action cache through the store as well. Default: `False`.
-        looks: Number of times that the results of the declared contrasts are inspected while trials are added; the significance
-            level of 5 % is divided by this number. Default: `1`.
-        discordance: Expected share of pairs in which exactly one of two arms succeeds, 0 to 1, from a pilot run or from
-            experience; the least detectable difference follows from it. Default: `0.16`.
-        pilot: Folder of a finished experiment in which the discordance, and the variation of scores and costs, are measured
+        looks: Number of times that the results of the declared comparisons are inspected while trials are added, including the
+            inspection at the end. The significance level of 5 % is divided by this number. Default: `1`.
+        discordance: Expected share, from 0 to 1, of pairs of trials (same task and seed, two configurations) of which exactly
+            one succeeds, known from a pilot run or from experience. The smallest detectable difference is computed from it.
+            Default: `0.16`.
+        pilot: Folder of a finished experiment from which the discordance, and the variation of scores and costs, are computed
             instead. Empty if there is none. Default: `''`.
 
     Raises:
@@ -169,7 +170,10 @@ def _load_tables(file: Path) -> dict[str, Any]:
 
 
 def _find_long_key(text: str) -> int | None:
-    """Return the number of the first line whose key has over `MAX_DEPTH` parts, for which tomllib would need too much time."""
+    """Return the number of the first line whose dotted key has too many parts; tomllib would take very long to parse it.
+
+    None if every key has at most `MAX_DEPTH` parts.
+    """
     for number, line in enumerate(text.split("\n"), start=1):
         key = line.partition("=")[0]
         if key.count(".") > MAX_DEPTH and _LONG_KEY.match(key):

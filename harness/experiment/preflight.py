@@ -1,4 +1,4 @@
-"""Checks of an experiment before anything starts: names, keys, windows and sandbox backends.
+"""Checks of an experiment before anything starts: names, API keys, context windows and sandbox backends.
 
 Nothing is written and no model is called.
 """
@@ -31,22 +31,22 @@ from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
 
 PROMPTS_KEPT = 1_000
-"""Number of prompts whose length is remembered, since a large grid has many seeds and so many prompts."""
+"""Number of prompts whose length in tokens is remembered; the many seeds of a large experiment give too many prompts for more."""
 
 
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
-    """Refuse trials that could not run because of an unknown name, a missing key or a window that is too small.
+    """Refuse trials that could not run because of an unknown name, a missing API key or a context window that is too small.
 
     Args:
-        trials: Trials of the experiment, whose names, keys and windows are checked.
-        cassette: Recording that the trials write or replay, or None. During a replay, real models need no key.
+        trials: Trials of the experiment.
+        cassette: Recording of model answers that the trials write or replay, or None. For a replay, real models need no key.
 
     Raises:
         UnknownName: A task, model, profile or summarizer is unknown.
         MissingKey: The API key of a real model is not in the environment.
         WindowTooSmall: The first request of a task cannot fit a model's window.
-        UsageError: A policy cannot work in its window: its reserves leave no room, it keeps more than its threshold allows, or it
-            has to be scaled to a window that is unknown.
+        UsageError: A policy cannot work in the model's window: its reserves leave no room, it keeps more than its threshold
+            allows, or it has to be scaled to a window that is unknown.
     """
     if cassette is not None:
         cassette.check()
@@ -102,11 +102,11 @@ def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:
 
 
 MAX_RESERVED_SHARE = 0.25
-"""Largest share of the window that reserves take without a warning, because a threshold is a share of what they leave."""
+"""Largest share of the window that a policy may reserve without a warning. A threshold is a share of what the reserves leave."""
 
 
 def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
-    """Return lines that say what the thresholds of the policies are in tokens and as a share of the whole window.
+    """Return lines of text that state each policy's threshold in tokens and as a share of the whole window.
 
     A warning follows for each policy whose reserves take more than a quarter of the window. Policies without a threshold and
     models whose window is unknown are omitted.
@@ -139,14 +139,14 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
 
 
 def _find_window(name: str, window_tokens: int | None) -> Window:
-    """Return the context window of an agent's model without opening the model; None uses the model's own window."""
+    """Return the context window of an agent's model: the given number of tokens or, for None, the model's own window."""
     if is_scripted(name):
         return Window(tokens=window_tokens or SCRIPTED_WINDOW_TOKENS, source="configuration")
     return look_up_window(name, window_tokens)
 
 
 class SandboxNeed(NamedTuple):
-    """Requirements of a trial for its sandbox; the fields are in the order of the parameters of `choose_backend`."""
+    """What a trial requires of its sandbox: image, runtime and backend, in the order of the parameters of `choose_backend`."""
 
     image: str | None
     runtime: str
@@ -154,24 +154,24 @@ class SandboxNeed(NamedTuple):
 
 
 class SandboxNeeds:
-    """Requirements of trials for their sandboxes, with the runtime of each task looked up once."""
+    """Finder of what trials require of their sandboxes; it looks up the runtime of each task only once."""
 
     def __init__(self) -> None:
         self._runtimes: dict[str, str] = {}
         self._shared: dict[SandboxNeed, SandboxNeed] = {}
 
     def find(self, trial: Trial) -> SandboxNeed:
-        """Return the requirements of a trial; trials with equal requirements share one object."""
+        """Return what a trial requires of its sandbox; trials with equal requirements share one object."""
         if trial.task not in self._runtimes:
             self._runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
         need = SandboxNeed(trial.sandbox.image, self._runtimes[trial.task], trial.sandbox.backend)
         return self._shared.setdefault(need, need)
 
     def count(self, groups: Iterable[tuple[Trial, int]]) -> Mapping[SandboxNeed, int]:
-        """Return the number of trials with each requirement, in the order of the first trials.
+        """Return each distinct requirement with the number of trials that have it, in the order of the first trials.
 
         Args:
-            groups: One trial of each group of trials with equal requirements, with the number of trials in the group.
+            groups: Groups of trials with equal requirements; each is given by one of its trials and the number of its trials.
         """
         counts = Counter[SandboxNeed]()
         for trial, count in groups:
@@ -180,10 +180,10 @@ class SandboxNeeds:
 
 
 def choose_backends(needs: Iterable[SandboxNeed], *, unsafe_local: bool = False) -> Mapping[SandboxNeed, str]:
-    """Return the sandbox backend for each requirement, after testing it.
+    """Choose a sandbox backend for each requirement, and test that it works on this machine.
 
     Raises:
         SandboxUnavailable: A requested backend does not work here or lacks the runtime, or no backend works.
-        UsageError: A trial asks for `local` without permission to run commands unisolated.
+        UsageError: A trial asks for the backend `local`, but there is no permission to run commands without isolation.
     """
     return {need: choose_backend(*need, unsafe_local=unsafe_local) for need in needs}

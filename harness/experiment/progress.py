@@ -36,7 +36,7 @@ class RunProgress:
 
     experiment: str
     hides_outcomes: bool = False
-    """Whether only the progress may be shown, because the plan declares contrasts and to see outcomes would be a look."""
+    """Whether outcomes must not be shown, because the plan declares comparisons that may not be inspected at any time."""
     total_trials: int
     """Number of trials in the grid of the experiment."""
     previously_finished: int = 0
@@ -52,9 +52,9 @@ class RunProgress:
     last_result: str = ""
     """Result of the trial that finished last, as one line of text."""
     reached_limit: str = ""
-    """Limit of the run that was reached, so that no further trial begins; empty if there is none."""
+    """Limit (of trials, cost or time) that the run has reached, so that no further trial begins; empty if there is none."""
     last_record: TrialRecord | None = None
-    """Stored results of the trial that finished last. The display is called at least once for each finished trial."""
+    """Stored results of the trial that finished last; the display gets the results of every finished trial in turn."""
 
     def with_record(self, record: TrialRecord) -> "RunProgress":
         """Return the progress of the run, updated with the results of one more finished trial."""
@@ -80,24 +80,24 @@ class RunProgress:
 
 
 def format_record(record: TrialRecord, *, hides_outcome: bool = False) -> str:
-    """Return the arm, seed and result of a finished trial as one line of text.
+    """Return the configuration (arm), the seed and the result of a finished trial as one line of text.
 
     Args:
         record: Record of the trial.
-        hides_outcome: Whether to state only that the trial has finished, or how it crashed.
+        hides_outcome: Whether to withhold the outcome, and to state only that the trial has finished or why it crashed.
     """
     result = format_ending(record) if hides_outcome else format_outcome(record)
     return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {result}"
 
 
 def format_ending(record: TrialRecord) -> str:
-    """Return whether a trial has finished or crashed as text, without its outcome."""
+    """Return a text that says whether a trial has finished or crashed, and after how many seconds, but not its outcome."""
     ending = f"crashed: {record.reason}" if record.status == "crashed" else "finished"
     return f"{ending} ({record.wall_seconds:.1f} s)"
 
 
 def format_outcome(record: TrialRecord) -> str:
-    """Return the result of a finished trial as text, with its numbers of steps and compactions and its duration."""
+    """Return the result of a finished trial as text, with the number of steps and compactions and the duration."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
     counts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}"
@@ -130,7 +130,7 @@ class PlainDisplay:
     """Progress display for logs and pipes that prints one line for each finished trial."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Create a display that writes to a stream. None is standard error, so that standard output contains results only."""
+        """Create a display that writes to a stream; None is standard error, so that standard output remains for results."""
         self._stream = sys.stderr if stream is None else stream
         self._shown_count = -1
 

@@ -1,7 +1,7 @@
 """Numbers of tokens that a plan gives as quantiles, such as `q0.9`, of the context lengths in sessions without compaction.
 
-`"q0.9"` in a plan is the number of tokens that nine of ten requests of an uncompacted run did not exceed. The number is looked up
-in the journal of a finished run when the grid of trials is created; a trial contains the plain number.
+`"q0.9"` in a plan stands for the number of tokens that nine of ten requests in an uncompacted run did not exceed. The number is
+computed from the journal of that run when the trials are created; a trial contains the plain number.
 
 The requests of all sessions without compaction that have the task, the world (task settings) and the model of the trial are
 pooled, whatever their seeds and other settings. A long session therefore counts for more than a short one. The length of a
@@ -39,7 +39,7 @@ _QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
 
 class Quantile(NamedTuple):
-    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, with the amount of data it was computed from."""
+    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, with the amount of data behind this number."""
 
     text: str
     """Quantile as written in the plan, e.g. `q0.9`."""
@@ -87,7 +87,7 @@ class RequestPool(NamedTuple):
 
 
 class ResolvedTrial(NamedTuple):
-    """Trial in which each quantile, such as `q0.9`, was replaced by a number of tokens, together with the original quantiles."""
+    """Trial in which each quantile, such as `q0.9`, was replaced by a number of tokens, and the quantiles that were replaced."""
 
     trial: Trial
     quantiles: Mapping[str, Quantile]
@@ -118,9 +118,9 @@ class UncompressedRun:
         self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
     def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
-        """Return the lengths in tokens of the requests in the sessions from which a trial's quantiles are computed.
+        """Return the lengths of requests, in tokens, from which the quantiles of a trial are computed.
 
-        These are all sessions without compaction that have the same task, task settings and model as the trial.
+        The requests are those of all sessions without compaction that have the same task, task settings and model as the trial.
 
         Args:
             plain: Configuration of the trial as nested tables, with every default written out.
@@ -150,7 +150,7 @@ class UncompressedRun:
 
 
 def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
-    """Yield the estimated length in tokens of each answered request of a session without compaction, in order."""
+    """Yield the estimated length in tokens of each request in a session without compaction to which the model has answered."""
     tokens = 0
     for entry in drop_rolled_back(entries):
         if isinstance(entry.event, MessageAdded):
@@ -162,7 +162,7 @@ def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int
 def resolve_quantiles(
     plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str, shared: SharedFields | None = None
 ) -> ResolvedTrial:
-    """Return the trial that nested tables describe, after replacing the quantiles in its policy by numbers of tokens.
+    """Make a trial from nested tables of a plan, after replacing the quantiles of its policy, such as `q0.9`, by numbers.
 
     Args:
         plain: Configuration of the trial as nested tables, with every default written out.
@@ -203,7 +203,7 @@ def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool:
 
 
 def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
-    """Return the quantiles, such as `q0.9`, among the fields of a trial's policy, by dotted path."""
+    """Return the quantiles, such as `q0.9`, that a trial's policy contains, by the dotted path of the policy's field."""
     policy = plain.get("policy")
     fields = flatten(policy, "policy.") if isinstance(policy, Mapping) else {}
     return {
@@ -214,7 +214,10 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
-    """Return a text that names a trial's task, with its settings, and the agent's model, for error messages."""
+    """Return a text that names a trial's task, its settings, and the agent's model.
+
+    Sessions with equal texts are pooled; error messages show the text.
+    """
     world = codec.from_plain(World, plain.get("world", {}), "world")
     return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 

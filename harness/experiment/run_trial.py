@@ -37,12 +37,12 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
 
     Args:
         job: Trial to run, with the settings of the whole run.
-        cancellation: Request that other code can make to end the session early; None for a trial that cannot be stopped.
+        cancellation: Object with which other code can ask the session to end early; None for a trial that cannot be stopped.
         clock: Source of the times in the records, in seconds since the epoch.
 
     Raises:
         StoreError: The journal file cannot be written.
-        VerdictMismatch: The trial was graded to test the stored verdicts, and they are wrong.
+        VerdictMismatch: The trial was graded again to test the cached verdict on an equal workspace, and the two differ.
     """
     run = TrialRun(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
@@ -65,10 +65,10 @@ class _TrialSession:
     clock: Clock
 
     def run(self, journal: Journal) -> None:
-        """Run the session of the trial; an exception is recorded as the ending of the trial instead of being raised.
+        """Run the session of the trial. An exception in it is not raised, but recorded as the ending of the trial.
 
         Raises:
-            VerdictMismatch: The trial was graded to test the stored verdicts, and they are wrong.
+            VerdictMismatch: The trial was graded again to test the cached verdict on an equal workspace, and the two differ.
         """
         run, trial = self.trial_run, self.job.trial
         try:
@@ -92,7 +92,7 @@ class _TrialSession:
                 run.ending = replace(run.ending, status="failed", reason="store_error")
 
     def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, measurement: MeasurementBuilder) -> None:
-        """Start the sandbox, run the trial's session in it, and grade the workspace."""
+        """Start the sandbox, run the trial's session in it, and grade the agent's files (the workspace)."""
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
@@ -106,7 +106,7 @@ class _TrialSession:
                 publish_token_counts(sandbox.cache, sandbox.task)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
-        """Create the sandbox of the trial, with an action cache if the job configures one."""
+        """Create the sandbox of the trial; if the job has an action cache, known commands are answered from the cache."""
         job, cache_settings = self.job, self.job.cache_settings
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run this trial at once
         name_container = BACKENDS[job.backend].format_container_name

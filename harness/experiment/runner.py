@@ -1,9 +1,9 @@
-"""Runner of an experiment's jobs: gives jobs to the workers and stores each result, whatever happens to a trial.
+"""Runner of an experiment: gives its trials, as jobs, to the workers and stores each result, whatever happens to a trial.
 
 A trial that crashes, is killed or exceeds its time limit does not affect other trials. If its session had begun, the trial is run
 again in a fresh worker, because a fault of the machine is unlikely to repeat. If all of `MAX_ATTEMPTS` attempts end in the same
-way, the cause is probably the trial's own configuration. The trial then counts as failed, so that no configuration can remove its
-bad trials from the statistics.
+way, the cause is probably the trial's own configuration. The trial then counts as failed and stays in the statistics; otherwise
+a configuration could improve its results by crashing.
 
 Ctrl-C, SIGTERM or the stop event end the whole run: workers are stopped and finished trials are kept. Unfinished trials leave
 nothing behind and run again next time.
@@ -32,14 +32,14 @@ from harness.tasks import make_task
 
 POLL_SECONDS = 0.2
 SIGTERM_EXIT_CODES = (-signal.SIGTERM, 128 + signal.SIGTERM)
-"""Exit codes of a worker process that was ended by the signal SIGTERM, at once or after closing its sandbox."""
+"""Exit codes of a worker process that the signal SIGTERM has ended, either at once or after it closed its sandbox."""
 MAX_STARTS = 3
 """Maximum number of attempts to start a trial whose worker process dies before the trial begins.
 
 If no trial of the run has begun after these attempts, the run ends with an error.
 """
 MAX_ATTEMPTS = 3
-"""Number of attempts after which a trial counts as failed, if its session broke off in the same way in each of them."""
+"""Number of attempts after which a trial counts as failed, if its session broke off in the same way each time."""
 CANNOT_START_MESSAGE = (
     "worker processes cannot start or die at once; a script must call run() under `if __name__ == '__main__':`; "
     "if memory is short, use fewer workers"
@@ -61,14 +61,14 @@ class Runner:
     _spent_usd: float = 0.0
     _began_at: float = 0.0
     _start_times: "dict[Future[FinishedTrial], float]" = field(default_factory=dict)
-    """Time at which each unfinished job was first seen running; recorded as start time of a trial if its worker is killed."""
+    """Time at which each unfinished job was first seen running; it becomes the trial's start time if the worker is killed."""
     _has_started_any: bool = False
     _death_counts: dict[str, int] = field(default_factory=dict)
     _failed_attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of attempts that broke off after the session had begun, by trial id and by reason (`crashed` or `timeout`)."""
 
     def run(self, jobs: Iterable[Job]) -> RunProgress:
-        """Run all jobs and store their results. After the stop event, only results of jobs that have finished are stored.
+        """Run all jobs and store their results. When the stop event is set, running jobs are stopped and leave no results.
 
         Args:
             jobs: Jobs to run; each is requested from the iterable when a worker is free for it.
@@ -104,7 +104,10 @@ class Runner:
         return self.progress
 
     def _has_reached_limit(self, waiting: "_Queue") -> bool:
-        """Return whether a limit of the run (trials, cost or time) forbids the next job; a repeated job is always allowed."""
+        """Return whether a limit of the run (trials, cost or time) forbids to start the next job.
+
+        A trial that has to start again is always allowed, because it had begun before the limit was reached.
+        """
         if waiting.is_next_repeated:
             return False
         elapsed_seconds = self.clock() - self._began_at
@@ -123,7 +126,7 @@ class Runner:
             self._retry_job(job, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
-        """Store the results of trials whose journals are complete although their workers have not reported the end yet."""
+        """Store the results of trials that have ended without a report from their workers, which shows in their journals."""
         for future, job in list(running.items()):
             if finished := read_finished_trial(job.journal):
                 self._record_trial(finished)
@@ -223,7 +226,7 @@ class Runner:
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
-        """Return the results to store for a trial whose worker was killed, with all data that the trial wrote to its journal."""
+        """Return the results to store for a trial whose worker was killed, made from what the trial wrote to its journal."""
         trial_run = TrialRun(started_at=started_at, ending=ending)
         if job.journal.exists():
             try:
@@ -236,9 +239,9 @@ class Runner:
         return trial_run.build_finished_trial(job, self.clock())
 
     def _load_from_journal(self, trial_run: TrialRun, journal: Journal, trial_id: str) -> None:
-        """Add the data in a killed trial's journal to the trial's results, and log the end of its sessions if that is missing.
+        """Add what a killed trial has logged in its journal to the trial's results, and mark its sessions as ended.
 
-        The session of the trial has the trial's id; other sessions are those of sub-agents.
+        The session whose id is the trial's id is that of the agent; other sessions in the journal are those of sub-agents.
         """
         for session_id in journal.list_session_ids():
             if session_id == trial_id:
@@ -249,7 +252,7 @@ class Runner:
 
 
 class _Queue:
-    """Queue of the jobs that have not been submitted: jobs that are produced on demand, then jobs that have to start again."""
+    """Queue of the jobs that wait for a worker: first new ones, made on demand, then those that have to start again."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = iter(jobs)
@@ -261,7 +264,7 @@ class _Queue:
 
     @property
     def is_next_repeated(self) -> bool:
-        """Whether the next job was submitted before."""
+        """Whether the next job was given to a worker before and has to start again."""
         return self._next is None and bool(self._again)
 
     def take(self) -> Job:
@@ -305,7 +308,8 @@ def _describe_error(error: BaseException) -> str:
 def handle_interrupts(stop_event: threading.Event) -> Iterator[threading.Event]:
     """Set the stop event of the run on the first SIGINT or SIGTERM, and raise `KeyboardInterrupt` on the second.
 
-    Yields an event that is set when a signal arrives. Has no effect outside of the main thread, which alone receives signals.
+    The `with` block gets an event that is set when a signal arrives. Outside of the main thread, which alone receives signals,
+    the function has no effect.
     """
     interrupted = threading.Event()
 

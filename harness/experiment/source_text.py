@@ -1,4 +1,4 @@
-"""Rendering of a trial or an experiment as Python code or as lines of a `plan.toml`, for copying into a notebook or a file.
+"""Text of a trial or an experiment as Python code or as lines of a `plan.toml`, for copying into a notebook or a file.
 
 Only fields that differ from their defaults are written, so that a reader sees what was chosen.
 """
@@ -21,7 +21,7 @@ PLAIN_TYPES = (str, int, float, bool, type(None))
 
 
 def format_trial_code(trial: Trial) -> str:
-    """Return Python code that builds a trial from `harness` and `harness.policies`, with one field a line."""
+    """Return Python code that creates a trial, such as `harness.Trial(...)`, with one field per line."""
     lines = []
     for name, value in _list_changed_fields(trial).items():
         text = _format_policy(trial.policy) if name == "policy" else _format_value(value)
@@ -32,7 +32,7 @@ def format_trial_code(trial: Trial) -> str:
 def format_trial_plan(trial: Trial) -> str:
     """Return the tables `[trial]` and `[trial.policy]` of a plan file that describe a trial.
 
-    TOML has no value for None. A policy's field that is None although its default is another value is named in a comment.
+    TOML has no value for None. If a field of the policy is None, but not by default, a comment in the text says so.
     """
     document = tomlkit.document()
     document.add("trial", _build_trial_table(trial))
@@ -40,7 +40,7 @@ def format_trial_plan(trial: Trial) -> str:
 
 
 def format_experiment_code(experiment: Experiment) -> str:
-    """Return Python code that builds an experiment, without its folder, sandbox backend and cassette."""
+    """Return Python code that creates an experiment, without its folder, sandbox backend and recording of model answers."""
     base = format_trial_code(experiment.base).replace("\n", "\n    ")
     lines = [f"    name={experiment.name!r},", f"    base={base},"]
     if experiment.axes:
@@ -56,7 +56,7 @@ def format_experiment_code(experiment: Experiment) -> str:
 
 
 def format_experiment_plan(experiment: Experiment) -> str:
-    """Return a plan file that describes an experiment, without its folder, sandbox backend and cassette."""
+    """Return the text of a plan file for an experiment, without its folder, sandbox backend and recording of model answers."""
     document = tomlkit.document()
     if changed := _list_changed_fields(experiment.settings):
         document.add("experiment", tomlkit.item(changed))
@@ -91,14 +91,14 @@ def _build_trial_table(trial: Trial) -> Table:
 
 
 def _drop_missing(plain: object) -> object:
-    """Return a table, and the tables in it, without the keys whose value is None, which TOML cannot express."""
+    """Remove the keys whose value is None, which TOML cannot express, from a table and from the tables inside it."""
     if not isinstance(plain, Mapping):
         return plain
     return {name: _drop_missing(value) for name, value in plain.items() if value is not None}
 
 
 def _list_changed_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass whose values differ from their defaults, and those without a default."""
+    """Return the fields of a dataclass object that differ from their defaults or have none, by name."""
     changed = {}
     for field in fields(value):
         default = field.default_factory() if callable(field.default_factory) else field.default

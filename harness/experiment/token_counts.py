@@ -1,9 +1,8 @@
-"""Exchange of token counts between the workers of a run, through the action cache.
+"""Exchange of token counts of texts between the workers of a run, through the action cache.
 
-Trials of one grid contain mostly the same texts. Without an exchange, each worker would count the tokens of each text anew. The
-counts depend on the text alone. They are stored as one entry of the cache, which each process reads at its first trial and
-replaces after a trial that has counted many new texts. If two processes replace the entry at the same time, some counts are lost
-and determined again later.
+Trials of one experiment contain mostly the same texts. Without an exchange, each worker would count the tokens of each text anew.
+All counts are stored as one entry of the cache. Each process reads the entry at its first trial, and replaces it after a trial
+that has counted many new texts. If two processes replace the entry at the same time, some counts are lost and made again later.
 """
 
 import functools
@@ -19,7 +18,7 @@ COMMAND = "(token counts of texts)"
 MIN_UNSAVED = 200
 """Minimum number of newly counted texts after which the stored counts are replaced."""
 MIN_UNSAVED_SHARE = 0.05
-"""Minimum share of newly counted texts among all counted texts after which the stored counts are replaced."""
+"""Minimum share of newly counted texts among all counted texts, from 0 to 1, after which the stored counts are replaced."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -30,16 +29,16 @@ def compute_counts_key() -> bytes:
 
 @functools.lru_cache(maxsize=8)
 def receive_token_counts(cache: ActionCache) -> None:
-    """Add the stored token counts to those of this process; later calls with the same cache do nothing."""
+    """Add the token counts in the cache to those of this process; later calls with the same cache do nothing."""
     _merge_stored(cache)
 
 
 def publish_token_counts(cache: ActionCache, task: str) -> None:
-    """Store the token counts of this process together with those stored before, if this process has counted many new texts.
+    """Add the token counts of this process to those in the cache, if this process has counted many new texts.
 
     Args:
         cache: Action cache of the run.
-        task: Name of the task with which the entry is shown.
+        task: Name of the task under which lists of the cache show the entry.
     """
     if COUNTS.unsaved < max(MIN_UNSAVED, MIN_UNSAVED_SHARE * len(COUNTS)):
         return

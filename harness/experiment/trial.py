@@ -1,4 +1,4 @@
-"""Configuration of one trial as a frozen value, with an id that is derived from it.
+"""Configuration of one trial as an immutable value, with an id that is a hash of the configuration.
 
 Trials with equal configurations have equal ids in all plans. Experiments can therefore share trials, and an interrupted run can
 be continued. Settings of the *run*, such as workers, time limits and the output folder, are not part of the configuration.
@@ -38,25 +38,25 @@ _POLICY_ADVICE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(codec.StrictFields):
-    """Configuration of one trial: one arm (a policy with its settings) on one task with one seed.
+    """Configuration of one trial, in which an agent with a compaction policy works on one task with one seed.
 
     Attributes:
         task: Name of the task, e.g. `'flashcards'`, or `FILE.py:FUNCTION` for a task of your own. Required.
         policy: Compaction policy, as an object or by its public name: `"codex"` is the policy `Codex` with its defaults. The
             policy also names the summarizer. Required.
-        seed: Seed of the instance: draws the values of the task's facts and, in many tasks, what work is asked for and where each
-            fact is stated. With `replicate`, also the seed for the draws of a scripted model. Default: `0`.
-        world: Settings that vary the task, such as its number of steps or its difficulty. Arms are compared on equal tasks,
-            worlds and seeds only. Default: `World()`.
-        replicate: Number of the repetition: the same instance and configuration with other random draws of the model, e.g. to
+        seed: Seed from which the task is drawn: the values to remember (facts) and, in many tasks, the work that is asked for and
+            the places where facts are stated. With `replicate`, also the seed for a scripted model. Default: `0`.
+        world: Settings that vary the task, such as its number of steps or its difficulty. Configurations are compared on equal
+            tasks, worlds and seeds only. Default: `World()`.
+        replicate: Number of the repetition: the same task, seed and configuration with other random draws of the model, e.g. to
             compare a configuration with itself, or to estimate pass@k. Default: `0`.
         model: Name of the agent's model: `scripted` or `scripted:PROFILE`, such as `scripted:typical`, for a simulated agent, or
             any model name of litellm. Default: `'scripted'`.
         tool_calls: Format of a real model's tool calls: `native` uses the provider's API for tool calls, `text` reads them from
             the answer. Default: `'native'`.
         window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
-        nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
-            of the actual window to this window. None keeps the constants unchanged. Default: `None`.
+        nominal_window_tokens: Window in tokens for which the policy's constants were chosen. They are multiplied by the ratio of
+            the actual window to this window. None keeps the constants unchanged. Default: `None`.
         max_steps: Maximum number of model calls, after which the session ends. Default: `50`.
         parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
@@ -64,13 +64,13 @@ class Trial(codec.StrictFields):
         explore: Whether the agent has the tool `explore`, which lets a sub-agent with an empty context look around and return a
             short answer. Default: `False`.
         explore_model: Name of the sub-agents' model, as in `model`; `same` is the agent's own model. Needs `explore`. A scripted
-            sub-agent looks up the facts of the task that a question names. Default: `'same'`.
+            sub-agent looks up the values (facts of the task) that the agent's question names. Default: `'same'`.
         reader: Rule by which a scripted model finds values in the texts that it sees: `exact` needs the wording of the task,
             `tolerant` also finds statements in other words, e.g. in a summary by a real model. Default: `'exact'`.
 
     Raises:
         UnknownName: A field or the policy is unknown.
-        UsageError: A value has the wrong type or is out of range, or a model is chosen for sub-agents that the agent cannot send.
+        UsageError: A value has the wrong type or is out of range, or `explore_model` is given although `explore` is off.
 
     Example:
         >>> from harness import Trial
@@ -117,19 +117,19 @@ class Trial(codec.StrictFields):
     def trial_id(self) -> str:
         """Id of the trial's configuration, as twenty hexadecimal digits.
 
-        The id of a trial with a task of your own covers the content of the task's file, but not what the file imports. Code of
-        policies, tasks and tools enters the id through a revision number that is increased when their behaviour changes.
+        The id of a trial with a task of your own depends on the content of the task's file, but not on what the file imports. The
+        id also depends on revision numbers, which are increased when the behaviour of a policy, task or tool changes.
         """
         return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **self.find_additions()}, dict)
 
     def find_additions(self) -> dict[str, object]:
-        """Return what the trial's id covers besides the fields: the task's file, and revisions of policy, task and tools."""
+        """Return what the trial's id depends on besides the fields: a hash of the task's file, and revision numbers of code."""
         additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
         return {name: value for name, value in additions.items() if value}
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """How often the behaviour of policy, task, checks and tools has changed since version 0.1; only numbers above 0."""
+        """Revision numbers above 0: how often the behaviour of policy, task, checks and tools has changed since version 0.1."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
@@ -142,7 +142,7 @@ class Trial(codec.StrictFields):
     def problem(self) -> str:
         """Name of the task and, if any are set, the settings that vary it (its world), e.g. `long-march(steps=400)`.
 
-        Arms (compared configurations) are paired on equal problems.
+        Configurations are compared on trials with equal problems and seeds.
         """
         return format_problem(self.task, self.world)
 
@@ -155,16 +155,16 @@ class Trial(codec.StrictFields):
     def summarizer(self) -> str | None:
         """Name of the model that writes the summaries; None if the policy calls no summarizer.
 
-        The name `same` is replaced by the name of the model.
+        If the policy says `same`, this is the name of the agent's model.
         """
         summarizer_choice = find_summarizer(self.policy)
         return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
 
     @property
     def is_reference(self) -> bool:
-        """Whether the trial is a control, which never compacts, or a repetition (A/A arm), which shows differences by chance.
+        """Whether the trial is a control, which never compacts, or a repetition, which shows differences by chance.
 
-        Such trials never use stored verdicts, so that a fault of the cache cannot appear in all arms of a comparison.
+        Such trials are always graded anew, so that a fault of the cache cannot affect all configurations of a comparison alike.
         """
         return self.replicate > 0 or not inspect_abilities(self.policy).can_act
 
@@ -198,23 +198,23 @@ _FIELD_NAMES = tuple(one.name for one in fields(Trial))
 
 
 def to_plain(trial: Trial) -> dict[str, object]:
-    """Return the configuration of a trial as nested tables with every default written out."""
+    """Return the configuration of a trial as nested tables (dicts), with every default written out."""
     types = {**_FIELD_TYPES, "policy": type(trial.policy)}
     return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
 
 
 class SharedFields:
-    """Field values that the trials of a grid share, so that each value is parsed, written as plain data and hashed only once."""
+    """Store of field values that the trials of an experiment share, so that each value is parsed and hashed only once."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Any] = {}
         self._encoded: dict[tuple[object, ...], tuple[object, object, str]] = {}
         self._additions: dict[tuple[object, ...], list[str]] = {}
         self._last_seed: tuple[object, object, str] = None, None, ""
-        """Entry for the last seed; seeds are not kept with the other values, because a grid may have a million of them."""
+        """Value, plain data and JSON of the last seed; other seeds are not kept, because an experiment may have a million."""
 
     def parse(self, name: str, value: object, location: str) -> Any:
-        """Return the value of a trial's field; equal tables give the same object.
+        """Parse the value of a trial's field from plain data; equal data give the same object.
 
         Raises:
             UnknownName: A name in the value is unknown.
@@ -231,7 +231,7 @@ class SharedFields:
         return self._parsed[key]
 
     def to_plain(self, trial: Trial, name: str) -> object:
-        """Return the value of a trial's field as plain data, which must not be changed."""
+        """Return the value of a trial's field as plain data. Trials share this object, so it must not be changed."""
         return self._encode(trial, name)[1]
 
     def compute_trial_id(self, trial: Trial) -> str:
@@ -246,7 +246,7 @@ class SharedFields:
         return codec.hash_canonical_json(f"{{{','.join(texts)}}}")
 
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
-        """Return a field's value, the value as plain data, and the field's part of the JSON that is hashed for the trial's id."""
+        """Return a field's value, the same as plain data, and as the piece of JSON text that is hashed for the trial's id."""
         value = getattr(trial, name)
         if name == "seed":
             if self._last_seed[0] != value:
@@ -266,7 +266,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
     Args:
         plain: Configuration of the trial as nested tables, as in the plan file.
         location: Dotted path of the tables in the plan, for error messages.
-        shared: Field values of other trials that the trial may share; None for a trial of its own.
+        shared: Field values of other trials, which the trial reuses; None parses all values anew.
 
     Raises:
         UnknownName: A field, a policy or a limit is unknown.

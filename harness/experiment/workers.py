@@ -35,8 +35,8 @@ class Workers(Protocol):
     """Pool of workers that run the trials of an experiment: processes or threads of this machine, or a cluster.
 
     A pool is used by one thread only; its futures may finish in any thread. The code that opens a pool ends it with `close` or
-    `stop`, after which no process, container or temporary file of the pool is left. Deaths and time limits are reported as
-    exceptions of a job's future and never end the pool. `harness.testing.WorkersContract` tests an implementation.
+    `stop`, after which no process, container or temporary file of the pool is left. If a worker dies or a job exceeds its time
+    limit, the future of the job raises an exception; the pool goes on. `harness.testing.WorkersContract` tests an implementation.
 
     Example::
 
@@ -48,7 +48,7 @@ class Workers(Protocol):
 
     @property
     def count(self) -> int:
-        """Maximum number of jobs that have been submitted and not finished; may change when workers join or leave."""
+        """Maximum number of unfinished jobs that the pool takes at a time; changes if workers join or leave."""
         ...
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
@@ -114,7 +114,7 @@ class _WorkerSlot:
 
 
 class _JobFuture(Future[FinishedTrial]):
-    """Future of a job in a worker process, which raises `WorkerDied` if the process dies, not an error of the process pool."""
+    """Future result of a job in a worker process. If the process dies, it raises `WorkerDied`, not an error of the pool."""
 
     def __init__(self, pool_future: "Future[FinishedTrial]") -> None:
         super().__init__()
@@ -246,10 +246,10 @@ class _WorkerTerminated(BaseException):
 
 
 class _Call:
-    """Call of a function with a job, sent to a worker process, which unpickles function and job while it receives the call.
+    """Call of a function with a job, which is sent to a worker process and unpickled while the process receives it.
 
-    The time limit of the job, which pebble sets, begins after a call is received, so the slow imports of unpickling do not count
-    as time of the trial. If unpickling fails, the error is raised when the call is run: the trial fails, not the worker process.
+    The package pebble starts the time limit of a job after the call is received, so the slow imports during unpickling do not
+    count as time of the trial. An error of unpickling is raised only when the call is run: the trial fails, not the worker.
     """
 
     def __init__(self, pickled: bytes) -> None:

@@ -31,7 +31,7 @@ MessageKind: TypeAlias = Literal["began", "returned", "raised"]
 
 
 class Message(NamedTuple):
-    """Message of the child process to its parent: the call that it runs has begun, returned a value or raised an exception."""
+    """Message of the child process to its parent, which says that a call has begun, returned a value or raised an exception."""
 
     kind: MessageKind
     value: bytes = b""
@@ -45,7 +45,10 @@ def encode_message(value: object) -> bytes:
 
 
 def main() -> NoReturn:
-    """Run calls until the standard input is closed. The first argument is the folder to remove if the parent process died."""
+    """Run the calls that arrive through the standard input until it is closed.
+
+    The first command-line argument is the folder that is removed if the parent process has died.
+    """
     folder = Path(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
@@ -103,7 +106,7 @@ def _run_call(body: bytes, replies: BinaryIO) -> None:
 
 
 def _pickle_error(error: Exception) -> bytes:
-    """Return an exception as bytes, with its traceback as an attribute; one that cannot be pickled is replaced by its text."""
+    """Pickle an exception with its traceback as an attribute; if it cannot be pickled, pickle one with the same text instead."""
     text = traceback.format_exc()
     try:
         error.traceback = text  # type: ignore[attr-defined]

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.experiment.remote.child import GRACE_SECONDS, LENGTH, Message, encode_message
 
 POLL_SECONDS = 0.2
-"""Time in seconds between two looks at whether a running call has to stop."""
+"""Interval in seconds at which the worker checks whether a running call has to stop."""
 START_SECONDS = 300.0
-"""Maximum time in seconds from sending a call to its beginning, in which the child process starts and imports what it needs."""
+"""Maximum time in seconds until a call that was sent begins; meanwhile the child process starts and imports what it needs."""
 
 _PROGRAM = "from harness.experiment.remote.child import main; main()"
 
@@ -28,7 +28,7 @@ EndKind: TypeAlias = Literal["returned", "raised", "died", "overran", "stopped"]
 
 
 class CallEnd(NamedTuple):
-    """Way in which a call in a child process ended, e.g. with a value, with an exception, or because the process died."""
+    """How a call in a child process ended, e.g. with a value, with an exception, or because the process died."""
 
     kind: EndKind
     value: bytes = b""
@@ -36,7 +36,7 @@ class CallEnd(NamedTuple):
     exit_code: int | None = None
     """Exit code of the child process if it died."""
     has_begun: bool = True
-    """Whether the function was called."""
+    """Whether the child process has begun to run the function."""
 
 
 class ChildProcess:
@@ -80,13 +80,13 @@ class ChildProcess:
         on_begin: Callable[[], None] = lambda: None,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> CallEnd:
-        """Run a pickled call, a function with a tuple of arguments, and return how it ended.
+        """Run a pickled call (a function with its arguments) in the child process, and return how the call ended.
 
-        The process no longer runs afterwards if the call exceeded its time limit, was stopped, or killed the process.
+        If the call exceeds its time limit, is stopped or kills the process, the process no longer runs afterwards.
 
         Args:
             call: Pickled function and arguments.
-            more_arguments: Further arguments of the function.
+            more_arguments: Further arguments, which the function gets after those in `call`.
             timeout_seconds: Maximum duration of the call in seconds, from the moment when the process has imported the function.
             on_begin: Function that is called when the call begins.
             is_stopped: Function that returns whether the call has to end at once; asked a few times a second.
@@ -126,7 +126,7 @@ class ChildProcess:
         return CallEnd("died", exit_code=self._process.returncode, has_begun=has_begun)
 
     def _terminate(self) -> None:
-        """End the process with SIGTERM, or with SIGKILL if it does not end, and with it all processes of its session."""
+        """End the process and all other processes of its session: with SIGTERM or, if it does not end, with SIGKILL."""
         try:
             self._process.terminate()
             self._process.wait(GRACE_SECONDS)

@@ -1,11 +1,11 @@
 """Workers of a Dask cluster. This module needs the extra `cluster` and is imported only when a cluster is used.
 
 Each Dask worker gets a plugin with a `TrialHost`, whose child process runs the trials. Each job is sent to one particular Dask
-worker, which has at most two jobs at a time. The scheduler therefore holds few jobs and results in memory, and if a Dask worker
-dies, the jobs that only waited for it are known not to be the cause.
+worker, which has at most two jobs at a time. The scheduler therefore holds few jobs and results in memory. If a Dask worker dies,
+it is also known which job was running, so that the job that only waited is not blamed.
 
-One thread of the client owns all state. It receives messages about jobs that begin and end, and looks once a second for workers
-that have joined or left.
+One thread of the client owns all state. It receives messages about jobs that begin and end, and checks once a second which
+workers have joined or left.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ JOBS_IN_FLIGHT = 2
 MAX_DEATHS = 3
 """Number of deaths of workers during the same trial after which the trial is given up as failed."""
 MAX_LOSSES = 20
-"""Number of losses of a job, each with a worker that died before the trial began, after which the job fails."""
+"""Number of times that a job may be lost with a worker that died while it did not run the job; then the job fails."""
 POLL_SECONDS = 1.0
 """Interval in seconds at which the client checks which workers the cluster has."""
 ANSWER_SECONDS = 60.0
@@ -53,7 +53,7 @@ CONNECT_SECONDS = 10.0
 WAIT_SECONDS = 600.0
 """Time in seconds to wait for a new worker when all have left."""
 IDLE_SECONDS = 20.0
-"""Time in seconds after which the child process of a worker ends if it gets no job, e.g. because the run was killed."""
+"""Time in seconds without a job after which the child process of a worker ends, e.g. because the run was killed."""
 
 Message: TypeAlias = tuple[Any, ...]
 
@@ -113,13 +113,13 @@ class _TrialFuture(Future[FinishedTrial]):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Attempt:
-    """State of a job on the cluster: the current attempt to run it, and the failed attempts before."""
+    """Current attempt to run a job on the cluster, with a record of the attempts that failed before."""
 
     job: Job
     parcel: Parcel
     future: _TrialFuture = field(default_factory=_TrialFuture)
     deaths: list[str] = field(default_factory=list)
-    """Names or addresses of the workers that died after the trial had begun in them."""
+    """Names or addresses of the workers that died while they ran this trial."""
     losses: int = 0
     key: str = ""
     address: str = ""
@@ -152,10 +152,11 @@ class DaskWorkers:
             client: Client of the cluster, which stays open.
             run_job: Function that runs a job.
             timeout_seconds: Maximum duration of a job in seconds.
-            needs: What the trials need of a sandbox.
+            needs: Requirements of the trials for their sandboxes, such as image and runtime.
             provenance: Code version of the run, which each machine must have; None accepts any version.
             unsafe_local: Permission to run trials in the sandbox `local`.
-            inline_bytes: Maximum size in bytes of a compressed journal that is returned with the result, instead of in chunks.
+            inline_bytes: Maximum size in bytes of a compressed journal that is returned with the result; larger ones are fetched
+                in chunks.
             store: URL of the store into which the workers write the journals; empty if the journals are returned.
 
         Raises:
@@ -165,7 +166,7 @@ class DaskWorkers:
         if client.asynchronous:
             raise UsageError("executor: an asynchronous client cannot run experiments; create it with asynchronous=False")
         self.backends: Mapping[SandboxNeed, str] = {}
-        """Sandbox backend for each need, as chosen by the first machine that has sandboxes for all."""
+        """Sandbox backend for each requirement, as chosen by the first machine that can satisfy all requirements."""
         self._client: Any = client
         self._run_job, self._timeout_seconds = run_job, timeout_seconds
         self._needs, self._provenance, self._unsafe_local, self._inline_bytes = needs, provenance, unsafe_local, inline_bytes
@@ -173,7 +174,7 @@ class DaskWorkers:
         self._name = f"harness-{uuid4().hex[:12]}"
         self._inbox = queue.SimpleQueue[Message]()
         self._machines: dict[str, set[str]] = {}
-        """Keys of the jobs of each usable worker, by the worker's address."""
+        """Dask keys of the jobs that each usable worker has, by the worker's address."""
         self._known: set[str] = set()
         """Addresses of all workers that were seen, whether they can run trials or not."""
         self._waiting = deque[_Attempt]()
@@ -189,7 +190,7 @@ class DaskWorkers:
 
     @property
     def count(self) -> int:
-        """Twice the number of workers that can run trials now; 0 while all have left."""
+        """Number of jobs that the cluster takes at a time: two for each worker that can run trials; 0 while all have left."""
         return 1 if self._failure else JOBS_IN_FLIGHT * len(self._machines)  # with a failure, `submit` says what it is
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
@@ -264,7 +265,7 @@ class DaskWorkers:
         return self._client.submit(function, *arguments, key=key, workers=[address], allow_other_workers=False, pure=False)
 
     def _read_check(self, address: str, check: Any) -> MachineReport | None:
-        """Return the report on whether a worker's machine can run the trials; None if the worker has left."""
+        """Return the report of a worker on whether its machine can run the trials; None if the worker has left."""
         if check is None:
             return MachineReport(address)
         try:
@@ -321,7 +322,7 @@ class DaskWorkers:
             self._fail_all(self._failure or "the run was stopped")
 
     def _receive(self, until: float) -> Iterator[Message]:
-        """Yield the messages that have arrived; wait for the first one until a point of time."""
+        """Yield the messages about jobs that have arrived, after waiting for the first one until a given time at most."""
         try:
             yield self._inbox.get(timeout=max(0.0, until - time.monotonic()))
             while True:
@@ -365,7 +366,7 @@ class DaskWorkers:
             attempt.dask_future.add_done_callback(lambda _, key=attempt.key: self._inbox.put(("done", key)))
 
     def _look_at_workers(self) -> None:
-        """Notice workers that have joined or left, and the loss of the scheduler."""
+        """Check which workers have joined or left the cluster, and whether the scheduler still answers."""
         if self._failure:
             return
         if self._client.status != "running":
@@ -397,7 +398,7 @@ class DaskWorkers:
         self._fail_all(self._failure)
 
     def _fail_all(self, reason: str) -> None:
-        """Let the futures of all unfinished jobs fail, and cancel what is still on the cluster."""
+        """Make the futures of all unfinished jobs raise an error, and cancel what is still on the cluster."""
         attempts = [*self._attempts.values(), *self._waiting]
         futures = [attempt.dask_future for attempt in self._attempts.values()]
         self._attempts.clear()
@@ -410,7 +411,7 @@ class DaskWorkers:
                 attempt.future.set_exception(WorkersUnavailable(reason))
 
     def _release(self, attempt: _Attempt) -> None:
-        """Forget an attempt to run a job, so that its worker can get another job."""
+        """Forget an attempt to run a job, so that the worker of the attempt can get another job."""
         self._attempts.pop(attempt.key, None)
         self._machines.get(attempt.address, set()).discard(attempt.key)
         if attempt.dask_future is not None and not attempt.dask_future.done():
@@ -437,7 +438,7 @@ class DaskWorkers:
             self._resolve(attempt, outcome)
 
     def _store_journal(self, attempt: _Attempt, outcome: Outcome) -> None:
-        """Write the journal of a trial to its place; a large one is read from the worker in chunks, one at a time."""
+        """Write the journal of a trial to the file that the job names; a large journal is fetched from the worker in chunks."""
         remove_journal(attempt.job.journal)
         if outcome.stored_name:
             write_journal(ObjectStore(self._store).read_chunks(outcome.stored_name), attempt.job.journal)
@@ -455,7 +456,7 @@ class DaskWorkers:
             yield chunks[address]
 
     def _resolve(self, attempt: _Attempt, outcome: Outcome) -> None:
-        """Set the result of the job's future, unless the worker's process died and the job may run again."""
+        """Set the result of the job's future, unless the child process died and the job may run again."""
         try:
             finished = outcome.resolve()
         except WorkerDied as error:

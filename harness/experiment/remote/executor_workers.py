@@ -27,12 +27,12 @@ BROKEN_MESSAGE = "the executor no longer runs jobs ({}); finished trials are kep
 
 
 class _Run(NamedTuple):
-    """Run of an experiment, as described to the hosts (child processes that run its trials), so that they know when it ends."""
+    """Description of a run for the child processes that run its trials, from which they learn when the run has ended."""
 
     folder: str
-    """Folder with the file `open`, which is removed when the run ends, and one file for each host of this machine."""
+    """Folder with the file `open`, which is removed when the run ends, and a file for each `TrialHost` of this machine."""
     machine: str
-    """Identifier of the machine on which the folder is."""
+    """Identifier of the machine on whose disk the folder is."""
 
     def has_ended(self) -> bool:
         """Return whether the run has ended; False on another machine, which cannot know."""
@@ -45,7 +45,7 @@ def _identify_machine() -> str:
 
 
 _free_hosts: "dict[str, list[TrialHost]]" = {}
-"""Idle hosts (child processes for trials) of this process, by the folder of the run that they belong to."""
+"""Idle hosts (objects that own a child process for trials) of this process, by the folder of the run that they belong to."""
 _hosts_lock = threading.Lock()
 
 
@@ -101,7 +101,7 @@ class ExecutorWorkers:
         self._end_hosts()
 
     def _end_hosts(self) -> None:
-        """End the hosts (owners of the child processes for trials) of this machine, and wait until they have cleaned up."""
+        """End the child processes on this machine that run trials, and wait until they have cleaned up."""
         (self._folder / "open").unlink(missing_ok=True)
         _close_hosts(self._run.folder)
         deadline = time.monotonic() + 2 * GRACE_SECONDS
@@ -168,7 +168,10 @@ def _close_hosts(run_folder: str) -> None:
 
 
 class _RunHost(TrialHost):
-    """Host that closes itself when the run has ended, and is listed in the folder of the run as long as it exists."""
+    """Owner of a child process for trials that closes itself when the run has ended.
+
+    As long as it exists, a file in the folder of the run shows this.
+    """
 
     def __init__(self, run: _Run) -> None:
         self._entry = Path(run.folder, uuid4().hex)

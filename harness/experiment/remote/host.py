@@ -25,8 +25,8 @@ def name_machine() -> str:
 class TrialHost:
     """Owner of the child process that runs the trials of one worker, and of a folder for their journals. Thread-safe.
 
-    The child process starts with the first call and is replaced after `JOBS_PER_WORKER` calls, which limits its memory. It ends
-    when it has been idle for a while, so that none is left if the run that used it was killed.
+    The child process starts with the first call and is replaced after `JOBS_PER_WORKER` calls, which limits its memory. An idle
+    child process ends after a while, so that none is left behind if the run is killed.
     """
 
     def __init__(self, idle_seconds: float, folder: Path | None = None, is_ended: Callable[[], bool] = lambda: False) -> None:
@@ -35,7 +35,7 @@ class TrialHost:
         Args:
             idle_seconds: Time in seconds after which an idle child process ends.
             folder: Folder in which the host creates its own folder; None uses the folder for temporary files.
-            is_ended: Function that returns whether the run has ended; the host then stops its trial and closes itself.
+            is_ended: Function that returns whether the run has ended; if so, the host stops the running trial and closes itself.
         """
         self._idle_seconds, self._parent_folder, self._is_ended = idle_seconds, folder, is_ended
         self._lock = threading.RLock()
@@ -47,7 +47,7 @@ class TrialHost:
     def run(
         self, parcel: Parcel, on_begin: Callable[[], None] = lambda: None, is_stopped: Callable[[], bool] = lambda: False
     ) -> Outcome:
-        """Run a job in the child process and return how it ended, together with its journal.
+        """Run a job in the child process, and return how the job ended together with the trial's journal.
 
         Args:
             parcel: Job to run.

@@ -1,4 +1,4 @@
-"""Check of the machine of a worker: it needs the same code as the machine of the run, and working sandboxes."""
+"""Check of a worker's machine: it must have the same version of the code as the machine of the run, and working sandboxes."""
 
 import pickle
 from typing import NamedTuple
@@ -21,14 +21,14 @@ class MachineReport(NamedTuple):
     refusal: str = ""
     """Reason why the machine gets no trials; empty if it can run all trials."""
     backends: tuple[str, ...] = ()
-    """Sandbox backend that the machine chose for each need."""
+    """Sandbox backend that the machine chose for each requirement of the trials."""
 
 
 def pack_machine_check(needs: tuple[SandboxNeed, ...], provenance: Provenance, *, unsafe_local: bool) -> bytes:
     """Return the pickled call that runs `check_machine` on the machine of a worker.
 
     Args:
-        needs: What the trials need of a sandbox; the backend `auto` lets the machine choose.
+        needs: Requirements of the trials for their sandboxes; the backend `auto` lets the machine choose.
         provenance: Code version of the run.
         unsafe_local: Permission to run trials in the sandbox `local`.
     """
@@ -55,7 +55,7 @@ def check_machine(needs: tuple[SandboxNeed, ...], provenance: Provenance, unsafe
 
 
 def _find_difference(ours: Provenance, theirs: Provenance) -> str:
-    """Return how the code of a machine differs from that of the run; empty if it does not.
+    """Return a text that says how the code of a machine differs from the code of the run; empty if it does not.
 
     Trials record only one code version, so all machines must have the same.
     """

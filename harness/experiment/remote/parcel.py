@@ -29,22 +29,22 @@ class Parcel(NamedTuple):
     """Job, with its function pickled, as it is sent to a worker on another machine."""
 
     call: bytes
-    """Pickled function that runs the job, with its arguments; the last argument, the folder of the worker, is added there."""
+    """Pickled function that runs the job, with its arguments except the last: the worker adds the path of its own folder."""
     trial_id: str
     timeout_seconds: float
     inline_bytes: int | None = CHUNK_BYTES
-    """Maximum size of a compressed journal that is returned with the result; None if every journal is."""
+    """Maximum size in bytes of a compressed journal that is returned with the result; None returns every journal so."""
     store: str = ""
     """URL of the store into which the worker writes the compressed journal instead of returning it; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of a job, with its compressed journal or, if that is large, with the journal's path on the worker's machine."""
+    """Outcome of a job, with the trial's compressed journal or, if the journal is large, its path on the worker's machine."""
 
     end: CallEnd
     journal: bytes = b""
-    """Compressed journal of the trial; empty if there is none or if it is too large."""
+    """Compressed journal of the trial; empty if there is none, or if it is too large and has to be fetched in chunks."""
     journal_file: str = ""
     """Path of the compressed journal on the machine of the worker; empty if the journal is part of this value."""
     stored_name: str = ""
@@ -83,7 +83,7 @@ def pack_job(
         run_job: Function that runs the job.
         job: Job to send.
         timeout_seconds: Maximum duration of the job in seconds.
-        inline_bytes: Maximum size of a compressed journal that is returned with the result; None if every journal is.
+        inline_bytes: Maximum size in bytes of a compressed journal that is returned with the result; None returns every one so.
         store: URL of the store for the journal; empty if the journal is returned.
     """
     return Parcel(pickle.dumps((_run_in_folder, (run_job, job))), job.trial_id, timeout_seconds, inline_bytes, store)
@@ -151,6 +151,6 @@ def write_journal(chunks: Iterable[bytes], journal: Path) -> None:
 
 
 def split(content: bytes) -> Iterator[bytes]:
-    """Yield the parts of a compressed journal, each at most `CHUNK_BYTES` long."""
+    """Yield the bytes of a compressed journal in parts of at most `CHUNK_BYTES`."""
     for offset in range(0, len(content), CHUNK_BYTES):
         yield content[offset : offset + CHUNK_BYTES]

@@ -1,4 +1,4 @@
-"""Journals of trials in a store that several machines reach: those of a run, and those that an earlier run has left there."""
+"""Journals of trials in an object store that several machines reach: functions that write, find and import them."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from harness.store.sessions.lookup import JOURNALS_FOLDER
 
 
 def list_missing(output: OutputFolder, store: ObjectStore) -> set[str]:
-    """Return the ids of trials whose journals are in a store and which are not recorded in an output folder.
+    """Return the ids of trials whose journals are in a store but which are not recorded in the output folder yet.
 
     A run that was killed leaves such journals, and another machine may have run the trials.
 
@@ -21,7 +21,7 @@ def list_missing(output: OutputFolder, store: ObjectStore) -> set[str]:
 
 
 def fetch_journals(output: OutputFolder, store: ObjectStore, trial_ids: Iterable[str]) -> None:
-    """Import trials from their journals in a store; journals of trials that did not end are left out.
+    """Import trials into an output folder from their journals in a store; trials that did not end are left out.
 
     Raises:
         StoreError: The store cannot be reached or read.
