@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(record["from_start"], bool) or not all(
             isinstance(one["trials_sha256"], str) for one in record["looks"]
         ):
-            raise TypeError("not a record of looks")
+            raise TypeError("it does not have the fields of such a record")
     except FileNotFoundError:
         return {"from_start": False, "looks": []}
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -3,13 +3,12 @@
 `harness.store.tables` reads the columns by that SQL and derives the Arrow and pandas types from the dtype. Parquet files have the
 same columns.
 
-The tables have one row per trial, per step (model call), per attempt at a compaction, per check of a trial, per version of a
-message, and per fact at a compaction. The column `trial_id` joins the tables; it is missing in sessions that belong to no trial.
+Each table has one kind of rows: trials, steps (model calls), attempts at a compaction, checks of trials, versions of messages, or
+facts (values to remember) at compactions. The column `trial_id` joins the tables; it is missing for sessions outside of trials.
 Amounts are per row, never running sums, unless the description says so.
 
-A new column of `trials`, `steps`, `compactions` or `probes` that the journal stores under the same name is declared with a
-`form`, which is the number of the next migration (a change of the journal's tables). The migration that adds the column is
-derived from the declaration.
+If the journal stores a new column of `trials`, `steps`, `compactions` or `probes` under the same name, the column is declared
+with a `form`: the number of the next migration (a change of the journal's tables). The migration is derived from the declaration.
 """
 
 from dataclasses import fields
@@ -34,26 +33,26 @@ class Column(NamedTuple):
     sql: str = ""
     """SQL expression that computes the column from the journal; empty if the journal has a column of the same name."""
     form: int = 0
-    """Number of the migration (see `harness.store.schema`) that added the column to the journal; rows from before have no value.
-    It is 0 if the table was created with the column or the column is computed. The number never changes after a release."""
+    """Number of the migration (see `harness.store.schema`) that added the column to the journal; older rows have no value. A form
+    of 0 means that the table was created with the column, or that the column is computed. It never changes after a release."""
 
 
 class Source(NamedTuple):
     """Rows of the journal (the SQLite file with all sessions) that become the rows of a table of results."""
 
     table: str
-    """Name of the journal's table from which the rows are read, one for each row of the table of results."""
+    """Name of the journal's table from which the rows are read; each of its rows becomes one row of the table of results."""
     alias: str
-    """Alias of the table in the SQL query, such as `t`, with which the expressions of the columns name it."""
+    """Short name of the journal's table in the SQL query, such as `t`, which the SQL expressions of the columns use."""
     rows_sql: str
     """SQL query for the rows, from `FROM` on. Its parameter is a JSON list of keys of sessions or trials."""
     owner: Literal["session", "trial"] = "session"
-    """Whether each row belongs to a session or to a trial. The key of a session is its `key`, the key of a trial its `revision`,
-    and the rows of a table of results are in the order of these keys."""
+    """Whether each row belongs to a session or to a trial. The rows of a table of results are in the order of the integer keys of
+    their owners, which are the column `key` of sessions and the column `revision` of trials."""
 
 
 _FILLED_IN = "NULL"
-"""SQL expression of a column that SQL cannot compute; `harness.store.tables` computes it from other columns after reading."""
+"""SQL expression of a column that SQL cannot compute; after reading, `harness.store.tables` fills the column in."""
 _MISSING_METRICS = "missing if the process of the session was killed"
 _MISSING_LOG = "missing if the trial crashed before its session began"
 _MISSING_USES = "missing if no call was recognised as a call of the task's script"
@@ -67,7 +66,7 @@ def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return a yes-or-no column of a session: whether one of its counts, such as its number of loops, is above 0."""
+    """Return a yes-or-no column that says whether a count of a session, such as the number of loops, is above 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
     return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 
@@ -93,7 +92,9 @@ def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, descr
 
 
 def _make_delay(counts: str) -> Column:
-    """Return the column with the mean number of steps between a compaction's removal of content and the call that refetched it.
+    """Return the column that states how many steps, on average, passed until removed content was fetched again.
+
+    The steps are counted from the compaction that removed the content to the tool call that fetched it again.
 
     Args:
         counts: SQL alias of the rows with the number of such tool calls and the total number of steps in between.
@@ -413,7 +414,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "messages": MESSAGES,
     "probes": PROBES,
 }
-"""Columns of each table of results by the table's name, such as `trials`; `Results`, SQL and Parquet files use the same names."""
+"""Columns of each table of results, by the name of the table, such as `trials`, in `Results`, SQL and Parquet files."""
 
 MESSAGE_SIZE_COLUMNS = ("trial_id", "session_id", "sequence", "step", "role", "origin", "tokens", "compacted_before_step")
 """Columns of the table of messages that say when a message was in view and how large it was, without its content."""
@@ -429,8 +430,8 @@ VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
     "compactions": frozenset({"wall_seconds", "logged_at"}),
     "messages": frozenset({"created_at"}),
 }
-"""Columns whose values depend on when and where a trial ran, and on the trials before it, by table. All other columns of a trial
-with scripted models are the same in every run, on every machine."""
+"""Columns, by table, whose values depend on when and where a trial ran, and on the trials that ran before. All other columns of
+a trial with scripted models are the same in every run, on every machine."""
 
 _KEYS = "(SELECT value FROM json_each(?1))"
 _SESSION_JOIN = "FROM session AS s"
@@ -469,7 +470,7 @@ _VERSIONS_SQL = f"""(
     UNION ALL
     SELECT session, sequence, seq, item, slot, role, tokens, coalesce(place, printf('%08d', item)), path
       FROM version WHERE session IN {_KEYS})"""
-"""SQL for the rows of the journal's view `item` (all versions of all messages) for some sessions.
+"""SQL for all versions of all messages in some sessions: the rows of the journal's view `item`, but for these sessions only.
 
 The view itself would be computed for all sessions, because SQLite does not move a condition into both halves of a union that is
 joined with other tables.
@@ -491,7 +492,7 @@ SOURCES: dict[str, Source] = {
     "messages": Source("item", "i", _MESSAGE_ROWS),
     "probes": Source("probe", "p", _PROBE_ROWS),
 }
-"""Rows of the journal from which each table of results is read, by the name of the table of results."""
+"""For each table of results, by name, the rows of the journal from which the table is read."""
 
 
 def build_select(name: str) -> str:
@@ -502,7 +503,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements that add to a journal's tables the columns that a form (schema version) introduced."""
+    """Return the SQL statements that add new columns to a journal's tables: those that a form (schema version) introduced."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()

@@ -1,4 +1,4 @@
-"""Access to one SQLite file with the settings of a journal, and with error messages that give advice."""
+"""Access to one journal (a SQLite file with sessions), with suitable settings and with error messages that give advice."""
 
 import os
 import secrets
@@ -70,12 +70,12 @@ class Database:
                 raise
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a SQL statement over the tables of the journal; compressed texts stay compressed."""
+        """Return the result rows of a SQL statement over the tables of the journal; compressed texts stay compressed."""
         with translate_errors(self.path):
             return self._connection.execute(sql, parameters).fetchall()
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """Return the rows of a SQL query over the tables and views of the journal; the views show compressed texts in full."""
+        """Return the result rows of a SQL query over the tables and views of the journal; views show compressed texts in full."""
         with translate_errors(self.path):
             if not self._shows_whole_texts:
                 self._show_whole_texts()
@@ -207,9 +207,10 @@ def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Replace a file by a new one as a whole; the `with` block writes the new file to the temporary path that it gets.
+    """Replace a file by a new one in a single step, so that no other process sees a half-written file.
 
-    At the end of the `with` block, the written file replaces `path` in one step; after an error it is deleted.
+    The `with` block gets a temporary path and writes the new file there. At the end of the block, that file replaces `path`;
+    after an error it is deleted.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

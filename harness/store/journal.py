@@ -95,20 +95,20 @@ class Journal(AbstractContextManager["Journal"]):
     def open_session_log(
         self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
     ) -> SessionLog:
-        """Open the log of a session for appending events. A session that is not in the journal yet is created.
+        """Open the log of a session to append events; if the journal does not contain the session, it is created.
 
         Args:
             session_id: Id of the session, which is any text without `/` and unique in the journal.
             created_at_ms: Creation time of a new session, in milliseconds since the epoch; ignored if the session exists.
             clock: Source of the time of each event.
-            counter: Token counter that estimates the size of each message; None for a quarter of the characters.
+            counter: Token counter that estimates the size of each message; None estimates a quarter of the characters.
         """
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
         return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
     def fail_session(self, session_id: str, *, reason: StopReason, detail: str, clock: Clock) -> None:
-        """Mark a session as failed if it is still active. A session that has begun gets a last event, with the reason.
+        """Mark a session as failed if it is still active. If the session has begun, its end is logged with the reason.
 
         Args:
             session_id: Id of the session; nothing happens if the journal has no such session.
@@ -142,8 +142,8 @@ class Journal(AbstractContextManager["Journal"]):
 
         Args:
             session_id: Id of the session.
-            known_messages: Messages that were read before, by the text of their rows, to which new messages are added, so that
-                equal messages of several sessions are decoded once. None decodes every message. Default: `None`.
+            known_messages: Messages that earlier calls have decoded, by their stored JSON text. They are not decoded again, and
+                new messages are added to the dict. None decodes every message. Default: `None`.
             kinds: Kinds of the events to return, e.g. `session-ended`. Default: all.
 
         Raises:
@@ -152,7 +152,7 @@ class Journal(AbstractContextManager["Journal"]):
         return read_entries(self.database, self.find_key(session_id), known_messages, kinds)
 
     def read_draft(self, session_id: str) -> UnfinishedStep | None:
-        """Return the unfinished answer of a session's model, as last saved; None if every answer is complete and logged.
+        """Return the answer that a session's model has not finished, as last saved; None if every answer is logged in full.
 
         Raises:
             StoreError: The journal has no such session.
@@ -181,7 +181,7 @@ class Journal(AbstractContextManager["Journal"]):
         return int(rows[0][0])
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """Return the rows of a SQL query over the journal's tables and views; the views show compressed texts in full."""
+        """Return the result rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
         return self.database.query(sql, *parameters)
 
     def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
@@ -195,7 +195,9 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
-        """Store the metrics of a session and its probes (which facts compactions kept in view); earlier ones are replaced.
+        """Store the metrics and the probes of a session; those that were stored before are replaced.
+
+        A probe records whether a compaction kept a fact (a value to remember) among the messages that the model sees.
 
         Raises:
             StoreError: The journal has no such session or cannot be written.
@@ -214,7 +216,7 @@ class Journal(AbstractContextManager["Journal"]):
                 self.database.executemany(build_insert(table, ("session", *names)), rows)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
-        """Store how many commands of each step of a session were run, and how many were answered from the action cache."""
+        """Store, for each step of a session, how many commands were run and how many were answered from the action cache."""
         key = self.find_key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
@@ -242,10 +244,12 @@ class Journal(AbstractContextManager["Journal"]):
         return tuple(TrialRecord(**{**_select_columns(row, _TRIAL_COLUMNS), "success": bool(row["success"])}) for row in rows)
 
     def list_probes(self, trial_ids: Iterable[str]) -> list[tuple[str, str, bool, bool]]:
-        """Return facts at the compactions of some trials: trial id, kind of fact, and whether it was in view before and after.
+        """Return which facts (values to remember) the compactions of some trials kept among the messages that the model sees.
+
+        There is one row for each fact and compaction: trial id, kind of fact, and whether it was in view before and after.
 
         Args:
-            trial_ids: Ids of the trials; a trial without probes has no rows.
+            trial_ids: Ids of the trials; a trial without such records (probes) has no rows.
         """
         rows = self.query(
             "SELECT t.trial_id, f.kind, p.seen_before, p.seen_after FROM trial AS t JOIN session AS s ON s.id = t.session_id"

@@ -36,11 +36,11 @@ _INLINE_TOKENS = 128
 """Estimated number of tokens up to which a message is stored as a whole in the row of its event."""
 
 _DRAFT_EVENT_KINDS = frozenset({"message-queued", "message-unqueued", "call-started"})
-"""Kinds of events that can be logged during a step and after which the saved unfinished part of the step is still valid."""
+"""Kinds of events that may be logged during a step without ending the validity of the step's saved unfinished answer."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
-"""Fields of `StepFinished` that are columns of the table `step`; together with the usage columns they hold the whole event."""
+"""Fields of the event `StepFinished` that are columns of the table `step`; with the columns for usage, they hold all of it."""
 _STARTED_FIELDS = ("model", "window_tokens", "threshold_tokens", "budget_rule", "sandbox")
 _UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloaded", "kind"}
 _COMPACTION_FIELDS = tuple(one.name for one in fields(Compaction) if one.name not in _UNSTORED_FIELDS)
@@ -62,12 +62,12 @@ _STATEMENTS = {
     ),
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
-"""SQL statements that write rows for logged events, by the kind of row, such as `event` or `text`, in the order of execution."""
+"""SQL statements that write logged events to the journal, by the kind of row, such as `event`, in the order of execution."""
 
 
 @dataclass(slots=True)
 class _PendingRows:
-    """Rows of all tables that one call of `SessionLog.append` writes to the journal for its events."""
+    """Rows, for all tables of the journal, that one call of `SessionLog.append` collects and then writes together."""
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
@@ -106,7 +106,7 @@ class SessionLog:
         return self._seq
 
     def save_draft(self, draft: UnfinishedStep) -> None:
-        """Store the unfinished answer of the model, which is deleted when the agent's next message or step is logged.
+        """Store what the model has answered so far; it is deleted when the agent's next message or step is logged.
 
         Raises:
             StoreError: The journal cannot be written.
@@ -127,10 +127,10 @@ class SessionLog:
         self._has_draft = True
 
     def close(self) -> None:
-        """Do nothing, because all events are in the journal already, which is closed by the code that opened it."""
+        """Do nothing: all events are in the journal already, and the code that opened the journal closes it."""
 
     def _load_state(self) -> None:
-        """Read from the journal what appending events requires, such as the last event number and the messages in view."""
+        """Read from the journal what is needed to append events, such as the last event's number and the messages in view."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
@@ -145,7 +145,7 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Forget which messages the events between `to_event` and the rollback `seq` brought into and out of view."""
+        """Undo what the events between `to_event` and the rollback `seq` have changed in the record of messages in view."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
@@ -254,8 +254,8 @@ def read_entries(
     Args:
         database: Connection to the journal that holds the session.
         key: Integer key of the session in the tables of the journal.
-        known_messages: Messages that were read before, by the text of their rows, to which new messages are added. Equal messages
-            of several sessions are then decoded once and are the same object. None decodes every message.
+        known_messages: Messages that earlier calls have decoded, by their stored JSON text. They are not decoded again, so equal
+            messages of several sessions are one object; new messages are added to the dict. None decodes every message.
         kinds: Kinds of the events to read, e.g. `session-ended`. Default: all.
 
     Raises:
@@ -283,7 +283,7 @@ def read_entries(
 
 
 def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
-    """Return the long texts that stored event bodies refer to, by address (hash of the text)."""
+    """Load the long texts of stored events, which hold only the addresses (hashes) of the texts; the result is by address."""
     addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
@@ -317,7 +317,7 @@ RETENTION_MS = 7 * 24 * 60 * 60 * 1_000
 
 
 class SavedOutputs:
-    """Store for the full tool outputs of one session in a journal. Thread-safe unless other objects use the journal meanwhile."""
+    """Store for the full tool outputs of one session, in a journal. Thread-safe if nothing else uses the journal meanwhile."""
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
         """Create the store for the tool outputs of a session; use `Journal.open_outputs` instead."""

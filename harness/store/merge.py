@@ -16,9 +16,9 @@ _SESSION_TABLES = (
 def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     """Copy the contents of a journal file into an open journal, in one transaction. Merging a second time changes nothing.
 
-    If both journals hold a session, the source replaces the target's copy only if the session began later in the source (the
-    trial was run again) or has more events there. The sub-agents of a replaced trial are removed with it. A trial of the source
-    replaces the trial with the same id in the target.
+    If both journals hold the same session, the target gets the source's copy only if that copy was begun later (because the trial
+    was run again) or, begun at the same time, has more events. The sub-agents of a replaced trial are removed with it. A trial of
+    the source replaces the trial with the same id in the target.
 
     Args:
         source: Journal file to copy from.

@@ -1,7 +1,7 @@
 """Copies of the Parquet files of a run in a store that several machines reach; `harness.store.results` reads them.
 
-A manifest in the store names the files and their digests. It is written after the files, so that a reader never misses a file,
-and a run copies only files that have changed.
+A list in the store (the manifest) names the files and their digests, so that a run copies only files that have changed. The list
+is written after the files, so that every file it names exists.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from harness.store.tables import list_files
 
 
 def publish_tables(results_dir: Path, store: ObjectStore) -> tuple[str, ...]:
-    """Copy the Parquet files of all tables that have changed to a store, and return the names of the copied files.
+    """Copy the Parquet files that have changed to a store, and return the names of the copied files.
 
     Args:
         results_dir: Folder with a folder of Parquet files for each table.

@@ -1,7 +1,7 @@
 """Records that an experiment stores beside the log of a trial, such as the trial's outcome, its checks and its metrics.
 
-Metrics and probes (which facts of the task were still in view after a compaction) are computed from the log at the end of a
-session; a session whose process was killed has none.
+Metrics, and records of which facts (values to remember) a compaction kept in view (probes), are computed from the log at the end
+of a session. A session whose process was killed has none.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "
 compaction) was met, but the view never changed. `never fired`: its trigger was never met. `control`: it has no trigger."""
 
 EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
-"""Stop reasons whose cause lies outside the arm (the configuration under study). `overflow`, `max_steps`, `timeout` and
-`repeated_crash` are not included, because the arm can cause them. A trial with the status `crashed` is set aside in any case."""
+"""Reasons of failure for which the configuration under study is not to blame. `overflow`, `max_steps`, `timeout` and
+`repeated_crash` are not included, because a configuration can cause them. Crashed trials are excluded from statistics anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class TrialRecord:
     """Id of the trial's session in the journal; empty if the trial crashed before the session began."""
     experiment: str
     arm: str
-    """Short label of the trial's configuration apart from task and seed."""
+    """Short name of the trial's configuration (arm), the same for all tasks and seeds."""
     task: str
     seed: int
     replicate: int
@@ -50,7 +50,7 @@ class TrialRecord:
     """Estimated number of tokens in the conversation at which the policy compacts; None if it never compacts by itself."""
     max_steps: int
     level: str
-    """Fidelity level of the trial, from `L0` (scripted model and summarizer) to `L3` (all real)."""
+    """How much of the trial is real: from `L0` (scripted model and summarizer) to `L3` (all real)."""
     status: Literal["completed", "failed", "crashed"]
     reason: str
     success: bool
@@ -59,7 +59,7 @@ class TrialRecord:
     """Number of the task's checks that passed, divided by the number of all its checks."""
     steps: int
     compactions: int
-    """Number of compactions that changed the view during the trial."""
+    """Number of compactions that changed the messages that the model sees next."""
     prompt_tokens: int
     """Total prompt tokens of the agent's model calls, cached tokens included."""
     output_tokens: int
@@ -90,11 +90,11 @@ class TrialRecord:
     activity: Activity | None = None
     """Effect of the compaction policy in the trial; None if the trial broke off before the effect was known."""
     cache_saved_usd: float | None = None
-    """Savings in USD by prompt tokens read from the provider's cache, less the surcharge on tokens written to it; None if a
+    """Amount in USD saved by reading prompt tokens from the provider's cache, less the surcharge for writing to it; None if a
     price is unknown."""
     cache_could_save_usd: float | None = None
-    """Savings in USD that a perfect cache would bring, from which each request reads all messages that the previous request had
-    at the same place."""
+    """Amount in USD that a perfect provider's cache would save: one from which each request reads all messages at its beginning
+    that the previous request began with, too."""
     retries: int | None = None
     """Number of times that calls of real models were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
@@ -108,17 +108,17 @@ class TrialRecord:
     sub_agent_cost_usd: float | None = None
     """Total cost of the sub-agents in USD; None if the price of a model is unknown, and in older records."""
     verdict_cached: bool | None = None
-    """Whether the verdicts on the checks come from the cache; None if the workspace was not graded, and in older records."""
+    """Whether the results of the checks come from the cache; None if the workspace was not graded, and in older records."""
 
 
 class UnfinishedStep(NamedTuple):
-    """Unfinished step of a session, as last saved: the answer so far while the model writes, or the results while tools run."""
+    """Unfinished step of a session, as last saved: the model's answer so far or, while tools run, their results so far."""
 
     step: int
     text: str
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """Tool calls of a complete answer that were started, in journals of version 0.2 or older; newer ones log such an answer."""
+    """Tool calls of a complete answer, in journals of version 0.2 or older only; newer versions log the answer itself."""
     results: tuple[ToolResult, ...] = ()
     """Results of the logged answer's tool calls that have ended, in the order in which they ended."""
     tree_id: str | None = None
@@ -160,13 +160,13 @@ class StepMetrics:
     repeats: int = 0
     """Number of tool calls in the step that had been made before in the session."""
     redundant: int = 0
-    """Number of repeated tool calls that got the same answer as before and whose target, e.g. a file, had not changed since."""
+    """Number of repeated tool calls that were useless: same answer as before, and the target, e.g. a file, had not changed."""
     reacquisitions: int = 0
     """Number of tool calls in the step that fetched again what a compaction had removed from view."""
     reacquired_tokens: int = 0
     """Estimated number of tokens in the results of tool calls that fetched again what a compaction had removed from view."""
     reacquired_steps: int = 0
-    """Number of steps from a compaction's removal of content to the tool call that fetched it again, summed over these calls."""
+    """Number of steps from the compaction that removed content to the tool call that fetched it again, summed over all calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class SessionMetrics:
     full_compactions: int = 0
     """Number of compactions that left the conversation at 90 % or more of the token threshold for the next compaction."""
     evicted_again: int = 0
-    """Number of times that content, such as a file, was removed from view by a compaction, fetched again and removed again."""
+    """Number of times that a compaction removed content, such as a file, that had been removed and fetched again before."""
     repeated_dead_ends: int = 0
     loop_rule: str = ""
     """Name of the rule that detected the first doom loop (the same calls over and over); empty if there is none."""
@@ -201,7 +201,7 @@ class SessionMetrics:
 
 
 FactUse: TypeAlias = Literal["right", "stale", "wrong"]
-"""Verdict on the value that a tool call used for a fact: the newest (`right`), an earlier one (`stale`) or another (`wrong`)."""
+"""Whether a tool call used the newest value of a fact (`right`), an earlier value (`stale`) or another one (`wrong`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,23 +226,23 @@ class ProbeRecord:
     fact: int
     """Number that identifies the fact within the session, as in `FactRecord.number`."""
     version: int
-    """Number of values that had been stated for the fact before the compaction; the record is about the newest of them."""
+    """Number of values that the fact had been given before the compaction; the record is about the newest value."""
     seen_before: bool
-    """Whether the task's patterns find the fact's newest value in the view before the compaction."""
+    """Whether the task's patterns find the fact's newest value in the messages that the model saw before the compaction."""
     seen_after: bool
-    """Whether the task's patterns find the fact's newest value in the view after the compaction."""
+    """Whether the task's patterns find the fact's newest value in the messages that the model sees after the compaction."""
     used_step: int | None = None
     """Number of the next step with a tool call that contains the fact; None if no such call was recognised."""
     used: FactUse | None = None
     """Whether the next tool call with the fact had the right, a stale or a wrong value; None if no such call was recognised."""
     stands_after: bool | None = None
-    """Whether the fact's newest value is in the view after the compaction, found by the task's patterns or as a whole token
-    anywhere; None if the value is too short."""
+    """Whether the fact's newest value stands anywhere in the messages that the model sees after the compaction, in the words of
+    the task's patterns or as a whole token; None if the value is too short to be searched for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """All probes of a session (records of which facts stayed in view at each compaction), with the facts themselves."""
+    """Records of which facts (values to remember) each compaction of a session kept in view, with descriptions of the facts."""
 
     facts: tuple[FactRecord, ...] = ()
     rows: tuple[ProbeRecord, ...] = ()

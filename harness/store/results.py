@@ -46,9 +46,9 @@ __all__ = ["Results", "export", "load"]
 
 RESULTS_FOLDER = "results"
 MANIFEST = f"{RESULTS_FOLDER}/manifest.json"
-"""Name of the list of all Parquet files in a store, with their digests."""
+"""Name of the file in a store that lists all Parquet files of the results with their digests."""
 _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
-"""Beginning of DuckDB's message about a table that is not registered."""
+"""Pattern of DuckDB's error message about a table that is not registered yet."""
 
 
 class Results:
@@ -112,19 +112,19 @@ class Results:
 
     @cached_property
     def messages(self) -> pd.DataFrame:
-        """Table of messages, with one row per message or replacement, and the columns of `harness.store.columns.MESSAGES`."""
+        """Table of messages, with one row per message or replacement of a message, and the columns of `columns.MESSAGES`."""
         return self._load_frame("messages")
 
     @cached_property
     def message_sizes(self) -> pd.DataFrame:
-        """Table of messages without their contents, with the columns `harness.store.columns.MESSAGE_SIZE_COLUMNS`."""
+        """Table of messages without their contents, for counting sizes; the columns are `columns.MESSAGE_SIZE_COLUMNS`."""
         return self._load_frame("messages", MESSAGE_SIZE_COLUMNS)
 
     @cached_property
     def probes(self) -> pd.DataFrame:
-        """Table of probes, with one row per compaction and fact, and the columns of `harness.store.columns.PROBES`.
+        """Table of what compactions kept (probes), with one row per compaction and fact, and the columns of `columns.PROBES`.
 
-        A probe records whether a fact (a value that the agent has to remember) was in view before and after the compaction.
+        A row says whether a fact (a value that the agent has to remember) was in view before and after the compaction.
         """
         return self._load_frame("probes")
 
@@ -171,7 +171,7 @@ class Results:
         return duckdb.connect(":memory:")
 
     def _query(self, query: str) -> pd.DataFrame:
-        """Return the result of a query; tables are registered when a query first uses them, since some take long to read."""
+        """Run a DuckDB query; tables are loaded when a query first uses them, since some take long to read."""
         import duckdb
 
         while True:
@@ -205,7 +205,7 @@ class Results:
         return self._convert_table(name, [] if name in self._tables else self._list_exported(name), column_names)
 
     def _convert_table(self, name: str, paths: Sequence[Path], column_names: Sequence[str] | None) -> pd.DataFrame:
-        """Return columns of a table as a data frame, from some Parquet files or else from the loaded table."""
+        """Return columns of a table as a data frame, read from the given Parquet files or else from the loaded table."""
         columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
         converted = {}
         with _use_system_memory():
@@ -224,7 +224,7 @@ class Results:
         return self._tables[name]
 
     def _list_exported(self, name: str) -> list[Path]:
-        """Return the Parquet files with the rows of a table; none if files are missing or older than the journal."""
+        """Return the Parquet files of a table; none if some are missing or older than the journal, which must be read instead."""
         folder = self.output / RESULTS_FOLDER
         if states := read_states(folder, name):
             current = self._journal_states is None or states == self._journal_states[name]
@@ -244,16 +244,17 @@ class Results:
     def _journal_paths(self) -> tuple[Path, ...]:
         """Paths of the journals (SQLite files) of running trials, followed by the journal of the whole experiment.
 
-        In this order, a trial that is merged meanwhile is read twice and counted once, but never missed.
+        They are read in this order. A trial that is merged into the journal of the experiment meanwhile is then read twice, but
+        never missed; it is counted once.
         """
         whole = self.output / JOURNAL_FILE
         return (*list_trial_journals(self.output), *([whole] if whole.is_file() else []))
 
     @cached_property
     def _journal_states(self) -> dict[str, BlockStates] | None:
-        """Digests of the journal's data for each table, to detect outdated Parquet files; None if there is no journal.
+        """Digests of the journal's data for each table, which show whether Parquet files are outdated; None without a journal.
 
-        If there are several journals, the digests of each table are empty.
+        While trials run, there are several journals; the digests of each table are then empty.
         """
         if not self._journal_paths:
             return None
@@ -280,7 +281,7 @@ class Results:
 
 
 class PublishedResults(Results):
-    """Results of one experiment that are read from a store."""
+    """Results of one experiment that are read from the store to which its runs have copied them."""
 
     def __init__(self, store: ObjectStore) -> None:
         super().__init__(Path(store.url))
@@ -302,7 +303,7 @@ class PublishedResults(Results):
         self._registered.add(name)
 
     def _find_address(self, file: str) -> str:
-        """Return the address by which DuckDB asks the registered file system for a file."""
+        """Return the address under which DuckDB finds a file of the store, through the file system registered with DuckDB."""
         return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -324,8 +325,8 @@ class PublishedResults(Results):
 class JoinedResults(Results):
     """Results of several experiments in one set of tables, returned by `load` for a list of folders.
 
-    An arm whose name occurs in several experiments gets the name of its experiment in front, e.g. `first: control`. Steps and
-    other rows of a trial that several experiments share occur once.
+    If several experiments have an arm (configuration) of the same name, the name of the experiment is put in front, e.g.
+    `first: control`. If several experiments share a trial, its steps and other rows occur once.
     """
 
     def __init__(self, parts: Sequence[Results]) -> None:
@@ -360,7 +361,7 @@ class JoinedResults(Results):
 
 
 def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return tables of trials in which arms of several tables with equal names are told apart by the name of the experiment."""
+    """Return tables of trials after putting the experiment's name before each name of an arm that occurs in several tables."""
     counts = Counter(arm for trials in parts for arm in trials["arm"].unique())
     names = [str(trials["experiment"].iloc[0]) if len(trials) else "" for trials in parts]
     labels = [name if names.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(names, start=1)]
@@ -376,7 +377,7 @@ def _read_parquet(paths: Sequence[Path]) -> pa.Table:
 
 @contextmanager
 def _use_system_memory() -> Iterator[None]:
-    """Let pyarrow use the memory allocator of the system in a `with` block, since its own keeps memory that was freed."""
+    """Make pyarrow use the system's memory allocator in a `with` block, because pyarrow's own allocator keeps freed memory."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -386,7 +387,7 @@ def _use_system_memory() -> Iterator[None]:
 
 
 def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
-    """Return a column of all files. Text has 64-bit offsets as in pandas, so that it is not copied as a whole later."""
+    """Read one column of all Parquet files. Text gets 64-bit offsets as in pandas, so that it need not be copied later."""
     read = (chunk for file in files for chunk in file.read(columns=[name])[name].chunks)
     chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
     return pa.chunked_array(chunks)
@@ -402,13 +403,13 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
     """Load the results of an experiment, which may be finished, running or interrupted, or of several experiments.
 
     Args:
-        folder: Folder of the experiment (`experiments/<name>`) or its output folder, or the URL of the store of its runs, such as
-            `s3://bucket/name`; or a list of these, whose results are joined. An arm whose name occurs in several experiments gets
-            the name of its experiment in front.
+        folder: Folder of the experiment (`experiments/<name>`), its output folder, or the URL of the store of its runs, such as
+            `s3://bucket/name`; or a list of these, whose results are joined. If several experiments have an arm (configuration)
+            of the same name, the name of the experiment is put in front.
 
     Raises:
         StoreError: A folder or store does not exist, or no trial has been run in it.
-        UsageError: The list of folders is empty, something else than folders is given, or a store needs the extra `cluster`.
+        UsageError: The list is empty or contains something else than folders and URLs, or a store needs the extra `cluster`.
 
     Example::
 

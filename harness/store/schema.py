@@ -4,7 +4,7 @@ The table `event` is the log and the source of truth; its rows never change. The
 `retired` repeat data of events in typed columns for the analysis and are written in the same transaction. Each long string of an
 event is stored once in the table `text` under its address; the event then holds `{"address": ...}` in its place.
 
-The tables `action` and `draft` are no part of the log: they hold statistics of the action cache, and unfinished answers.
+The tables `action` (statistics of the action cache) and `draft` (unfinished answers of models) are no part of the log.
 
 Any SQLite program can query the views `sessions`, `messages`, `parts` and `compaction_events`. Because such a program cannot
 unpack zstd, the views show only the beginning of a packed text (a long tool output or argument) and a note. `Journal.query`
@@ -23,7 +23,7 @@ Migration: TypeAlias = tuple[str, ...]
 """SQL statements that change the tables of a journal from one form (schema version) to the next."""
 
 _SESSION = "session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE"
-"""SQL definition of the column that refers to the session of a row; the first column of all tables with rows of sessions."""
+"""SQL definition of the column that says to which session a row belongs; the first column of each table with such rows."""
 
 _TABLES = (
     """CREATE TABLE session (
@@ -147,7 +147,7 @@ _SAVED_OUTPUT_TABLE = f"""CREATE TABLE saved_output ({_SESSION}, -- data: zstd o
       name TEXT NOT NULL, created_at_ms INTEGER NOT NULL, characters INTEGER NOT NULL, data BLOB NOT NULL,
       PRIMARY KEY (session, name)
     ) STRICT"""
-"""Table of tool outputs too long for the log; kept apart from the texts of the log, because they are deleted after a week."""
+"""SQL for the table of tool outputs too long for the log. The outputs are deleted after a week, unlike the texts of the log."""
 
 _VIEW_STATEMENTS = (
     *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
@@ -171,7 +171,7 @@ _DRAFT_TABLE = """CREATE TABLE draft (
       session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
       step INTEGER NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL
     ) STRICT"""
-"""Table of unfinished answers, with the text that a model has written so far; a row is deleted when the answer is logged."""
+"""SQL for the table of what models have written of unfinished answers; a row is deleted when the whole answer is logged."""
 
 _STATEMENTS: dict[int, Migration] = {
     1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),
@@ -193,15 +193,14 @@ _STATEMENTS: dict[int, Migration] = {
     14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
     16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
 }
-"""SQL statements of each migration, by the form (schema version) of the journal after it. Released statements never change. A
-column of results that is stored under the same name needs no statement here, because its declaration in
-`harness.store.columns` gives the form."""
+"""SQL statements of each migration, by the form (schema version) to which it brings a journal. Released statements never change.
+A column of results that is stored under the same name needs no statement here, because `harness.store.columns` declares it."""
 
 _NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() for column in columns))
 MIGRATIONS: tuple[Migration, ...] = tuple(
     (*_STATEMENTS.get(form, ()), *list_added_columns(form)) for form in range(1, _NEWEST_FORM + 1)
 )
-"""All migrations in order, which lead from an empty file to the newest form (schema version) of a journal."""
+"""All migrations, in the order that turns an empty file into a journal of the newest form (schema version)."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:

@@ -1,7 +1,7 @@
 """Functions that read the six tables of results from a journal in batches, and export them to Parquet files.
 
-Each table is exported to several files, one for each block of sessions (or of trials) with consecutive keys. A file holds a
-digest of what its rows were computed from, so that an export writes only files that are missing or outdated.
+Each table is exported to several files, one for each block of sessions (or of trials) with consecutive keys. A file also holds a
+digest of the data from which its rows were computed, so that an export rewrites only files that are missing or outdated.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from harness.text import replace_surrogates
 BATCH_SIZE = 50
 """Number of sessions or trials whose rows are read at once."""
 BLOCK_SIZE = 500
-"""Number of consecutive keys of sessions or trials whose rows are in one Parquet file."""
+"""Size of a block: number of consecutive keys of sessions or trials whose rows are in one Parquet file."""
 _STATE, _OLD_STATE = b"block", b"journal"
-"""Keys in a Parquet file's metadata for the digest of the data that its rows were computed from: now, and in older versions."""
+"""Keys in the metadata of a Parquet file under which the digest of its source data is stored: now, and in older versions."""
 _ARROW: dict[str, Any] = {
     "str": pa.string(),
     "bool": pa.bool_(),
@@ -53,12 +53,12 @@ class TableReader:
         self._trial_ids: dict[str, str] = {row[0]: row[1] for row in rows}
 
     def list_keys(self, name: str, skip: frozenset[str] = frozenset()) -> list[int]:
-        """Return the keys of all sessions or trials that the rows of a table belong to, except those whose ids are in `skip`."""
+        """Return the keys of all sessions (or trials) that have rows in a table, except those whose ids are in `skip`."""
         sql = {"session": "SELECT key, id FROM session ORDER BY 1", "trial": "SELECT revision, trial_id FROM trial ORDER BY 1"}
         return [key for key, owner_id in self._journal.query(sql[SOURCES[name].owner]) if owner_id not in skip]
 
     def read_batches(self, name: str, keys: Sequence[int]) -> Iterator[pa.Table]:
-        """Yield the rows of a table that belong to some sessions or trials; there is at least one batch, which may be empty."""
+        """Yield the rows of a table for the sessions or trials with the given keys, in one or more batches (maybe an empty one)."""
         sql = build_select(name)
         for start in range(0, max(len(keys), 1), BATCH_SIZE):
             yield self._build_table(name, self._journal.query(sql, json.dumps(keys[start : start + BATCH_SIZE])))
@@ -119,7 +119,7 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the columns of the table of messages that are computed from the stored messages, such as their text and length."""
+    """Return those columns of the table of messages that are computed from a message's stored form, such as text and length."""
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])
@@ -135,7 +135,7 @@ def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -
 
 
 def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
-    """Return the text of a message, the tool of its first call or result, and the number of characters cut from tool outputs."""
+    """Return a message's text, the tool of its first call or result, and the number of characters cut from its tool outputs."""
     content = "\n".join([_extract_part_text(part, texts) for part in parts])
     tool = next((part["name"] for part in parts if "call_id" in part), "")
     return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
@@ -148,7 +148,7 @@ def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
 
 
 BlockStates: TypeAlias = dict[int, bytes]
-"""Digests of the data from which the rows of a table were computed: one for each block of rows, by number of the block."""
+"""Digests of the data from which a table's rows are computed: one for each block of rows, by the number of the block."""
 
 _SESSION_SQL = "s.id, s.created_at_ms, (SELECT max(seq) FROM event WHERE session = s.key), k.*"
 _STATE_SQL = {
@@ -157,12 +157,12 @@ _STATE_SQL = {
     "trial": f"""SELECT r.revision, s.key, {_SESSION_SQL} FROM trial AS r
         LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY r.revision""",
 }
-"""SQL that returns, for each session and each trial, numbers that change whenever its data changes: the length of the log, which
-only grows, and the revision of the trial, which is new when the trial is recorded again, e.g. with the metrics of its session."""
+"""SQL that returns, for each session or trial, numbers that change whenever the data of the session or trial changes. These are
+the length of the log, which only grows, and the revision of the trial, which is new each time the trial is recorded."""
 
 
 def compute_states(journal: Journal) -> dict[str, BlockStates]:
-    """Return digests that change when a journal's data changes, for each table and each block of its sessions or trials."""
+    """Return digests of a journal's data, one for each block of rows of each table; a digest changes when the data changes."""
     digests = {owner: _digest_blocks(journal.query(sql)) for owner, sql in _STATE_SQL.items()}
     return {
         name: {
@@ -174,7 +174,7 @@ def compute_states(journal: Journal) -> dict[str, BlockStates]:
 
 
 def _digest_blocks(rows: Sequence[Sequence[Any]]) -> dict[int, str]:
-    """Return a digest of the rows in each block. A row's first column is the key that decides its block.
+    """Return a digest of the rows in each block, by block number. The block of a row follows from the key in its first column.
 
     Without rows, the result is one block with an empty digest.
     """
@@ -248,7 +248,7 @@ def list_files(results_dir: Path, name: str) -> list[Path]:
 
 
 def read_states(results_dir: Path, name: str) -> BlockStates:
-    """Return the digests of the data from which the Parquet files of a table of results were written.
+    """Return, for each Parquet file of a table, the digest of the data from which it was written, to find outdated files.
 
     Files that are unreadable or have other columns than the table are left out.
     """
@@ -266,7 +266,7 @@ def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
 
 
 def is_old_file_current(path: Path, name: str, journal: Journal | None) -> bool:
-    """Return whether a file of an older version has a table's columns and, if there is a journal, fits its present contents."""
+    """Return whether a Parquet file of an older version has a table's columns and is as new as the journal, if there is one."""
     state = read_metadata(path, name).get(_OLD_STATE)
     return state is not None and (journal is None or state == _compute_old_state(journal))
 

@@ -1,4 +1,4 @@
-"""Storage of long strings, each of which is stored once under its address (a hash of the text), packed or plain.
+"""Storage of long strings in a journal: each is stored once, compressed or plain, under a hash of the text (its address).
 
 The address is the SHA-256 of the text, truncated to 168 bits, so journals that share texts can be merged without renaming. Texts
 that people read in a SQLite shell (prompts, answers, summaries) stay plain up to 16,384 characters; tool outputs, arguments and
@@ -25,17 +25,17 @@ _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json"
 _LEVEL = 3
 
 CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
-"""Tables with contents to which sessions refer (texts, files and snapshots), each with the column that identifies a row."""
+"""Tables of texts, files and snapshots to which sessions refer, each with the name of the column that identifies a row."""
 find_addresses = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])").findall
-"""Return all substrings of a text that may be addresses of stored texts (28 characters of base64); some may be other words."""
+"""Return all substrings of a text that look like addresses of stored texts (28 characters of base64)."""
 find_hashes = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])").findall
 """Return all substrings of a text that look like the SHA-256 hash of a workspace or a file."""
 MIN_NAME_CHARACTERS = 28
-"""Length in characters of the shortest name of stored content; the address of a text is shorter than the hash of a file."""
+"""Length in characters of the shortest reference to stored content, which is the address of a text."""
 
 
 class StoredText(NamedTuple):
-    """Row of the journal's table `text`, which holds one long string, packed or plain."""
+    """Row of the journal's table `text`, which holds one long string, compressed (packed) or plain."""
 
     address: str
     characters: int
@@ -53,14 +53,14 @@ def compute_address(text: str) -> str:
 
 
 def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
-    """Move each long string of JSON-ready data to `texts`, and return the data with the strings' addresses (hashes) instead.
+    """Move each long string in JSON-ready data to `texts`, and return the data with the string's address (hash) in its place.
 
     Dicts are changed in place.
 
     Args:
         plain: JSON-ready dicts, lists, strings and numbers.
-        texts: Dict to which each long string is added by address, with a flag that is true if the string must be packed.
-        name: Name of the field that holds the data; some fields are always packed.
+        texts: Dict to which each long string is added by address, with a flag that is true if it must be stored compressed.
+        name: Name of the field that holds the data; the strings of some fields are always compressed.
     """
     if isinstance(plain, str):
         if len(plain) <= INLINE_CHARACTERS:
@@ -79,7 +79,7 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
 
 def list_addresses(stored: Any) -> list[str]:
-    """Return the addresses (hashes) of the long texts that are missing in stored data, because `detach_texts` moved them out."""
+    """Return the addresses (hashes) that `detach_texts` has put into stored data in place of long texts."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return [stored["address"]]
@@ -90,7 +90,7 @@ def list_addresses(stored: Any) -> list[str]:
 
 
 def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """Return stored data with the address (hash) of each long text replaced by the text, which reverses `detach_texts`.
+    """Put the long texts back into stored data in place of their addresses (hashes), which reverses `detach_texts`.
 
     Tuples that `detach_texts` received are lists in the result.
     """
@@ -122,7 +122,7 @@ class Packer:
         self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
-        """Return the row of the table `text` for a text; it is packed if requested or if SQLite cannot store its characters."""
+        """Return the table row that stores a text, compressed if requested or if SQLite cannot store one of its characters."""
         if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
         head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))

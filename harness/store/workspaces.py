@@ -1,7 +1,7 @@
-"""Storage of workspace snapshots that outlive their sandbox: lists of files (trees), and the files' contents by hash.
+"""Storage of workspace snapshots that outlive their sandbox: lists of files (trees), and the contents of the files by hash.
 
-The snapshots are stored in the journal, compressed, and shared by all its sessions, so a fork stores only changed files. Contents
-from a sandbox are buffered until a tree is saved, so each step takes one transaction.
+The snapshots are stored, compressed, in the journal. All sessions of the journal share them, so a fork of a session stores only
+changed files. File contents from a sandbox are buffered until the list of files is saved, so each step takes one transaction.
 """
 
 import json
@@ -22,7 +22,7 @@ from harness.store.texts import check_unpacked_size, find_hashes
 
 _LEVEL = 3
 MAX_BUFFERED_BYTES = 32 * 2**20
-"""Number of bytes of file contents in memory above which they are written to the journal before the snapshot is saved."""
+"""Number of buffered bytes of file contents above which they are written to the journal without waiting for the snapshot."""
 MAX_CONTENT_BYTES = SandboxLimits().disk_bytes
 """Maximum size in bytes of a stored file that is unpacked; by default a workspace holds no larger file."""
 MAX_TREE_BYTES = 160 * 2**20
@@ -117,7 +117,7 @@ class JournalWorkspaces:
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot of a workspace to the journal, with the file contents that `put` received since the last call."""
+        """Write a snapshot of a workspace to the journal, together with the buffered file contents that `put` has received."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         files = {path: (state.mode, state.sha256, state.size_bytes) for path, state in snapshot.files.items()}
         tree = pack(json.dumps(files, separators=(",", ":")).encode())

@@ -48,7 +48,7 @@ class ArchivedSession(NamedTuple):
 
 
 class DueSessions(NamedTuple):
-    """Sessions that are old enough to be archived, and old sessions that are kept because they belong to trials."""
+    """Old sessions of a journal: those that can be archived, and those that are kept because they belong to trials."""
 
     sessions: tuple[queries.SessionRow, ...]
     trial_sessions: tuple[queries.SessionRow, ...]
@@ -66,12 +66,12 @@ def list_archived(journal: Path) -> tuple[ArchivedSession, ...]:
 
 
 def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) -> DueSessions:
-    """Return the sessions whose last event was logged before a time, newest first.
+    """Find the sessions that are old enough to be archived, newest first.
 
     Args:
         journal: Journal to search.
-        before_ms: Time in milliseconds since the epoch, before which the last event must have been logged.
-        with_trials: Whether sessions of trials are returned for archiving, too, instead of being kept.
+        before_ms: Time in milliseconds since the epoch. A session is old if its last event was logged before.
+        with_trials: Whether old sessions of trials are to be archived, too, instead of being kept.
     """
     old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
     trial_sessions = [row for row in old if row.trial_id and not with_trials]
@@ -79,7 +79,7 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:
-    """Move sessions from a journal to archive files. Texts used by no other session stay in the journal until `cleanup.clean`.
+    """Move sessions from a journal to archive files. Their long texts stay in the journal until `cleanup.clean` removes them.
 
     Raises:
         StoreError: A file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
@@ -136,7 +136,8 @@ def _unpack(file: Path, target: Path) -> None:
     """Write the journal in a compressed file to a new file.
 
     Raises:
-        StoreError: The compressed file cannot be read, or its content is larger than it states or than `MAX_JOURNAL_BYTES`.
+        StoreError: The compressed file cannot be read, or its content is larger than `MAX_JOURNAL_BYTES` or than the file's
+            header says.
     """
     try:
         with open_input(file) as opened, target.open("wb") as unpacked:
@@ -151,7 +152,7 @@ def _unpack(file: Path, target: Path) -> None:
                         break
                     unpacked.write(piece)
             if remaining_bytes != 0:
-                raise StoreError("the size of its content is not the size that it states")
+                raise StoreError("the file is damaged, since its content does not have the size that its header states")
     except (OSError, zstandard.ZstdError, StoreError) as error:
         problem = getattr(error, "strerror", None) or error
         raise StoreError(f"cannot read the archived session {str(file)!r}: {problem}; restore it from a copy") from None

@@ -15,7 +15,7 @@ CLEANUP_INTERVAL_MS = 60 * 60 * 1_000
 
 
 class OutputCleaner:
-    """Remover of saved tool outputs that are older than `RETENTION_MS`, at most once in `CLEANUP_INTERVAL_MS`. Thread-safe."""
+    """Remover of saved tool outputs older than `RETENTION_MS`; it works at most once per `CLEANUP_INTERVAL_MS`. Thread-safe."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         """Create a cleaner whose first removal is due at once.
@@ -57,7 +57,9 @@ class CleanupResult(NamedTuple):
 
 
 def clean(journal: Journal, *, outputs_before_ms: int) -> CleanupResult:
-    """Remove unneeded data from a journal and shrink the file. Other processes may read and write the journal meanwhile.
+    """Remove old tool outputs and unused contents from a journal, and shrink the file.
+
+    Other processes may read and write the journal meanwhile.
 
     Files of workspaces are removed only while no session of the journal runs, because a session writes files some time before the
     event that refers to them. A session that starts later finds the journal as it is after the clean-up.
@@ -88,7 +90,7 @@ def _remove_workspaces(journal: Journal, referenced_hashes: set[str]) -> int:
 
 
 def _remove(journal: Journal, table: str, needed: set[str]) -> int:
-    """Remove from a table of stored contents all rows that are not needed, and return the number of removed rows."""
+    """Remove all rows that nothing refers to from a table of texts, files or snapshots, and return their number."""
     name = CONTENT_TABLES[table]
     unused = {row[0] for row in journal.database.execute(f"SELECT {name} FROM {table}")} - needed
     journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(one,) for one in unused])
@@ -101,7 +103,7 @@ def _measure_size(journal: Journal) -> int:
 
 
 def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:
-    """Return the addresses of texts and the hashes of workspaces and files that sessions and other records refer to."""
+    """Return the references in all sessions and records of a journal: addresses of texts, and hashes of workspaces and files."""
     execute = journal.database.execute
     referenced_addresses: set[str] = set()
     referenced_hashes: set[str] = set()

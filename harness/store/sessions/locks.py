@@ -16,7 +16,9 @@ _SUFFIX = ".lock"
 
 @contextmanager
 def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
-    """Hold the lock of a session during the `with` block, so that no other process runs it; killed processes lose theirs.
+    """Hold the lock of a session during the `with` block, so that no other process runs the session.
+
+    If the process is killed, the operating system releases the lock.
 
     Args:
         journal: Journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.

@@ -1,7 +1,7 @@
 """Lookup of sessions by their id in one or more places.
 
 A place is a journal file, the folder of an experiment, its output folder, or a folder of journal files. A session is found by its
-id, by the id of its trial, or by a unique beginning or end of either: ids that sort by time begin alike, but their ends differ.
+id or by the id of its trial. A unique beginning or end of the id is enough; ids made at about the same time differ in their ends.
 """
 
 import os
@@ -29,13 +29,13 @@ _Row = TypeVar("_Row")
 
 
 class StoredSession(NamedTuple):
-    """Contents of a logged session as read from its journal, with the times of its events and any unfinished answer."""
+    """Contents of a logged session as read from its journal: events with their times, and the answer that is unfinished."""
 
     entries: tuple[Entry, ...]
     times_ms: tuple[int, ...]
     """Times at which the events of the session were logged, in milliseconds since the epoch."""
     draft: UnfinishedStep | None
-    """Answer of the model that is still being written, or was when the process was killed; None if all answers are logged."""
+    """Answer that the model was writing when the journal was read or the process was killed; None if all answers are logged."""
 
 
 class SessionLocation(NamedTuple):
@@ -69,14 +69,15 @@ class SessionLocation(NamedTuple):
 
 
 def name_default_journal(session_id: str) -> Path:
-    """Return the path of the journal in which a session is stored if no journal is given: a file in `SESSIONS_FOLDER`."""
+    """Return the path of a new journal for a session for which the user names no journal: a file in `SESSIONS_FOLDER`."""
     return Path(SESSIONS_FOLDER) / f"{session_id}.sqlite"
 
 
 def list_journals(place: Path) -> tuple[Path, ...]:
-    """Return the journal files of a place (a file or folder); the result is empty if nothing was run there.
+    """Return the journal files in a place (a journal file or a folder); the result is empty if nothing was run there.
 
-    Journals of running trials come first, so that a trial that is merged meanwhile is read twice rather than missed.
+    Journals of running trials come first: a trial that is merged into the experiment's journal meanwhile is then read twice, not
+    missed.
     """
     if place.is_file():
         return (place,)
@@ -90,9 +91,9 @@ def list_trial_journals(output: Path) -> list[Path]:
 
 
 def find_scope(journal: Path, place: Path) -> Path:
-    """Return the place in which the session ids of a journal are unique: the folder of its experiment, else the journal file.
+    """Return the place in which a journal's session ids are unique: the folder of its experiment or, without one, the file.
 
-    The journal of a trial is merged into the journal of its experiment, so for a moment both hold the session.
+    A session id may occur in two files of an experiment, because the journal of a trial is merged into the experiment's journal.
     """
     return place if journal.parent.name == JOURNALS_FOLDER or journal.name == JOURNAL_FILE else journal
 
@@ -117,9 +118,9 @@ def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
 
 
 def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Sequence[_Row]:
-    """Open a journal and return the rows that a function reads from it.
+    """Open a journal, call a function that reads rows from it, and return the rows.
 
-    The result is empty for the journal of a trial that is being created, or that was merged and deleted.
+    The result is empty if the journal of a trial cannot be read because it is just being created, or was merged and deleted.
     """
     try:
         with Journal.open(path, read_only=True) as journal:
@@ -134,7 +135,7 @@ def find_session(name: str, places: str | os.PathLike[str] | Sequence[str | os.P
     """Find a session by its id or the id of its trial.
 
     Args:
-        name: Id of the session or its trial, or a unique beginning or end of either; empty if the places hold only one session.
+        name: Id of the session or of its trial, or a unique beginning or end of the id; empty if there is only one session.
         places: Journal file, folder of an experiment or folder of journals, or several of them.
 
     Raises:
@@ -167,7 +168,7 @@ def is_partial_id(name: str, session_id: str) -> bool:
 
 
 def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:
-    """Return the sessions that are no sub-agents; a sub-agent's id is that of its calling session, a dot and a suffix."""
+    """Return the given sessions without those of sub-agents, whose ids are the calling session's id, a dot and a suffix."""
     names = {one.session_id for one in locations}
     return [one for one in locations if one.session_id.rpartition(".")[0] not in names]
 

@@ -1,10 +1,10 @@
 """Queries over a journal for sessions, messages, their parts, the latest compaction, and text.
 
-Messages and parts are in the order of their creation, the messages in view in the order in which the model gets them. Compressed
-texts are returned whole, but any text ends at its first NUL character, as in SQLite.
+Messages and parts are returned in the order of their creation; if only messages in view are asked for, in the order in which the
+model gets them. Compressed texts are returned whole, but any text ends at its first NUL character, as in SQLite.
 
-An id contains the id of its owner, and ids of one owner sort by time: `SESSION/000003` is the third message of a session, and
-`SESSION/000003/0001` is the second part of that message. The number of a message may be written without the zeros.
+Ids show what belongs to what: `SESSION/000003` is the third message of a session, and `SESSION/000003/0001` is the second part of
+that message. The ids of one session's messages sort by time. The number of a message may be written without the zeros.
 """
 
 import re
@@ -42,7 +42,7 @@ class SessionRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """Row of a journal's SQL view `parts`: part of a message, e.g. a text or tool call, or of its step, e.g. a patch."""
+    """Row of a journal's SQL view `parts`: a part of a message, e.g. a tool call, or of its step, e.g. the changes of files."""
 
     part_id: str
     position: int
@@ -120,12 +120,12 @@ def list_sessions(journal: Journal) -> tuple[SessionRow, ...]:
 
 
 def list_messages(journal: Journal, session_id: str, *, active: bool = False) -> tuple[MessageRow, ...]:
-    """Return the messages of a session; their parts are left empty.
+    """Return the messages of a session, without their parts; `read_message` returns a message with its parts.
 
     Args:
         journal: Journal that holds the session.
         session_id: Id of the session.
-        active: Whether to return only the messages in view at the end of the log, in the order in which they are sent.
+        active: Whether to return only the messages that the model sees at the end of the log, in the order in which it gets them.
 
     Raises:
         StoreError: The journal has no such session.
@@ -171,7 +171,7 @@ def _split_message_id(message_id: str) -> tuple[str, int]:
 
 
 def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
-    """Return the latest applied compaction of a session; None if no compaction was applied.
+    """Return the latest compaction of a session that changed what the model sees; None if there is none.
 
     Raises:
         StoreError: The journal has no such session.

@@ -41,7 +41,7 @@ _IS_COMPACTED_SQL = f"""({build_undone_sql("i.session", "i.seq")} OR EXISTS (SEL
 
 _NEXT_ANSWER_SQL = """coalesce((
             SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)"""
-"""SQL expression for the number of the event with the model's next answer; the results of a tool call come before it."""
+"""SQL expression for the number of the event with the model's next answer, before which the results of a tool call must come."""
 
 _CALL_START_SQL = f"""(SELECT r.at_ms FROM event AS r WHERE r.session = i.session AND r.seq > i.seq AND r.kind = 'call-started'
           AND r.seq < {_NEXT_ANSWER_SQL} AND json_extract(r.body, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
@@ -51,7 +51,7 @@ _SAVED_STATE_SQL = """(SELECT iif(json_extract(a.value, '$.status') = 'completed
         FROM draft AS d JOIN json_each(d.results) AS a
         WHERE d.session = i.session AND d.step = e.step
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id'))"""
-"""SQL expression for the state of a tool call whose result was saved before its step was logged; NULL without such a result."""
+"""SQL expression for the state of a tool call whose step is not logged yet, from its saved result; NULL if none was saved."""
 
 _COMPACTED_SEQ_SQL = f"""(SELECT min(r.seq) FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
             AND NOT {build_undone_sql("i.session", "r.seq")})"""
@@ -84,7 +84,7 @@ _STEP_EVENTS_SQL = "('step-finished', 'sub-agent-ended', 'workspace-saved')"
 
 
 def _build_snapshot_sql(session: str, seq: str) -> str:
-    """Return SQL for the id of the newest workspace snapshot before an event; NULL if the session had saved none."""
+    """Return SQL for the id of the newest workspace snapshot that was saved before an event; NULL if there is none."""
     undone = "b.session = w.session AND b.to_event < w.seq AND b.seq > w.seq"
     return f"""(SELECT json_extract(w.body, '$.tree_id') FROM event AS w
         WHERE w.session = {session} AND w.seq < {seq} AND w.kind = 'workspace-saved'
@@ -94,8 +94,8 @@ def _build_snapshot_sql(session: str, seq: str) -> str:
 def _build_step_parts_sql(stored_text_sql: str) -> str:
     """Return the SELECT statements for parts that belong to a step as a whole, such as its start, and not to a message.
 
-    The start of the step is the first part of the answer. Sub-agents, the end of the step and the patch follow the parts of the
-    message, in the order in which they were logged.
+    They are listed with the parts of the model's answer: the start of the step first, and the sub-agents, the end of the step and
+    the changes of files (patch) last, in the order in which they were logged.
     """
     arguments = _build_string_sql("p.value", "$.arguments_json", stored_text_sql)
     question = f"""(SELECT iif(json_valid({arguments}), json_extract({arguments}, '$.question'), NULL)
@@ -138,15 +138,16 @@ def _build_step_parts_sql(stored_text_sql: str) -> str:
 
 
 _IS_ANSWER_SQL = "(i.path = '$' AND i.role = 'assistant')"
-"""SQL condition for answers of the model, which get a part for the start of their step, unlike texts of compactions."""
+"""SQL condition that is true for answers of the model. Only these get a part for the start of their step; summaries do not."""
 
 
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     """Return the SQL statements that create the views `sessions`, `messages`, `compaction_events` and `parts`.
 
-    Ids contain the id of their owner and sort by time: `SESSION/000003` is the third message of a session, `SESSION/000003/0001`
-    its second part. The column `data_json` of `parts` has the data of a part that no other column shows: the snapshot, reason,
-    tokens and cost of a step, the hash and files of a patch, the model, session and cost of a sub-agent, the times of a call.
+    Ids sort by time and show what belongs to what: `SESSION/000003` is the third message of a session, `SESSION/000003/0001` the
+    second part of that message. The column `data_json` of `parts` has the data that no other column shows: for a step the
+    snapshot, reason, tokens and cost; for a patch the hash and files; for a sub-agent the model, session and cost; for a call the
+    times.
 
     Args:
         prefix: Beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
