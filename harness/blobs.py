@@ -1,4 +1,4 @@
-"""Store for the contents of files by hash while the process lives: some in memory, the rest in an unnamed temporary file."""
+"""Store for file contents of workspace snapshots, by hash, until the process ends: in memory or in an unnamed temporary file."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ MAX_FILE_BYTES = 16 * 2**30
 
 
 class TemporaryBlobStore:
-    """Store for the contents of files. What does not fit into `MAX_MEMORY_BYTES` of memory is kept on disk. Thread-safe."""
+    """Store for file contents by hash. Contents beyond `MAX_MEMORY_BYTES` of memory are kept on disk. Thread-safe."""
 
     def __init__(self) -> None:
         """Create an empty store; the temporary file is created when it is needed, and disappears with the store."""
@@ -57,7 +57,7 @@ class TemporaryBlobStore:
             view, offset = view[written:], offset + written
 
     def get(self, sha256: str) -> bytes:
-        """Return the content of the file with a SHA-256 hash. Raises SandboxError if the hash is unknown."""
+        """Return the file content that was stored under a SHA-256 hash. Raises `SandboxError` if the hash is unknown."""
         with self._lock:
             if sha256 in self._contents:
                 return self._contents[sha256]

@@ -1,7 +1,7 @@
 """Conversion of values to JSON and back, and hashes of values; no other module defines how a value is serialized.
 
-Canonical JSON has sorted keys and no spaces, so equal values have equal bytes. The id of an arm (one of the configurations that
-an experiment compares) is the hash of its canonical JSON. Each adapter (pydantic's converter for a type) is built once.
+Canonical JSON has sorted keys and no spaces, so equal values have equal bytes. The id of a trial is a hash of the canonical JSON
+of its configuration. Each adapter (pydantic's converter for a type) is built once.
 """
 
 import hashlib
@@ -32,22 +32,22 @@ Held = TypeVar("Held")
 Accepted = TypeVar("Accepted")
 
 ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
-"""Metadata of a dataclass field that was added to a configuration after version 0.1. A field with this metadata is left out of
-the configuration's hash while it has its default value, so that older ids remain valid."""
+"""Metadata that marks a dataclass field as added to a configuration after version 0.1. While such a field has its default value,
+it is left out of the configuration's hash, so that older ids remain valid."""
 
 MAX_WHOLE_NUMBER = 2**63 - 1
 """Largest whole number that a configuration may contain; result tables store whole numbers in 64 bits."""
 
 
 BUILT_IN_PREFIX = "harness.tasks."
-"""Prefix of the names of modules with built-in tasks, from which functions may be loaded by name."""
+"""Beginning of the names of modules with built-in tasks, whose functions a stored session may load by name."""
 _known_functions: dict[str, Any] = {}
 """Functions that were passed to `remember_function`, by the name under which sessions store them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFunction:
-    """Reference to a function by the name that a stored session gives; equal to the function that has this name.
+    """Function that a stored session names, such as the grading function of its task; equal to the function of this name.
 
     The session may come from an untrusted source. Calling the function therefore imports no module and runs no file: only
     functions of the built-in tasks, and functions that were passed to `remember_function` in this process, can be called.
@@ -60,7 +60,7 @@ class StoredFunction:
         """Call the function that has the stored name.
 
         Raises:
-            UsageError: The function belongs to no task that is known in this process.
+            UsageError: The function belongs neither to a built-in task nor to a task that this process has loaded.
         """
         return _find_function(self.name)(*arguments)
 
@@ -74,16 +74,16 @@ class StoredFunction:
 
 
 def remember_function(function: object) -> None:
-    """Register a function of this process, so that a stored session which gives the function's name can call it.
+    """Register a function of this process, so that a stored session can call the function by its name.
 
-    Functions inside of other functions are left out, because several of them may have the same name.
+    A function that is defined inside another function is not registered, because several of these may have the same name.
     """
     if "<locals>" not in getattr(function, "__qualname__", "<locals>"):
         _known_functions[_name_function(function)] = function
 
 
 def _find_function(name: str) -> Any:
-    """Return the function with a stored name: one that `remember_function` registered, or one of a built-in task."""
+    """Return the function with a stored name, which must be a registered function or one of a built-in task."""
     if name in _known_functions:
         return _known_functions[name]
     place, _, function_name = name.rpartition(":")
@@ -120,13 +120,13 @@ VERSION_TAG = "harness-1"
 
 @lru_cache(maxsize=256)
 def build_adapter(value_type: Any) -> TypeAdapter[Any]:
-    """Return pydantic's adapter, which validates and serializes values of a type, such as a dataclass; adapters are cached."""
+    """Return pydantic's adapter for a type, which validates and serializes values of the type; adapters are cached."""
     built: TypeAdapter[Any] = TypeAdapter(value_type)
     return built
 
 
 def to_plain(value: object, value_type: Any = None) -> Any:
-    """Return a value, such as a dataclass instance, as dicts, lists, strings and numbers that can be written as JSON."""
+    """Convert a value, such as a dataclass instance, to dicts, lists, strings and numbers that can be written as JSON."""
     kind: Any = value_type or type(value)
     return build_adapter(kind).dump_python(value, mode="json")
 
@@ -163,7 +163,7 @@ def _refuse_large_numbers(plain: object, where: str) -> None:
 
 
 class StrictFields:
-    """Base class of dataclasses that raise `UnknownName` for an unknown keyword argument, with similar names in the message."""
+    """Base class of dataclasses whose error message for an unknown keyword argument suggests similar names (`UnknownName`)."""
 
     __slots__ = ()
 
@@ -172,7 +172,7 @@ class StrictFields:
 
         Raises:
             UnknownName: A field is unknown; the message offers the closest names.
-            UsageError: A required field is missing; the message names it and, if the field gives advice, what to do.
+            UsageError: A required field is missing; the message names the field and, if the field gives advice, what to do.
         """
         of: Any = cls
         allowed = _list_argument_names(of)
@@ -233,16 +233,16 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
-    """Return a dict with the attributes of `source` that have the name of an annotated field of the class `kind`."""
+    """Return the values of those fields of the class `kind` that `source` has as attributes, as a dict by name."""
     return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
 
 
 if TYPE_CHECKING:
 
     class Converted(Generic[Held, Accepted]):
-        """Type of a dataclass field whose argument is converted, e.g. from a string to a path; only type checkers use it.
+        """Type of a dataclass field whose argument is converted, e.g. from a string to a path; for type checkers only.
 
-        Type checkers recognize the type only if the field has a default; a required field has the default `required()`.
+        Type checkers recognize the type only if the field has a default, so a required field gets the default `required()`.
         """
 
         @overload
@@ -253,7 +253,7 @@ if TYPE_CHECKING:
         def __set__(self, instance: object, value: Accepted) -> None: ...
 
     def required(*, metadata: Mapping[str, str] | None = None) -> Any:
-        """Return a default that only type checkers see; at run time the field is required."""
+        """Return a default value for a dataclass field that only type checkers see; at run time the field is required."""
 
     PathField = Converted[Path, str | os.PathLike[str]]
     OptionalPathField = Converted[Path | None, str | os.PathLike[str] | None]
@@ -303,7 +303,7 @@ REQUIREMENT_BY_ERROR = {
     "dataclass": "must be a table",
     "missing": "must be given",
 }
-"""Phrases such as `must be a list` for error messages, by the first word of pydantic's error type, such as `list`."""
+"""Phrases for error messages, such as `must be a list`, by the first word of pydantic's error type, such as `list`."""
 
 
 def _describe_requirement(problem: ErrorDetails) -> str:
@@ -321,11 +321,11 @@ RESULTS_ADAPTER: TypeAdapter[tuple[ToolResult, ...]] = build_adapter(tuple[ToolR
 
 
 def parse_event(kind: str, plain: object) -> Event:
-    """Build an event of a session's log from its kind, such as `step-finished`, and JSON-ready data.
+    """Build an event of a session's log from the kind of event, such as `step-finished`, and the event's JSON-ready fields.
 
     Raises:
         KeyError: There is no such kind of event.
-        ValidationError: The data does not have the fields of this kind of event.
+        ValidationError: The fields are not those of this kind of event.
     """
     event: Event = build_adapter(EVENT_CLASSES[kind]).validate_python(plain)
     return event
@@ -337,9 +337,9 @@ def to_canonical_json(value: object, value_type: Any = None) -> str:
 
 
 def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
-    """Return those fields of a configuration from which its id is computed.
+    """Return those fields of a configuration from which the configuration's id is computed.
 
-    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value. Older ids stay valid.
+    A field that was added after version 0.1 (`ADDED_LATER`) is left out while it has its default value, so older ids stay valid.
 
     Args:
         value: Dataclass instance; its fields may be dataclass instances, too.
@@ -362,7 +362,7 @@ def _find_default(of: "Field[Any]") -> object:
 
 
 def hash_configuration(value: object, value_type: Any = None) -> str:
-    """Return the id of a configuration: the first 20 hex digits of a hash of the configuration as JSON with sorted keys."""
+    """Return the id of a configuration: the first 20 hex digits of a hash of its canonical JSON."""
     return hash_canonical_json(to_canonical_json(value, value_type))
 
 

@@ -1,4 +1,4 @@
-"""Exception classes of this package; each branch of their tree is for one cause, such as the caller or the provider.
+"""Exception classes of this package, as a tree with one branch for each cause, such as the caller or the provider.
 
     HarnessError
     ├── UsageError            the caller: a wrong plan, name, key or option (also a ValueError)
@@ -28,8 +28,8 @@
     ├── WorkerDied            a worker process ended before its trial did
     └── WorkersUnavailable    no worker can run trials, e.g. because the scheduler of a cluster ended
 
-A command with a non-zero exit code is not an error but a value (`ExecResult`), and a session that is stopped ends with an event
-that holds the reason. Exceptions keep the values named in their messages as attributes and have no other behavior.
+A command with a non-zero exit code raises no exception but returns a value (`ExecResult`), and a session that is stopped ends
+with an event that holds the reason. Exceptions keep the values named in their messages as attributes; they do nothing else.
 """
 
 from collections.abc import Iterable
@@ -46,14 +46,14 @@ def format_count(count: int, noun: str) -> str:
 
 
 def shorten_repr(text: str) -> str:
-    """Return the representation of a text for a message; of a long text, only the beginning and the length are shown."""
+    """Return a text in quotes for an error message; of a long text, only the beginning and the length are shown."""
     if len(text) <= MAX_SHOWN_CHARACTERS:
         return repr(text)
     return f"{text[:MAX_SHOWN_CHARACTERS]!r}… ({len(text):,} characters)"
 
 
 class HarnessError(Exception):
-    """Base class of every error that this package raises. Errors can be pickled and so be passed between processes.
+    """Base class of every error that this package raises. Errors can be pickled, so processes can send them to each other.
 
     Example::
 
@@ -105,7 +105,7 @@ class MissingKey(UsageError):
 
 
 class WindowTooSmall(UsageError):
-    """The first request of a task is longer than the window of the model, so no compaction policy can make it fit."""
+    """The first request of a task is longer than the model's context window, so no compaction policy can make it fit."""
 
     def __init__(self, task: str, first_request_tokens: int, window_tokens: int) -> None:
         self.task, self.first_request_tokens, self.window_tokens = task, first_request_tokens, window_tokens
@@ -116,7 +116,7 @@ class WindowTooSmall(UsageError):
 
 
 class MalformedRecording(UsageError):
-    """A file of a recorded session breaks its format; the message gives the file, the place and the expected content."""
+    """The file of a recorded session is not in the expected format; the message gives file, place and expected content."""
 
     def __init__(self, file: str, place: str, expected: str, actual: str = "") -> None:
         self.file, self.place, self.expected, self.actual = file, place, expected, actual
@@ -129,7 +129,7 @@ class ModelError(HarnessError):
 
 
 class ContextOverflow(ModelError):
-    """The prompt is longer than the window of the model; nothing was generated."""
+    """The prompt is longer than the model's context window; nothing was generated."""
 
     def __init__(self, model: str, prompt_tokens: int | None, window_tokens: int | None) -> None:
         self.model, self.prompt_tokens, self.window_tokens = model, prompt_tokens, window_tokens

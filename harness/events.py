@@ -1,8 +1,8 @@
 """Events of a session: one frozen class for each kind of event. The log of a session is a sequence of these events.
 
-The log of a scripted trial has five kinds of events: the session started, a message was added, a step finished, the view
-(the messages that the model sees next) was compacted, the session ended. Other sessions also log the start of each tool call, so
-that a log shows which calls run. The state of a tool call and whether a message is still in view are computed from these events.
+The log of a trial with a scripted model has five kinds of events: the session started, a message was added, a step finished, the
+view (the messages that the model sees next) was compacted, the session ended. Other sessions also log the start of each tool
+call, so that the log shows which calls are running. Whether a message is still in view is computed from these events.
 A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace
 was saved, and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool
 that starts or ends) is a `Signal`, which is displayed but never logged.
@@ -16,8 +16,8 @@ from harness.messages import File, Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
-"""Point at which a compaction policy is called: before a turn, before a step, after the provider refused the prompt
-(`overflow`), or on request of the user (`manual`)."""
+"""Occasion on which a compaction policy is called: before a turn (work on one user message), before a step (one model call),
+after the provider refused the prompt as too long (`overflow`), or on request of the user (`manual`)."""
 
 StopReason: TypeAlias = Literal[
     "replied",
@@ -59,7 +59,7 @@ class ItemId(NamedTuple):
     event: int
     """Number of the event, in the log of the session, that added the message."""
     slot: int = 0
-    """Index of the message among all messages that the same compaction inserted; 0 for a message that no compaction inserted."""
+    """Index of the message among those that the same compaction inserted; 0 for a message that no compaction inserted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +83,13 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Change of a view (the messages that the model sees next), with the messages to evict, to replace and to insert."""
+    """Change of the messages that the model sees next (the view): which ones to evict, to replace and to insert."""
 
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
     insert: tuple[Insert, ...] = ()
     set_aside: tuple[ItemId, ...] = ()
-    """Ids of all messages outside the view that a later summary will cover, including messages that were evicted earlier."""
+    """Ids of all messages that the model no longer sees but a later summary will cover, including those evicted earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted:
-    """Start of a tool call, which then runs until its result is logged. Sessions that log whole steps at once omit this event."""
+    """Start of a tool call. The call runs until its result is logged. Sessions that log whole steps at once omit this event."""
 
     step: int
     """Number of the step (model call) that requested the tool call."""
@@ -136,7 +136,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """End of a step (one model call and its tool calls); the model's answer and all tool results are in the log."""
+    """End of a step (one model call and its tool calls). The model's answer and all tool results precede it in the log."""
 
     step: int
     """Number of the step (model call) in the session, from 1."""
@@ -149,7 +149,7 @@ class StepFinished:
     request_digest: str
     """SHA-256 of the messages that were sent to the model, as hex digits; equal requests have equal digests."""
     kept_prefix_messages: int
-    """Number of messages at the start of the request that are equal to those at the start of the previous request."""
+    """Number of messages at the beginning of the request that the previous request began with, too, so that a cache can help."""
     kept_prefix_tokens: Estimated
     calls: int
     call_errors: int
@@ -167,8 +167,8 @@ class Compaction:
     """Attempt at a compaction, which changed the view (the messages that the model sees next), changed nothing, or failed."""
 
     round: int
-    """Number of the compaction in the session, from 1, counting only those that changed the view; a failed attempt has the number
-    of the compaction before it."""
+    """Number of the compaction in the session, from 1. Only compactions that changed the view are counted; a failed attempt has
+    the number of the last one before it."""
     step: int
     """Number of the step (model call) before which the compaction took place."""
     moment: Hook
@@ -189,9 +189,10 @@ class Compaction:
     """Wall time in seconds from planning the compaction to logging it, the summarizer's answer included. Comparisons of events
     ignore this field, because the wall time of two runs always differs."""
     failure: str = ""
-    """Reason why the summarizer failed; empty if it did not. An applied compaction then used a fallback in its place."""
+    """Reason why the summarizer failed; empty if it did not fail. If the compaction was applied nevertheless, it used a fallback
+    instead of the summary."""
     offloaded: tuple[str, ...] = ()
-    """Names under which the tool results that this compaction moved out of the view were saved, oldest first."""
+    """Names under which this compaction saved tool results that it removed from the view, oldest first."""
     kind: Literal["compaction"] = "compaction"
 
 
@@ -269,8 +270,8 @@ class WorkspaceSaved:
     changed_files: tuple[str, ...] = ()
     """Paths of the files that differ from the previous snapshot, sorted; at most 1,000."""
     patch_hash: str | None = None
-    """SHA-256 (hexadecimal) of the changes since the previous snapshot: equal for equal changes, empty if no file has changed.
-    None if the changes are unknown: for the first snapshot, after a crash, and in a log of version 0.2 or older."""
+    """SHA-256 (hexadecimal) of the changes since the previous snapshot; empty if no file has changed. None if the changes are
+    unknown: for the first snapshot, after a crash, and in a log of version 0.2 or older."""
     kind: Literal["workspace-saved"] = "workspace-saved"
 
 
@@ -282,9 +283,9 @@ class RolledBack:
     """
 
     step: int
-    """Number of the step whose state at its end is restored."""
+    """Number of the step to whose end the session returns."""
     to_event: int
-    """Number of the last event that still counts after the rollback; the events between it and the rollback are undone."""
+    """Number of the last event that still counts after the rollback; all events from there to the rollback are undone."""
     kind: Literal["rolled-back"] = "rolled-back"
 
 
@@ -315,7 +316,7 @@ class SessionResumed:
     budget_rule: str
     sandbox: str
     setup_json: str = ""
-    """Complete configuration of the resumed session as JSON; empty if it has not changed since the last event that gave it."""
+    """Complete configuration of the resumed session as JSON; empty if the configuration last given in the log still holds."""
     attended: bool = False
     kind: Literal["session-resumed"] = "session-resumed"
 
@@ -358,7 +359,7 @@ class TextDelta:
     part: Literal["text", "reasoning"] = "text"
     """Whether the new piece belongs to the text of the model's answer or to its reasoning."""
     anew: bool = False
-    """Whether the model starts its answer again after a failed request, so that all earlier pieces must be discarded."""
+    """Whether the model starts its answer again after a failed request; all pieces received before must then be discarded."""
     kind: Literal["text-delta"] = "text-delta"
 
 
@@ -400,7 +401,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Message from the compaction policy that is displayed to the user, for example that a limit is near."""
+    """Signal with a message from the compaction policy for the user, for example that a limit is near; it is not logged."""
 
     text: str
     kind: Literal["notice"] = "notice"
@@ -411,8 +412,8 @@ class ContextUsage:
     """Size of the context at the end of a step, in tokens."""
 
     tokens: int
-    """Number of tokens that the provider reported for the last model call, plus an estimate for the messages after it; only an
-    estimate before the first call."""
+    """Number of tokens in the context: those that the provider reported for the last model call, plus an estimate for the
+    messages after that call. Before the first call, only an estimate."""
     usage_tokens: int
     """Prompt and output tokens of the last model call together, as the provider reported them; 0 before the first report."""
     trailing_tokens: int
@@ -426,7 +427,7 @@ SessionState: TypeAlias = Literal["new", "starting", "working", "compacting", "a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """Signal that the state of a live session or its queue of user messages has changed."""
+    """Signal that the state of a live session has changed, or its queue of unread user messages."""
 
     state: SessionState
     queued: tuple[str, ...]
@@ -436,7 +437,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRepeated:
-    """Signal that the user must decide whether to go on, because the agent is about to repeat the same tool call."""
+    """Signal that the agent is about to repeat the same tool call, so that the user must decide whether to go on."""
 
     call: ToolCall
     times: int

@@ -28,7 +28,7 @@ class GrowingSequence(Sequence[T]):
         self._length = len(self._storage)
 
     def extend(self, items: Iterable[T]) -> "GrowingSequence[T]":
-        """Return this sequence with items appended; the items of this sequence are copied only if it was extended before."""
+        """Return a longer sequence with items appended. This sequence's items are copied only if it was extended before."""
         added = list(items)
         longer: GrowingSequence[T] = GrowingSequence.__new__(GrowingSequence)
         longer._length = self._length + len(added)
@@ -41,7 +41,10 @@ class GrowingSequence(Sequence[T]):
         return longer
 
     def starts_with(self, prefix: Sequence[T]) -> bool:
-        """Return whether the first items equal those of a prefix; takes no time if this sequence was made by extending it."""
+        """Return whether this sequence begins with the items of another one (the prefix), which it may have been extended from.
+
+        In that case, no items are compared.
+        """
         if len(prefix) > self._length:
             return False
         if isinstance(prefix, GrowingSequence) and prefix._storage is self._storage:
@@ -65,7 +68,7 @@ class GrowingSequence(Sequence[T]):
                 return tuple(self._storage[start:stop])
             return tuple([self._storage[position] for position in range(start, stop, step)])
         if not -self._length <= index < self._length:
-            raise IndexError(f"index {index} of {self._length} items")
+            raise IndexError(f"there is no index {index} in a sequence of {self._length} items")
         return self._storage[index if index >= 0 else index + self._length]
 
     def __eq__(self, other: object) -> bool:
@@ -84,12 +87,12 @@ class GrowingSequence(Sequence[T]):
 
 
 def has_prefix(items: Sequence[T], prefix: Sequence[T]) -> bool:
-    """Return whether the first items of a sequence equal those of a prefix."""
+    """Return whether a sequence begins with the items of another one (the prefix)."""
     if isinstance(items, GrowingSequence):
         return items.starts_with(prefix)
     return tuple(items[: len(prefix)]) == tuple(prefix)
 
 
 def extend_sequence(items: Sequence[T], added: Iterable[T]) -> GrowingSequence[T]:
-    """Return a sequence with items appended; if the given one is a `GrowingSequence`, both share the memory of their items."""
+    """Return a longer sequence with items appended; it shares the memory of the given one if that is a `GrowingSequence`."""
     return (items if isinstance(items, GrowingSequence) else GrowingSequence(items)).extend(added)

@@ -1,8 +1,8 @@
-"""Messages and their parts, which models read and write, as frozen values without any I/O.
+"""Messages that models read and write, and the parts of messages, as immutable values.
 
-A tool call and its result are two parts in two messages, in the order that every provider requires. The start and end of a step
-are no parts of a message; the event `StepFinished` records the step. The SQL view `parts` of a journal (the file with the log of
-a session) lists both. The state of a tool call is computed from the log by `harness.view.compute_tool_states`.
+A tool call and its result are parts of two messages, in the order that every provider requires. The start and end of a step (one
+model call) are no parts of a message; the event `StepFinished` records them. `harness.view.compute_tool_states` computes the
+state of a tool call from the log.
 """
 
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ class Subtask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionMarker:
-    """Message part that marks where a compaction removed earlier messages from the conversation."""
+    """Part of a message that marks where a compaction has removed earlier messages from the conversation."""
 
     text: str
     round: int
@@ -159,7 +159,7 @@ PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
     "file": (("path", "content"), "\n"),
     "subtask": (("prompt", "answer"), "\n"),
 }
-"""For each kind of message part, such as `file`, the fields that a model reads and the text that separates them when joined."""
+"""Fields that a model reads of each kind of message part, such as `file`, and the separator with which they are joined."""
 
 
 def extract_part_text(part: Part) -> str:

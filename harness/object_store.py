@@ -78,7 +78,7 @@ class ObjectStore:
             self.file_system.put_file(str(source), self.find_path(name))
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an object; None if there is none of this name.
+        """Return the content of the object with a name; None if there is no such object.
 
         Raises:
             StoreError: The store cannot be reached or read.
@@ -91,7 +91,7 @@ class ObjectStore:
             return content
 
     def read_chunks(self, name: str) -> Iterator[bytes]:
-        """Yield the content of an object in parts.
+        """Yield the content of the object with a name in pieces of at most `CHUNK_BYTES`.
 
         Raises:
             StoreError: The store cannot be reached or read, or has no such object.
@@ -101,7 +101,7 @@ class ObjectStore:
                 yield chunk
 
     def open(self, name: str) -> Any:
-        """Return an object as a binary file for reading.
+        """Open the object with a name as a binary file for reading.
 
         Raises:
             StoreError: The store cannot be reached or has no such object.
@@ -110,7 +110,7 @@ class ObjectStore:
             return self.file_system.open(self.find_path(name), "rb")
 
     def list_names(self, folder: str) -> list[str]:
-        """Return the names of the objects in a folder of the store, without the folder, sorted.
+        """Return the sorted names of the objects in a folder of the store, without the name of the folder.
 
         Raises:
             StoreError: The store cannot be reached or read.
@@ -123,7 +123,7 @@ class ObjectStore:
             return sorted(path.rpartition("/")[2] for path in paths if not path.endswith(".part"))
 
     def find_path(self, name: str) -> str:
-        """Return the path of an object in the file system of the store."""
+        """Return the path of the object with a name, as the store's `fsspec` file system expects it."""
         return f"{self._root}/{name}"
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Plan of a compaction: the changes of the view (the messages that the model sees next) that a policy proposes.
+"""Plan of a compaction: the changes that a policy proposes for the messages that the model sees next (the view).
 
 A plan may contain *slots*, which are places for summaries that are not written yet. Making a plan has no side effects.
 `harness.compaction.compactor` fills the slots, checks the result and logs it.
@@ -14,7 +14,7 @@ from harness.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
-    """Messages and texts from which the prompt for a summarizer is built."""
+    """Messages and texts from which the prompt for a summarizer (a model that writes summaries) is built."""
 
     to_summarize: tuple[Message, ...]
     """Messages to summarize, in the order of the view; earlier summaries are not among them."""
@@ -30,30 +30,30 @@ class SummaryRequest:
 
 @runtime_checkable
 class SummaryFormat(Protocol):
-    """Form of the prompt that is sent to the summarizer, and of the summary that is inserted into the view. Methods are pure."""
+    """Form of the prompt for the summarizer, and of the summary as the agent's model will read it. Methods are pure."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return the messages that ask the summarizer for a summary."""
         ...
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the text that is inserted into the view, given the summarizer's answer `text`."""
+        """Return the summary as the agent's model will read it, given the summarizer's answer `text`."""
         ...
 
 
 class Excerpt(Protocol):
-    """Rule that selects, from the messages to summarize, those that the summarizer (a model) reads. Pure."""
+    """Rule that selects which of the messages to summarize the summarizer (a model) actually reads. Pure."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages to show to the summarizer, out of all messages to summarize, in order; long ones may be cut."""
+        """Return those of the messages to summarize that the summarizer reads, in order; long messages may be cut."""
         ...
 
 
 class PromptShortener(Protocol):
-    """Method to shorten the summarizer's prompt for another attempt after a failed request. Pure."""
+    """Method by which the summarizer's prompt is shortened for another attempt after a failed request. Pure."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return a shorter prompt for the next attempt, whose number is given from 1; an empty tuple ends the attempts."""
+        """Return a shorter prompt for the next attempt, given its number from 1; an empty tuple gives up."""
         ...
 
 
@@ -66,10 +66,10 @@ class Review(Protocol):
 
 
 class StandIn(Protocol):
-    """Function object that writes a replacement text, without a model, when the summarizer fails to write a summary. Pure."""
+    """Writer of a replacement text, made without a model, for a summary that the summarizer failed to write. Pure."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return a text that replaces a failed summary, in the form in which a summarizer would answer."""
+        """Return a text that replaces the failed summary, in the form in which a summarizer would have answered."""
         ...
 
 
@@ -80,7 +80,7 @@ class SummaryProcedure:
     shorter: PromptShortener | None = None
     """Method to shorten the summarizer's prompt after a failed request; None means that the summary fails instead."""
     shorter_for: Literal["overflow", "failed"] = "overflow"
-    """Failures after which the summarizer gets a shorter prompt: only a prompt that is too long (`overflow`), or every failed
+    """When the summarizer gets a shorter prompt: only after a prompt that was too long (`overflow`), or after every failed
     request (`failed`)."""
     retry_text: str = ""
     """Text appended to the prompt for one retry if the summarizer's answer is empty; an empty text disables the retry."""
@@ -89,11 +89,11 @@ class SummaryProcedure:
     stand_in: StandIn | None = None
     """Writer of a text that replaces a failed summary, whose failure is still logged; None disables the replacement."""
     stand_in_for: Literal["empty", "failed"] = "failed"
-    """Failures after which a replacement text is used instead of the summary: only an empty answer (`empty`), or every failure
+    """When a replacement text is used instead of the summary: only after an empty answer (`empty`), or after every failure
     (`failed`)."""
     skips_empty: bool = False
-    """Whether the compaction is skipped, so that all messages stay, if the summarizer answers without text; the plan's
-    replacement (`Plan.fallback`) is then not used."""
+    """Whether the compaction is skipped if the summarizer answers without text. All messages then stay, and the plan's
+    `fallback` is not used."""
 
 
 PLAIN_PROCEDURE = SummaryProcedure()
@@ -109,17 +109,17 @@ class Slot:
     role: Literal["system", "user", "assistant"]
     """Role of the message that contains the summary."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the messages to summarize, in order; earlier summaries among them are merged into the new summary. Messages outside
-    the view can be summarized if they were set aside for a later summary."""
+    """Ids of the messages to summarize, in order. Earlier summaries among them are merged into the new summary. Messages that
+    the model no longer sees can be summarized if they were set aside for a later summary."""
     format: SummaryFormat
     """Format that builds the summarizer's prompt and renders its answer as the inserted text."""
     max_tokens: int
     """Maximum number of output tokens that the summarizer may use for the summary."""
     max_input_tokens: int | None = None
-    """Maximum length of the summarizer's prompt in tokens, by the summarizer's own count if it offers one; the oldest messages of
-    a longer prompt are left out. None applies only the limit of the summarizer itself (`harness.protocols.LimitedInputModel`)."""
+    """Maximum length of the summarizer's prompt in tokens, counted by the summarizer itself if it can count. Of a longer prompt,
+    the oldest messages are left out. None applies only the summarizer's own limit (`harness.protocols.LimitedInputModel`)."""
     former: Literal["apart", "among"] = "apart"
-    """Whether the summarizer's prompt has earlier summaries in a separate place (`apart`) or among the messages (`among`)."""
+    """Where the summarizer's prompt has earlier summaries: in a place of their own (`apart`) or among the messages (`among`)."""
     continues: bool = False
     """Whether the summary is appended to the message with the plan's previous summary, instead of becoming a separate message."""
     before: tuple[Message, ...] = ()
@@ -127,7 +127,7 @@ class Slot:
     behind: tuple[Message, ...] = ()
     """Messages inserted directly behind the summary, such as a request to continue."""
     excerpt: Excerpt | None = None
-    """Selection of the messages that are shown to the summarizer; None shows it all messages that its summary will replace."""
+    """Rule that selects the messages that the summarizer reads; None lets it read all messages that the summary will replace."""
     text_if_empty: str = ""
     """Summary that is inserted, without asking the summarizer, if no message is selected for it to read."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
@@ -136,7 +136,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Proposed change of a view, with messages to evict, messages to replace, and summaries to insert.
+    """Change that a policy proposes for the messages that the model sees next: what to evict, to replace and to summarize.
 
     An empty plan means that the compaction policy was triggered but found nothing to change.
     """
@@ -146,17 +146,17 @@ class Plan:
     forget: tuple[ItemId, ...] = ()
     """Ids of the messages to evict from the view."""
     replace: tuple[Replace, ...] = ()
-    """Replacements of messages in view. If a replaced message is also evicted, the summarizer reads its replacement; otherwise
-    the summarizer reads the original."""
+    """Replacements of messages in view. If a message is both replaced and evicted, the summarizer reads the replacement; else it
+    reads the original."""
     slots: tuple[Slot, ...] = ()
     """Summaries to request from the summarizer, each with the place at which it is inserted into the conversation."""
     insert: tuple[Insert, ...] = ()
     """Messages to insert that are known already and need no summarizer, such as a note that old messages were removed."""
     set_aside: tuple[ItemId, ...] = ()
-    """Ids of all messages that will wait outside the view for a later summary, those that were evicted earlier included."""
+    """Ids of all messages that the model will not see but a later summary will cover, including those evicted earlier."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts, such as evicted tool outputs, to save before the plan is applied, so that the agent's tools can read them by name
-    (see `harness.truncation.name_output`)."""
+    """Texts that are saved before the plan is applied, such as evicted tool outputs. The agent's tools can then read them by
+    name (see `harness.truncation.name_output`)."""
     fallback: "Plan | None" = None
     """Plan that is applied instead if the summarizer fails or its summary saves no tokens; None leaves the view unchanged."""
 

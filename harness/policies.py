@@ -1,7 +1,7 @@
 """All compaction policies by their public names, and functions that build a policy from its description in a plan file.
 
-A policy class of this package is registered by its name in `__all__`. Another package registers a policy class, which is a frozen
-dataclass with a `kind` of its own, in the entry point group `harness.policies`.
+A policy class of this package is registered by its name in `__all__`. Another package registers its policy class in the entry
+point group `harness.policies`; the class must be a frozen dataclass with a `kind` (public name) of its own.
 """
 
 from collections.abc import Mapping
@@ -169,7 +169,7 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
 
 
 def _describe_defect(policy_class: object, name: str) -> str:
-    """Return why a class cannot be used as a policy, in words for an error message; empty if it can."""
+    """Return a text for an error message that says why a class cannot be used as a policy; empty if it can."""
     if not isinstance(policy_class, type) or not is_dataclass(policy_class):
         return "it must be a dataclass"
     if not policy_class.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -181,7 +181,7 @@ def _describe_defect(policy_class: object, name: str) -> str:
 
 
 def _describe_missing(policy: object) -> str:
-    """Return which required attributes a policy lacks, in words for an error message; empty if it has all of them."""
+    """Return a text for an error message that names the required attributes that a policy lacks; empty if it has all."""
     own_fields = getattr(policy, "__dataclass_fields__", ())
     missing = [name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not hasattr(policy, name)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""

@@ -55,7 +55,7 @@ class Reply:
 
 
 def ignore(*_: object) -> None:
-    """Accept any arguments and do nothing; the default callback of functions that report progress."""
+    """Do nothing with any arguments; used as default for callbacks to which functions report their progress."""
 
 
 class Model(Protocol):
@@ -87,7 +87,7 @@ class PromptTokenCounter(Protocol):
     """Optional interface of a model that can count prompt tokens with its own tokenizer. Thread-safe."""
 
     def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:
-        """Return the number of prompt tokens that the model would report for messages sent without tools.
+        """Return the number of prompt tokens that the model would report if it got these messages, without any tools.
 
         Equal messages have equal counts.
 
@@ -135,7 +135,7 @@ class Policy(Protocol):
         """Return how many tokens of the model's window are for messages and how many for replies; called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return the plan of the compaction to make now, or None if no compaction is needed.
+        """Decide whether to compact now, and return the plan of the compaction, or None if none is needed.
 
         The method must not do I/O, read a clock or call a model. When no compaction is needed, the time taken must not depend on
         the number of messages.
@@ -165,7 +165,7 @@ class WarningPolicy(Protocol):
         """Warnings about settings of the policy that have no effect, shown before a session or experiment starts."""
 
     def check_view(self, view: View) -> str | None:
-        """Return a warning that the policy cannot work well on the messages sent next, or None. Each warning is shown once."""
+        """Return a warning if the policy cannot work well on the messages sent next, else None; each warning is shown once."""
 
 
 @runtime_checkable
@@ -207,7 +207,10 @@ class Need(NamedTuple):
 
 
 class Oracle(Protocol):
-    """Predictor of the messages that the agent will still need; used only by policies that serve as upper bounds. Pure."""
+    """Predictor of when the agent will need each message again. Pure.
+
+    A real agent has none. Only policies that show the best possible result (upper bounds) use a predictor.
+    """
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message when its content is next needed, or None if it is never needed again."""
@@ -259,10 +262,10 @@ SANDBOX_BOUNDS: Final = {
     "output_bytes": (1, 24 * 2**20),
     "file_bytes": (1, 48 * 2**20),
 }
-"""Smallest and largest allowed value of each limit of a sandbox, by name of the limit.
+"""Smallest and largest allowed value of each limit of a sandbox, such as `memory_bytes`, by the name of the limit.
 
-Below the smallest value commands cannot run, or an engine reads the number as "no limit"; a limit above the largest value cannot
-be enforced.
+With a smaller value, commands cannot run, or the container engine takes the number for "no limit". A larger value cannot be
+enforced.
 """
 
 
@@ -270,14 +273,15 @@ be enforced.
 class SandboxLimits(StrictFields):
     """Limits on the resources of a sandbox, such as memory and processes.
 
-    `SandboxInfo` lists the limits that a backend enforces; `SANDBOX_BOUNDS` holds the smallest and largest value of each limit.
+    Not every backend enforces every limit; `SandboxInfo.enforced` lists those that it does. `SANDBOX_BOUNDS` holds the smallest
+    and largest value of each limit.
 
     Attributes:
         memory_bytes: Maximum memory of all processes of the sandbox together, in bytes. Default: `536_870_912`.
         pids: Maximum number of processes and threads in the sandbox. Default: `256`.
         disk_bytes: Maximum size of all files in the workspace, in bytes. Default: `268_435_456`.
-        output_bytes: Maximum number of bytes kept of the standard output of a command, and as many of its standard error. Of a
-            longer output, the beginning and the end are kept, half each. Default: `1_048_576`.
+        output_bytes: Maximum number of bytes that are kept of a command's standard output, and likewise of its standard error. Of
+            a longer output, the beginning and the end are kept, half each. Default: `1_048_576`.
         file_bytes: Maximum size in bytes of a file that is read from or written to the sandbox. Default: `16_777_216`.
         network: Whether commands in the sandbox may reach the network. Default: `False`.
 
@@ -312,7 +316,7 @@ class SandboxInfo:
     isolation: tuple[str, ...]
     limits: SandboxLimits
     enforced: tuple[str, ...]
-    """Names of the limits (e.g. `memory_bytes`) that the sandbox enforces for all its processes together, `files` if the number
+    """Names of the limits (e.g. `memory_bytes`) that the sandbox enforces for all its processes together; also `files` if the number
     of files is limited, and `seccomp` if a seccomp program refuses system calls that commands do not need.
     """
     versions: tuple[tuple[str, str], ...] = ()
@@ -418,7 +422,7 @@ class Sandbox(Protocol):
         """Return the entries of a directory in the workspace, sorted by name."""
 
     def allow_parallel_calls(self) -> AbstractContextManager[None]:
-        """Return a context manager; in its `with` block, several threads may run commands, read, write and list files at once.
+        """Allow several threads to run commands and to read, write and list files at once, in the `with` block of the result.
 
         Each command keeps its own timeout. All calls must end before the block does. Blocks may be nested, in any thread.
         """
@@ -459,10 +463,10 @@ class IdFactory(Protocol):
     """A source of ids whose alphabetical order is the order of their creation. Thread-safe."""
 
     def make_ascending(self) -> str:
-        """Return a new id that sorts after all earlier ascending ids, such as those of a session's sub-agents."""
+        """Return a new id that sorts after all earlier ascending ids, as those of sub-agents, which are listed oldest first."""
 
     def make_descending(self) -> str:
-        """Return a new id that sorts before all earlier descending ids, such as those of sessions: newest first in a listing."""
+        """Return a new id that sorts before all earlier descending ids, as those of sessions, which are listed newest first."""
 
 
 class BlobStore(Protocol):

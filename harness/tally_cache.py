@@ -1,8 +1,8 @@
-"""Cache of sums and counts over a growing list; updating a sum costs only as much as the items added since the last call.
+"""Cache of running totals (tallies) over a growing list, such as the tokens in a conversation; only new items are added.
 
-A policy is called before every step, and mostly computes sums and counts over all messages of the view (the messages that the
-model sees next), which may be ten thousand. A tally (a running total) therefore adds each message only once, and its result is
-read at every call. The result always equals that of a tally that is computed anew from the first message on.
+A compaction policy is called before every step, and mostly computes sums and counts over all messages that the model sees next,
+which may be ten thousand. With the cache, each message is added to a total only once. The result is always the same as if the
+total were computed anew from the first message on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 
 class Tally(Protocol):
-    """Running total over the items of a list, such as the number of tokens in the messages of a view."""
+    """Running total over the items of a list, such as the number of tokens in all messages of a conversation."""
 
     def add(self, item: Any, /) -> None:
         """Add the next item of the list to the total."""
@@ -24,8 +24,8 @@ R = TypeVar("R")
 class TallyCache:
     """Cache of tallies (running totals) over a growing list, where each new list is the previous one with items appended.
 
-    A tally is continued only if the last item that it counted is still at the same index and is the same object. Otherwise the
-    list has changed in another way, and the tally starts again. Thread-safe. Copies and pickles start empty.
+    A total is continued only if the item that it added last is still at the same index and is the same object. Otherwise, the
+    list has changed in another way than by growing, and the total starts again. Thread-safe. Copies and pickles start empty.
     """
 
     __slots__ = ("_tallies",)

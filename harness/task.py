@@ -3,14 +3,15 @@
 A fact is a value that the agent must remember, e.g. a port that the request gives. Three words are used for kinds of repetition:
 
 - A **template** makes a task from a seed: `template(task_seed) -> Task`.
-- An **instance** is the task that a template makes from one seed. The seed draws the values of the facts and, in templates of
-  this project, also the structure: which work is asked for, where each fact is stated, and what the checks depend on.
+- An **instance** is the task that a template makes from one seed. From the seed, the template draws the values of the facts. The
+  templates of this project also draw the structure: the work that is asked for, the place where each fact is stated, and what the
+  checks depend on.
 - A **replicate** is the same instance with another seed of the model (`Trial.replicate`). Only replicates of one instance repeat
   the same session, so a rate such as pass@k is estimated from replicates and never from several seeds.
 
-`script` and `facts` follow from the structure and contain no value; the patterns of a fact are the same under every seed. A
-scripted model is built from these two alone, so a value reaches the scripted model only through text that the model has read.
-`values` is the answer key for graders, tests and probes (records of whether a compaction kept a fact).
+The fields `script` and `facts` of a task contain no value, and the patterns of a fact are the same under every seed. A scripted
+model is built from these two fields alone, so it learns a value only from text that it has read. The field `values` is the answer
+key for graders, tests and probes (records of whether a compaction kept a fact).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -53,23 +54,23 @@ class Fact:
             agent's `own` message. Required.
         patterns: Regular expressions that find the value in a text, line by line. Each has one group, which matches the value.
             The most recent match in the view (the messages that the model sees next) counts. Required.
-        prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value. The prior
-            differs from the true value under every seed. Required.
+        prior: Wrong value (a default guess) that a scripted model uses when it has forgotten the fact and cannot recover the
+            value. It differs from the true value under every seed. Required.
         recover: Tool call that shows a forgotten value again; None means that the value cannot be recovered. Default: `None`.
         source: Path that must appear in a directory listing before the agent may recover the value; an empty string allows it at
             any time. Default: `''`.
         revised: Whether the task states an older value first, in words that `patterns` match as well. Default: `False`.
-        former_patterns: Regular expressions that find an older value which is stated in other words. Using such a value counts as
-            a stale use; the scripted model never searches for these patterns. Default: `()`.
+        former_patterns: Regular expressions that find an older value which is stated in other words, so that its use in a tool
+            call is recognized as stale. The scripted model never searches for these patterns. Default: `()`.
         required_word: Whole word (letters, digits, underscores) that every text with the value contains, so that texts without
             the word can be skipped. An empty string searches every text. Default: `''`.
-        also_in: Paths of files that contain the value of a fact without a recovering call. The scripted agent never looks there.
+        also_in: Paths of files that contain the value of a fact that has no `recover` call. The scripted agent never looks there.
             A real agent might, so name only files that do not tell which value it is. Default: `()`.
-        subjects: Further key words for the tolerant reader, which finds values stated in other words. Each text is one set of
-            words; a clause with all words of a set is about the fact. The name of the fact and the words of its patterns are
-            sets of their own. Default: `()`.
-        value_pattern: Regular expression without groups for the form of a value, for the tolerant reader. If empty, the group of
-            the first pattern. Default: `''`.
+        subjects: Further key words by which the tolerant reader (`Trial.reader`) finds values stated in other words. Each text is
+            one set of words; a clause with all words of a set is about the fact. The name of the fact and the words of its
+            patterns are sets of their own. Default: `()`.
+        value_pattern: Regular expression, without groups, for the form of a value, which the tolerant reader uses. If empty, the
+            reader uses the group of the first pattern. Default: `''`.
 
     Example:
         >>> from harness.task import Fact
@@ -110,9 +111,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Signs in the visible conversation that a step of a script is done; one of the four kinds of signs is enough.
+    """Signs in the visible conversation by which a scripted model recognizes that a step of its script is done.
 
-    The kinds are results of tool calls, directory listings, a line that reports the step, and a number of finished steps.
+    One of four kinds of signs is enough: results of tool calls, directory listings, a line that reports the step, or a number of
+    finished steps.
     """
 
     receipts: tuple[tuple[str, str], ...] = ()
@@ -131,7 +133,7 @@ class Evidence:
     count_pattern: str = ""
     """Regular expression that finds the number of finished steps in summaries and tool output; its group matches the number."""
     minimum_count: int = 0
-    """Number that shows the step as done: if `count_pattern` finds this number of finished steps or more."""
+    """Smallest number of finished steps, as found by `count_pattern`, that shows the step as done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,17 +239,17 @@ class Interview:
             value; modules of the workspace can be imported. In TypeScript, each question is the name of a property of the object
             `questions`, whose value is such a function. Required.
         questions: Names of the questions, in the order in which they are asked. Required.
-        answer_names: Names under which the judge gets the answers; if empty, the names of the questions. If several interviews
-            ask the same questions with the same source and differ in the names of the answers, they run in random order, so the
-            agent's code cannot tell them apart by their order or by a name. Default: `()`.
+        answer_names: Names under which the grading function (the judge) gets the answers; if empty, the names of the questions.
+            Interviews with the same source and questions but other answer names run in random order, so the agent's code cannot
+            tell them apart by their order or by a name. Default: `()`.
         runtime: Language of the program: `python` or `bun` (TypeScript). Default: `'python'`.
         appended: Path of a file in the workspace and the text that is appended to it during the interview, for each such file.
             The text may be a second definition that breaks a function on purpose. Files that do not exist are skipped. Default:
             `()`.
-        broken: Path of a module in the workspace and code that breaks the module when it is run at its end, for each module to be
-            broken on purpose in some runs. If there are any, the interview has five runs, of which one to three, drawn at random,
-            have intact modules. The judge gets the list of answers in these runs under the name of the answer, and the list of
-            answers in the runs with broken modules under the name with the prefix `broken_`. Default: `()`.
+        broken: Modules that are broken on purpose in some runs, each given by its path in the workspace and by code that breaks
+            it when run at its end. If there are any, the interview has five runs, of which one to three, drawn at random, have
+            intact modules. The judge gets the list of answers in these runs under the name of the answer, and the list of answers
+            in the runs with broken modules under that name with the prefix `broken_`. Default: `()`.
         timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
             `30.0`.
 
@@ -282,11 +284,11 @@ class Interview:
 
 
 class Submission(Protocol):
-    """Work of the agent, as passed to the grading function: the files of the workspace, and the answers of the agent's code."""
+    """Work of the agent, as the grading function gets it: the files of the workspace, and the answers of the agent's code."""
 
     @property
     def expected(self) -> Mapping[str, Any]:
-        """Expected values of `Grader.expected`, with which the grading function compares the work of the agent."""
+        """Values from `Grader.expected` with which the grading function compares the work of the agent."""
 
     def read_text(self, path: str) -> str:
         """Return the text of a file in the workspace, or an empty string if there is no such file or it cannot be read.
@@ -305,7 +307,8 @@ class Submission(Protocol):
     def ask(self) -> Mapping[str, Any]:
         """Run the programs that question the agent's code (`Interview`), and return the answers by name of the question.
 
-        A question without an answer is left out. If the agent's code raises an exception, the answer is its type and message.
+        A question without an answer is left out. If the agent's code raises an exception, the answer is the exception's type and
+        message.
         """
 
 
@@ -482,9 +485,9 @@ class World(StrictFields):
 
 
 TaskTemplate: TypeAlias = Callable[..., Task]
-"""Function that makes a task, the instance of the template, from a seed.
+"""Function that makes a task from a seed.
 
-A template may take more arguments: `difficulty`, if the difficulty of `World` changes the instance; `structure_seed`, a seed from
-which the structure is drawn instead, so that two instances differ in their values alone; and `world`, if the template supports
-every setting of `World`.
+A template may take more arguments: `difficulty`, if the difficulty of `World` changes the task; `world`, if the template supports
+every setting of `World`; and `structure_seed`, a separate seed for the structure of the task, so that tasks with the same
+structure seed but other seeds differ only in their values.
 """

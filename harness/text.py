@@ -10,7 +10,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def replace_control_characters(text: str, replacement: str = "�", keep: str = "\n\t") -> str:
-    """Return the text with each control character, such as those of escape sequences, replaced, except characters in `keep`."""
+    """Return the text with each control character replaced, such as those of escape sequences; those in `keep` stay."""
     return "".join(character if character.isprintable() or character in keep else replacement for character in text)
 
 

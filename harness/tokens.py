@@ -1,6 +1,6 @@
 """Token counts, with different types for estimates and for measured counts, so that the two are not mixed by mistake.
 
-The module also defines the values that depend on counts: the context window of a model, the budget of a policy, and the usage
+The module also defines values that consist of token counts: the context window of a model, the budget of a policy, and the usage
 that a provider reports.
 """
 
@@ -13,7 +13,7 @@ from typing import Literal, NewType, Protocol
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 
 Estimated = NewType("Estimated", int)
-"""Number of tokens estimated from characters or bytes; the number that a provider bills is different."""
+"""Number of tokens estimated from characters or bytes, which differs from the number that a provider bills."""
 
 Measured = NewType("Measured", int)
 """Number of tokens counted by the tokenizer of the provider or of the scripted model."""
@@ -68,7 +68,7 @@ class RoundedQuarter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedCharacters:
-    """Token counter with one weight for ASCII characters and another for all other characters, rounded up for each message.
+    """Token counter with one weight for ASCII characters and another for all others; the sum is rounded up for each message.
 
     The default weights are those of the policy `SeedGemini`; `GeminiCli` uses 1.5 for other characters.
     """
@@ -148,7 +148,7 @@ class Usage:
 
     @property
     def is_plausible(self) -> bool:
-        """Whether no number exceeds `MAX_REPORTED_TOKENS`; a larger number is an error of the provider."""
+        """Whether all numbers are at most `MAX_REPORTED_TOKENS`; a larger number is an error of the provider."""
         return self.prompt_tokens <= MAX_REPORTED_TOKENS and max(self.output_tokens, self.reasoning_tokens) <= MAX_REPORTED_TOKENS
 
     @property
@@ -167,9 +167,9 @@ class Window:
     output_tokens: int | None = None
     """Maximum number of tokens in an answer of the model; None means unknown."""
     input_tokens: int | None = None
-    """Maximum number of tokens in a prompt if the answer does not count towards it; None means that both share the window."""
+    """Maximum number of tokens in a prompt if answers have a limit of their own; None means that both share the window."""
     registry_tokens: int = 0
-    """Size of the window in the registry of models, if the configuration sets another size; 0 means unknown."""
+    """Size of the window by the registry of models, kept for comparison if the configuration sets another; 0 means unknown."""
 
 
 UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
@@ -178,7 +178,7 @@ UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How a compaction policy divides the context window: tokens reserved for output, and a threshold from which it compacts."""
+    """How a compaction policy divides the context window: tokens reserved for output, and the size from which it compacts."""
 
     window_tokens: int
     reserved_tokens: int

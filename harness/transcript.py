@@ -1,4 +1,4 @@
-"""Conversations as plain text. Summarizers read such transcripts, and the scripted model matches their lines.
+"""Conversations as plain text. Summarizers read such transcripts, and the scripted model searches their lines.
 
 Every answered tool call becomes one *receipt*, a line with the tool, its main argument and the outcome:
 

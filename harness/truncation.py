@@ -23,7 +23,7 @@ class Truncation:
     `tail` has an effect only under the limits on lines and bytes, `ends` only under the limit on characters; otherwise the
     beginning is kept."""
     keep_essentials: bool = False
-    """Whether the exit code of a command and the last lines of its standard error stay in view wherever its output is cut."""
+    """Whether a command's exit code and the last lines of its standard error are kept, wherever the output is cut."""
     saved: bool = False
     """Whether the whole tool output is saved, so that the agent can search and page through it later."""
     proposes_explore: bool = False
@@ -40,7 +40,7 @@ class Preview(NamedTuple):
     cut_characters: int = 0
     """Number of characters cut from the tool output."""
     essential: str = ""
-    """Text kept in addition from the end that was cut off, such as the exit code of a command."""
+    """Text that is kept in addition although it lies in the part that was cut, such as the exit code of a command."""
 
 
 class Essentials(NamedTuple):
@@ -59,8 +59,8 @@ NOTHING_ESSENTIAL = Essentials()
 def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHING_ESSENTIAL) -> Preview:
     """Return the part of a tool output that fits the limits on lines and bytes, in whole lines.
 
-    If a single line exceeds the limits, as much of the line is kept as fits. Essential text at the end that is cut off is kept in
-    addition, even beyond the limits.
+    If not even one line fits, as much of the line is kept as fits. Essential text in the part that is cut, such as an exit code,
+    is kept in addition, even beyond the limits.
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines
@@ -104,7 +104,7 @@ def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
 
 
 def format_preview(preview: Preview, limits: Truncation, mark: str) -> str:
-    """Return a preview of a tool output as text, with a note where it was cut and a mark at its end.
+    """Return the shortened tool output as the model reads it, with notes that say what was cut and how to see the rest.
 
     Args:
         preview: Part of the output that is left after the cut.

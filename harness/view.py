@@ -1,8 +1,8 @@
 """The view of a session (the messages that the model sees next), computed from the log event by event.
 
 Only the function `fold` applies an event to a view, so a live session, a replay of its log and a preview agree. A view is
-immutable: `fold` returns a new view, which shares its messages with the previous one. Each message has its token count. The view
-also has the state that policies need, such as the number of compactions and the first request, so a policy keeps no state.
+immutable: `fold` returns a new view, which shares messages with the previous one. A view contains everything that compaction
+policies need, such as the token count of each message and the number of compactions, so that a policy keeps no state.
 
 Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
 """
@@ -58,11 +58,11 @@ class View:
     tokens: Estimated = Estimated(0)
     """Estimated number of tokens in all messages in view, the system message included."""
     events: int = 0
-    """Number of messages in view, where a message with several tool calls or results counts once for each of them."""
+    """Number of messages in view, of which a message with several tool calls or results counts once for each of them."""
     rounds: int = 0
     """Number of compactions applied in the session so far."""
     edits: int = 0
-    """Number of times that messages were evicted, replaced or inserted, so that the provider's prompt cache is invalid."""
+    """Number of changes of the view other than appending messages; each of them makes the provider's prompt cache invalid."""
     steps: int = 0
     """Number of steps (model calls) finished in the session so far."""
     steps_since_compaction: int = 0
@@ -80,7 +80,7 @@ class View:
     set_aside: tuple[Item, ...] = ()
     """Messages that are no longer in view and that a later summary will cover, in the order of the conversation."""
     original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
-    """Ids of the messages in view that were replaced, for example by stubs, each with the token count of the logged original."""
+    """Ids of the messages in view that replace others, e.g. as stubs, each with the token count of the logged original."""
     saved_tokens: int = 0
     """Estimated number of tokens saved by replacing messages in view, compared with their logged originals."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
@@ -93,7 +93,7 @@ class View:
 
 
 def count_events(message: Message) -> int:
-    """Return how many events a message counts for: one for each tool call or tool result in it, and at least one."""
+    """Return how often a message counts in `View.events`: once for each tool call or tool result in it, and at least once."""
     if len(message.parts) <= 1:
         return 1
     kinds = [type(part) for part in message.parts]
@@ -101,10 +101,10 @@ def count_events(message: Message) -> int:
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
-    """Return the view (the messages that the model sees next) after one more event of the log.
+    """Apply one more event of the log to a view, and return the new view (the messages that the model sees next).
 
     Raises:
-        UsageError: The event is a rollback, which a view alone cannot undo; fold the result of `drop_rolled_back` instead.
+        UsageError: The event is a rollback, which cannot be applied to a view; apply what `drop_rolled_back` returns instead.
     """
     event = entry.event
     match event:
@@ -135,7 +135,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
 def _copy_view(
     view: View, items: Sequence[Item], tokens: Estimated, events: int, task: Message | None, steps: int, since_compaction: int
 ) -> View:
-    """Return a view with other values of the fields that change at every step; `replace` would take three times as long."""
+    """Return a copy of a view in which the fields that change at every step have the given values, faster than `replace`."""
     return View(
         items=items,
         tokens=tokens,
@@ -228,7 +228,7 @@ def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dic
 
 
 def _collect_set_aside(view: View, patch: Patch) -> tuple[Item, ...]:
-    """Return the messages that, after a patch, are outside the view and wait for a later summary."""
+    """Return the messages that the model no longer sees after a compaction (`patch`) and that a later summary will cover."""
     waiting_ids = set(patch.set_aside)
     return tuple(item for item in (*view.set_aside, *view.items) if item.item_id in waiting_ids) if waiting_ids else ()
 
@@ -264,7 +264,7 @@ class ProviderRule(Protocol):
     """Rule for conversations that providers of models enforce, such as that a system message comes first. Methods are pure."""
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Return whether the rule allows evicting all messages before `messages[index]`, except the system message."""
+        """Return whether, by this rule, all messages before `messages[index]` may be evicted, except the system message."""
         ...
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
@@ -316,12 +316,15 @@ PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs(
 
 
 def can_cut(messages: Sequence[Message], index: int) -> bool:
-    """Return whether all provider rules allow evicting the messages before `messages[index]`, except the system message."""
+    """Return whether a provider would accept the conversation if all messages before `messages[index]` were evicted.
+
+    The system message is never evicted.
+    """
     return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
 
 
 def find_violation(messages: Sequence[Message]) -> str | None:
-    """Return a description of the first violation of a provider rule in a conversation; None if a provider accepts it."""
+    """Return a text that says why a provider would refuse a conversation; None if the provider would accept it."""
     return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
 
 

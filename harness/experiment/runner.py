@@ -104,7 +104,7 @@ class Runner:
         return self.progress
 
     def _has_reached_limit(self, waiting: "_Queue") -> bool:
-        """Return whether a limit of the run (trials, cost or time) forbids to start the next job.
+        """Return whether a limit of the run (trials, cost or time) is reached, so that the next job must not start.
 
         A trial that has to start again is always allowed, because it had begun before the limit was reached.
         """

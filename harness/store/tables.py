@@ -58,7 +58,7 @@ class TableReader:
         return [key for key, owner_id in self._journal.query(sql[SOURCES[name].owner]) if owner_id not in skip]
 
     def read_batches(self, name: str, keys: Sequence[int]) -> Iterator[pa.Table]:
-        """Yield the rows of a table for the sessions or trials with the given keys, in one or more batches (maybe an empty one)."""
+        """Yield the rows of a table for the sessions or trials with the given keys, in batches; the only one may be empty."""
         sql = build_select(name)
         for start in range(0, max(len(keys), 1), BATCH_SIZE):
             yield self._build_table(name, self._journal.query(sql, json.dumps(keys[start : start + BATCH_SIZE])))
