@@ -76,7 +76,7 @@ class Insert:
 
     message: Message
     after: ItemId
-    """Id of the message after which the new message is inserted; the compaction must not evict it."""
+    """Id of the message after which the new message is inserted; the same compaction must not evict that message."""
     stands_for: tuple[ItemId, ...] = ()
     """Ids of the messages that the inserted message summarizes; empty if the inserted message is no summary."""
 

@@ -316,8 +316,10 @@ class SandboxInfo:
     isolation: tuple[str, ...]
     limits: SandboxLimits
     enforced: tuple[str, ...]
-    """Names of the limits (e.g. `memory_bytes`) that the sandbox enforces for all its processes together; also `files` if the number
-    of files is limited, and `seccomp` if a seccomp program refuses system calls that commands do not need.
+    """Names of the limits (e.g. `memory_bytes`) that the sandbox enforces for all its processes together.
+
+    They include `files` if the number of files is limited, and `seccomp` if a seccomp program refuses system calls that commands
+    do not need.
     """
     versions: tuple[tuple[str, str], ...] = ()
 

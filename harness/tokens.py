@@ -169,7 +169,7 @@ class Window:
     input_tokens: int | None = None
     """Maximum number of tokens in a prompt if answers have a limit of their own; None means that both share the window."""
     registry_tokens: int = 0
-    """Size of the window by the registry of models, kept for comparison if the configuration sets another; 0 means unknown."""
+    """Size of the window in the registry of models, if the configuration sets another size; 0 means unknown."""
 
 
 UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")

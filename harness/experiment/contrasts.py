@@ -15,7 +15,7 @@ from harness.errors import UnknownName, UsageError, format_count
 
 Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
 SIGNIFICANCE_LEVEL = 0.05
-"""Largest p-value at which an effect counts as shown. For comparisons that a plan declared, after Holm's correction."""
+"""Largest p-value at which an effect counts as shown; in comparisons that a plan declares, after Holm's correction."""
 MIN_TASKS = 6
 """Minimum number of tasks for a statement about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
 

@@ -54,7 +54,7 @@ MAX_NAME_BYTES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Grid of trials (every combination of the values under study) with a name and the settings of its run.
+    """Named set of trials, one for every combination of the values under study (a grid), with the settings of the run.
 
     Attributes:
         name: Name of the experiment, with which its results are labelled. Required.

@@ -90,7 +90,7 @@ class Grid(Sequence[Cell]):
         backend: BackendName | None = None,
         uncompressed: UncompressedRun | None = None,
     ) -> None:
-        """Build all trials from the base trial, the values of each axis (a setting under study) and the extra configurations.
+        """Build all trials from the base trial, the values of each setting under study (axis) and the extra configurations.
 
         Args:
             base: Trial that gives every setting its value unless an axis or an extra arm changes the setting.
@@ -399,7 +399,7 @@ def _format_quantiles(cell: Cell) -> str:
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Return the trials of a grid, each with the name of its arm (the configuration that is compared), such as `threshold=0.5`.
+    """Give each trial the name of its configuration (arm), such as `threshold=0.5`, and return the trials.
 
     The name is made from the values under study. An extra arm keeps the name that it has in the plan.
     """

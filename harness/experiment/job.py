@@ -79,7 +79,7 @@ def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenan
 
 
 def classify_level(trial: Trial) -> Level:
-    """Return the fidelity level of a trial, such as `L0` for scripted models only or `L3` for a real agent."""
+    """Return how much of a trial is real, as its fidelity level: `L0` (only scripted models), `L1` or `L3` (a real agent)."""
     if not is_scripted(trial.model):
         return "L3"
     return "L0" if all(map(is_scripted, trial.models)) else "L1"

@@ -116,7 +116,7 @@ def _read(path: Path) -> dict[str, Any]:
         return {"from_start": False, "looks": []}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"cannot read the record of looks {str(path)!r} ({error}); restore the file, since claims depend on it"
+            f"cannot read the record of looks {str(path)!r} ({error}); restore the file, since findings depend on it"
         ) from error
     return dict(record)
 

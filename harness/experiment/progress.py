@@ -38,9 +38,9 @@ class RunProgress:
     hides_outcomes: bool = False
     """Whether outcomes must not be shown, because the plan declares comparisons that may not be inspected at any time."""
     total_trials: int
-    """Number of trials in the grid of the experiment."""
+    """Number of all trials of the experiment."""
     previously_finished: int = 0
-    """Number of trials in the grid that an earlier run finished."""
+    """Number of trials of the experiment that an earlier run has finished."""
     finished: int = 0
     """Number of trials that this run has finished so far."""
     succeeded: int = 0

@@ -195,7 +195,7 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
-        """Store the metrics and the probes of a session; those that were stored before are replaced.
+        """Store metrics of a session, and its probes; those that were stored before are replaced.
 
         A probe records whether a compaction kept a fact (a value to remember) among the messages that the model sees.
 

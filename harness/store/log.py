@@ -36,7 +36,7 @@ _INLINE_TOKENS = 128
 """Estimated number of tokens up to which a message is stored as a whole in the row of its event."""
 
 _DRAFT_EVENT_KINDS = frozenset({"message-queued", "message-unqueued", "call-started"})
-"""Kinds of events that may be logged during a step without ending the validity of the step's saved unfinished answer."""
+"""Kinds of events that may be logged during a step while the saved unfinished answer of the step is still valid."""
 
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})

@@ -41,7 +41,7 @@ class TrialRecord:
     policy_json: str
     """Kind and fields of the compaction policy as canonical JSON, before its constants are scaled to the context window."""
     config_json: str
-    """Whole configuration of the trial as JSON with sorted keys; the trial id is a hash of this text."""
+    """Whole configuration of the trial as JSON with sorted keys; the trial id is computed from it and from code revisions."""
     axes_json: str
     """JSON object with the trial's value of each setting that varies in the experiment, by the dotted path of the setting."""
     window_tokens: int
@@ -118,7 +118,7 @@ class UnfinishedStep(NamedTuple):
     text: str
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
-    """Tool calls of a complete answer, in journals of version 0.2 or older only; newer versions log the answer itself."""
+    """Started tool calls of a complete answer, in journals of version 0.2 or older only; newer versions log the answer itself."""
     results: tuple[ToolResult, ...] = ()
     """Results of the logged answer's tool calls that have ended, in the order in which they ended."""
     tree_id: str | None = None
@@ -126,7 +126,7 @@ class UnfinishedStep(NamedTuple):
 
 
 class StepActions(NamedTuple):
-    """Record of how often one step of a session used the action cache, which answers commands without running them."""
+    """Record of how often the action cache, which answers commands without running them, was used in one step of a session."""
 
     step: int
     hits: int

@@ -111,7 +111,7 @@ def check_unpacked_size(data: bytes, max_bytes: int) -> None:
         raise StoreError(f"stored content is damaged: {error}") from None
     if not 0 <= size_bytes <= max_bytes:
         size = "an unknown size" if size_bytes < 0 else f"{size_bytes:,} bytes"
-        raise StoreError(f"stored content has {size}; at most {max_bytes:,} bytes are unpacked")
+        raise StoreError(f"stored content has {size} when it is unpacked; at most {max_bytes:,} bytes are allowed")
 
 
 class Packer:

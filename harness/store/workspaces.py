@@ -77,7 +77,7 @@ class MemoryWorkspaces:
 
 
 class JournalWorkspaces:
-    """Store for snapshots of workspaces in a journal file, with a connection of its own that its creator must close."""
+    """Store for workspace snapshots in a journal file, which it opens itself; the code that creates the store closes it."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open the journal file that holds the snapshots.
