@@ -2,7 +2,8 @@
 
 The log of a trial with a scripted model has five kinds of events: the session started, a message was added, a step finished, the
 view (the messages that the model sees next) was compacted, the session ended. Other sessions also log the start of each tool
-call, so that the log shows which calls are running. Whether a message is still in view is computed from these events.
+call, so that the log shows which calls are running. The state of each tool call, and whether a message is still in view, are
+computed from these events.
 A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace
 was saved, and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool
 that starts or ends) is a `Signal`, which is displayed but never logged.
@@ -285,7 +286,7 @@ class RolledBack:
     step: int
     """Number of the step to whose end the session returns."""
     to_event: int
-    """Number of the last event that still counts after the rollback; all events from there to the rollback are undone."""
+    """Number of the last event that still counts after the rollback; all later events before the rollback are undone."""
     kind: Literal["rolled-back"] = "rolled-back"
 
 

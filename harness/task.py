@@ -248,8 +248,8 @@ class Interview:
             `()`.
         broken: Modules that are broken on purpose in some runs, each given by its path in the workspace and by code that breaks
             it when run at its end. If there are any, the interview has five runs, of which one to three, drawn at random, have
-            intact modules. The judge gets the list of answers in these runs under the name of the answer, and the list of answers
-            in the runs with broken modules under that name with the prefix `broken_`. Default: `()`.
+            intact modules. The judge gets the list of answers in the intact runs under the name of the answer, and the list of
+            answers in the runs with broken modules under that name with the prefix `broken_`. Default: `()`.
         timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
             `30.0`.
 

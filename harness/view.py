@@ -58,7 +58,7 @@ class View:
     tokens: Estimated = Estimated(0)
     """Estimated number of tokens in all messages in view, the system message included."""
     events: int = 0
-    """Number of messages in view, of which a message with several tool calls or results counts once for each of them."""
+    """Number of messages in view; a message with several tool calls or results counts once for each of them."""
     rounds: int = 0
     """Number of compactions applied in the session so far."""
     edits: int = 0
@@ -316,10 +316,7 @@ PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs(
 
 
 def can_cut(messages: Sequence[Message], index: int) -> bool:
-    """Return whether a provider would accept the conversation if all messages before `messages[index]` were evicted.
-
-    The system message is never evicted.
-    """
+    """Return whether, by all provider rules, all messages before `messages[index]` may be evicted, except the system message."""
     return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
 
 
