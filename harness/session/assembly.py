@@ -1,7 +1,7 @@
 """Assembly of a session: builds an agent from a configuration and from resources such as a log, a sandbox and models.
 
-Trials, live sessions, sub-agents, previews, validity checks and tests all use `assemble_session`; they differ in configuration
-and resources only.
+Trials, live sessions, sub-agents, previews, validity checks and tests all use `assemble_session`; they only differ in the
+configuration and the resources that they pass.
 """
 
 import json
@@ -42,7 +42,7 @@ from harness.truncation import EXPLORE_NAME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResources:
-    """Log, sandbox, models and other resources that a session uses. The code that opened a resource closes it."""
+    """Log, sandbox, models and other resources that a session uses. The session closes none of them; their opener does."""
 
     session_id: str
     """Name of the session, under which its log is stored."""
@@ -57,7 +57,7 @@ class SessionResources:
     outputs: OutputStore | None = None
     """Store for the full texts of tool outputs that are shortened in the conversation; None discards the removed text."""
     on_event: EventListener = ignore
-    """Listener that receives log entries and signals of the session, called in the session's thread."""
+    """Listener that receives log entries and signals (events that are not logged), called in the session's thread."""
     cancellation: Cancellation | None = None
     """Request that other code can make to stop the session; None for a session that cannot be stopped."""
     tool_time_limit: ToolTimeLimit | None = None
@@ -67,13 +67,13 @@ class SessionResources:
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Servers of the local models that the session calls, by model name."""
     on_replay: Callable[[float], None] = ignore
-    """Listener that is called with the cost in US dollars of each answer that the cassette of the session replays."""
+    """Listener for replayed answers: called with the cost in US dollars of each answer that comes from a recording (cassette)."""
     model: Model | None = None
     """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None
-    """Model that writes the summaries of compactions; None opens the model that the policy names."""
+    """Model that writes the summaries of compactions; None opens the model that the compaction policy names."""
     oracle: Oracle | None = None
-    """Prediction of which messages the agent will need again; None derives the prediction from the script of the task."""
+    """Prediction of which messages the agent will need again; None derives it from the task's script (its planned steps)."""
     tools: Sequence[Tool] | None = None
     """Tools of the agent; None gives the agent the standard tools of its sandbox."""
 
@@ -94,9 +94,9 @@ class AssembledSession:
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Return the first event of the session's log, in which `policy_json` describes the policy.
+        """Return the first event of the session's log, in which the text `policy_json` describes the compaction policy.
 
-        It is called directly for a policy that cannot be written as JSON; for other policies, use `start_event`.
+        Call this method only for a policy that cannot be written as JSON; for other policies, use `start_event`.
         """
         window, budget, sandbox = self.agent.model.window, self.agent.compactor.budget, self.resources.sandbox
         return SessionStarted(
@@ -114,12 +114,12 @@ class AssembledSession:
 
 @contextmanager
 def open_sub_agent_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Log]:
-    """Open the log of a sub-agent in the journal of the calling session, or in memory if `journal` is None.
+    """Open the log of a sub-agent in the journal file of the calling session, or in memory if `journal` is None.
 
-    An error in the `with` block ends the sub-agent's session, so that it does not seem to be running.
+    An error in the `with` block marks the sub-agent's session as failed, so that it does not seem to be running.
 
     Raises:
-        StoreError: The file cannot be written.
+        StoreError: The journal file cannot be written.
     """
     if journal is None:
         yield MemoryLog()
@@ -131,7 +131,7 @@ def open_sub_agent_log(journal: Path | None, session_id: str, clock: Clock) -> I
 
 
 def write_workspace(task: Task | None, sandbox: Sandbox) -> None:
-    """Write the files of a task into the workspace of its session."""
+    """Write the files with which a task starts into the workspace of a sandbox; without a task, do nothing."""
     for path, text in task.workspace if task else ():
         sandbox.write(path, text.encode())
 
@@ -158,7 +158,7 @@ You explore a workspace for another agent, who sees nothing but your last messag
 - Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
 - If it cannot be found, say what you have looked at"""
 EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
-"""Names of the tools that a sub-agent gets if its session has them. A sub-agent explores and does not write."""
+"""Names of the tools that a sub-agent gets if the calling session has them: those for exploring, none for writing files."""
 MAX_ANSWER_CHARACTERS = 2_000
 """Maximum number of characters in a sub-agent's answer; a longer answer is cut."""
 
@@ -168,7 +168,7 @@ EXPLORE_MAX_STEPS = 20
 
 
 def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return the tools of a session that its sub-agents may use. Their outputs do not propose to send another sub-agent."""
+    """Return the tools of a session that its sub-agents may use, changed so that no output proposes to send a sub-agent."""
     return tuple(_without_proposal(tool) for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
 
 
@@ -188,10 +188,10 @@ class ExploreTool:
     """Function that opens the session of a sub-agent for a given question and listener."""
     spec: ToolSpec = EXPLORE_SPEC
     _finished_children: list[tuple[str, str, SessionTotals]] = field(default_factory=list)
-    """Call ids, session ids and totals of the sub-agents that have finished but are not in the calling session's log yet."""
+    """Call id, session id and totals of each sub-agent that has finished but is not in the calling session's log yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
-        """Return one log event for each sub-agent that has ended since the last call of this method."""
+        """Return one event for the calling session's log for each sub-agent that has ended since the last call."""
         finished_children, self._finished_children = self._finished_children, []
         return [_make_ended_event(step, *finished_child) for finished_child in finished_children]
 
@@ -259,7 +259,7 @@ def _make_result(call: ToolCall, output: str, status: Literal["completed", "erro
 
 
 def assemble_session(spec: SessionSpec, resources: SessionResources) -> AssembledSession:
-    """Open the models of a session, scale its policy to the context window, and build the agent.
+    """Open the models of a session, scale its compaction policy to the context window, and build the agent.
 
     Args:
         spec: Configuration of the session that is assembled.
@@ -268,7 +268,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     Raises:
         UnknownName: The name of the model, of a scripted agent's profile or of the summarizer is unknown.
         MissingKey: The API key of a real model is not in the environment.
-        UsageError: The policy cannot work in the window, or needs a prediction of what the agent will need
+        UsageError: The compaction policy cannot work in the window, or it needs a prediction of what the agent will need
             (an oracle) and there is none.
     """
     model = resources.model or open_agent_model(spec, resources)
@@ -302,7 +302,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
 
 
 def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
-    """Open the agent's model by its name. A real model reports its waiting times to the session's listener."""
+    """Open the model that the configuration names for the agent. A real model tells the session's listener when it waits."""
     wiring = _make_wiring(spec, resources)
     name = add_reader(spec.model, spec.reader)
     model = open_model(name, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
@@ -319,7 +319,7 @@ def _open_summarizer(spec: SessionSpec, resources: SessionResources, model: Mode
 
 
 def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
-    """Return the model of a session's sub-agents: the agent's own `model` by default, else the one that the session names."""
+    """Return the model of a session's sub-agents: the one that the configuration names, by default the agent's own `model`."""
     wiring = _make_wiring(spec, resources)
     name = add_reader(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
     opened = open_explorer(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
@@ -329,9 +329,9 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
 def _open_sub_agent_models(
     spec: SessionSpec, resources: SessionResources, model: Model, summarizer: Model | None
 ) -> SessionResources:
-    """Return the resources of a session, with the models that its sub-agents use in place of the agent's models.
+    """Return a copy of a session's resources for its sub-agents, with their models in place of the agent's models.
 
-    If the policy lets the agent's own model write the summaries, each sub-agent's summaries are written by its own model.
+    If the agent's own model writes the agent's summaries, the sub-agents' model writes the summaries of the sub-agents.
     """
     explorer = open_sub_agent_model(spec, resources, model)
     if explorer is not model:
@@ -378,7 +378,7 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
         resources: Resources of the agent's session, with the models of the sub-agents.
 
     Raises:
-        UsageError: The policy cannot work in the window of the sub-agents' model.
+        UsageError: The compaction policy cannot work in the context window of the sub-agents' model.
     """
     child_spec = replace(
         spec,

@@ -39,7 +39,7 @@ from harness.session import history
 from harness.store.records import UnfinishedStep
 
 UnfinishedWork: TypeAlias = Literal["partial-answer", "running-tools"]
-"""Work of a turn that is not finished but kept if the turn is stopped: a part of an answer, or tool calls that are running."""
+"""Unfinished work that a session keeps when its turn is stopped: a part of an answer, or tool calls that are running."""
 
 SAVE_INTERVAL_SECONDS = 1.0
 """Minimum time in seconds between two saves of an answer that the model has not finished."""
@@ -48,13 +48,13 @@ IDLE_CHECK_SECONDS = 60.0
 
 
 class DraftSaver:
-    """Collector of the parts of an answer that the model is writing; now and then, it saves the unfinished answer.
+    """Saver of the answer that the model is still writing, so that little of it is lost if the process is killed.
 
-    Not thread-safe: only the session's thread uses it.
+    It collects the pieces of the answer and saves them about once a second. Not thread-safe: only the session's thread uses it.
     """
 
     def __init__(self, save_draft: Callable[[UnfinishedStep], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """Create the collector for an answer whose first part is still to come.
+        """Create a saver without any text; the answer's first piece is still to come.
 
         Args:
             save_draft: Function that stores an answer that the model has not finished.
@@ -66,7 +66,7 @@ class DraftSaver:
         self._next_seconds = clock()
 
     def add_event(self, item: Entry | Signal) -> None:
-        """Add the next piece of text to the unfinished answer, or forget the answer when an event shows that it has ended."""
+        """Add the text of the next piece to the unfinished answer; forget the answer if `item` shows that it has ended."""
         match item:
             case TextDelta():
                 self._stream_buffer.add(item)
@@ -99,7 +99,7 @@ class SessionControl:
 
         Args:
             session_id: Id of the session, for error messages.
-            on_event: Listener for log entries and signals, called in order in the session's thread.
+            on_event: Listener for log entries and signals (events that are not logged), called in order in the session's thread.
             entries: Log of a reopened session, which stays idle until a message is sent or the turn is resumed.
         """
         self.session_id = session_id
@@ -184,7 +184,7 @@ class SessionControl:
             self.update_state("starting")
 
     def request_work(self, *, resume_turn: bool = False) -> None:
-        """Request that the session takes its next queued message; with `resume_turn`, an unfinished turn is continued first."""
+        """Request that the session begins its next queued message; with `resume_turn`, it first continues an unfinished turn."""
         self.should_continue, self.should_resume = True, self.should_resume or resume_turn
         self.update_state("starting" if self.is_coming_up else None)
 
@@ -342,10 +342,10 @@ class QueuedLog:
         self._lock = threading.RLock()
 
     def open(self, log: Log, save_draft: Callable[[UnfinishedStep], None]) -> None:
-        """Begin to write to the underlying log. In a reopened session, messages that were queued before are logged now.
+        """Connect this log to the one that stores its events. A reopened session now logs the messages queued before.
 
         Args:
-            log: Underlying log that stores the events.
+            log: Log that stores the events from now on, e.g. in a journal file.
             save_draft: Function that stores an answer that the model has not finished.
         """
         with self._lock:
@@ -427,7 +427,7 @@ class QueuedLog:
             return self._early.pop(0).text if self._early else None
 
     def take_next(self, step: int) -> tuple[Event, ...]:
-        """Return the events with which the next queued user message begins a turn; empty if no message is queued."""
+        """Return the log events that begin a turn with the next queued user message; empty if no message is queued."""
         with self._lock:
             if not self._queued_by_seq:
                 return ()

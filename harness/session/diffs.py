@@ -1,7 +1,7 @@
 """Readable differences between two workspaces, as one unified diff for each file.
 
 File names and contents may be hostile: unprintable characters are shown as escape sequences, long lines and long files are cut,
-and binary files are only reported as changed. The diffs are made for reading; a workspace is restored from its snapshots instead.
+and binary files are only reported as changed. The diffs are only for reading; a workspace is restored from its snapshots.
 """
 
 import difflib
@@ -50,7 +50,7 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
     """Return the diff of each file that differs between two workspace snapshots, sorted by path; at most `MAX_FILES` diffs.
 
     Raises:
-        SandboxError: The content of a file is missing.
+        SandboxError: The content of a file is missing in `blobs`.
     """
     paths = sorted(older.files.keys() | newer.files.keys())
     pairs = ((path, _find_file(older, path), _find_file(newer, path)) for path in paths)
@@ -59,7 +59,7 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
 
 
 def join_patches(file_patches: Sequence[FilePatch]) -> str:
-    """Return the diffs of several files as one text of at most `MAX_TOTAL_CHARACTERS` characters, plus a note about the rest."""
+    """Join the diffs of several files into one text of at most `MAX_TOTAL_CHARACTERS` characters, plus a note if more was cut."""
     overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
     text = "".join([*(one.text for one in file_patches), *overflow_note])
     cut = len(text) - MAX_TOTAL_CHARACTERS
@@ -107,7 +107,7 @@ def _split_lines(content: bytes) -> list[str]:
 
 
 def _compute_hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
-    """Return the changed lines of a file with the unchanged lines around them. None if too many lines differ to be compared."""
+    """Return the changed lines of a file with some unchanged lines around them; None if too many lines differ to compare them."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)

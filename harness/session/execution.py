@@ -1,8 +1,8 @@
 """Execution of one session without a user: run to the end, copy the files, run the checks of the task.
 
-Unlike a trial, the session can be followed by a listener and stopped, its files can be kept, and its errors are raised instead of
-recorded. If there is a journal, the workspace is saved in it after each step, so that `LiveSession.reopen` can continue the
-session.
+Unlike a trial (a run in an experiment), the session can be followed by a listener and stopped, its files can be kept, and its
+errors are raised instead of recorded. If the session has a journal file, the workspace is saved there after each step, so that
+`LiveSession.reopen` can continue the session.
 """
 
 import stat
@@ -156,9 +156,9 @@ def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Mod
 def connect_saver(
     opened: OpenSession, spec: SessionSpec, workspaces: Workspaces | None, save_draft: Callable[[UnfinishedStep], None]
 ) -> ProgressSaver:
-    """Make an agent save its tool results and its workspace, and return the object that does so.
+    """Connect an agent to a new saver of its tool results and its workspace, and return the saver.
 
-    Results are passed to `save_draft`. The workspace is stored in `workspaces`; None does not store it.
+    The saver passes the results to `save_draft` and stores the workspace in `workspaces`; None stores no workspace.
     """
     saver = ProgressSaver(
         opened.sandbox,

@@ -1,7 +1,7 @@
 """Grading of a task: after the end of a session, finds out which checks of the task the agent's workspace passes.
 
-The code that grades never enters the sandbox. This code is a function of the task, called the judge. It runs here, knows the
-expected values, and learns about the agent's work in two ways, in this order, after every process of the agent was ended:
+The code that grades is a function of the task, called the judge. It knows the expected values and runs outside of the sandbox.
+After every process of the agent was ended, it learns about the agent's work in two ways, in this order:
 
 1. It reads files of the workspace. No code of the agent runs meanwhile.
 2. It asks for the answers to the questions of the task's interviews. Then one program, the interviewer, runs in the sandbox. It
@@ -13,9 +13,9 @@ The agent's code can therefore answer what it likes, but it learns neither the e
 a value that the agent has to remember. Such a question passes all candidates for the value, and returns which of them have an
 effect.
 
-Only tests that the agent wrote have no secret answer: "all pass". They run several times. In some runs, modules are broken on
-purpose, and the tests must fail; see `harness.session.sabotage`. All runs ask the same question and start alike, so tests cannot
-tell them apart by names, order, leftovers or copies of files.
+Tests that the agent wrote are the only work whose right answer is no secret: "all pass". They therefore run several times. In
+some runs, modules are broken on purpose, and the tests must fail; see `harness.session.sabotage`. All runs ask the same question
+and start alike, so tests cannot tell the runs apart by names, order, leftovers or copies of files.
 
 If the interviewer does not end as it should, no answer counts, and every check that the judge grades after asking has failed.
 A check without a verdict, or with contradictory verdicts, has failed.
@@ -41,7 +41,7 @@ MAX_FILE_BYTES = 2**22
 GRACE_SECONDS = 30.0
 """Seconds that the interviewer (the program that questions the agent's code) may take beyond its interviews' time limits."""
 NO_VERDICT = "no verdict"
-"""Reason why a check has failed for which the judge, which ended by itself, gave no verdict."""
+"""Explanation of a check that counts as failed because the judge (the code that grades) ended without a verdict on it."""
 FOLDER = ".grade"
 """Folder in the workspace for the files of the interviewer, which deletes them before any code of the agent runs."""
 COMMAND = f"exec python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
@@ -51,7 +51,7 @@ MODULES = (
     *("hmac", "importlib.machinery", "importlib.util", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select"),
     *("signal", "sqlite3", "stat", "tempfile", "time", "traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
 )
-"""Modules of Python's standard library that the interviewer may import once instead of each of its processes importing them."""
+"""Modules of Python's standard library that the interviewer may import once, to save each of its processes the import."""
 
 
 class Verdict(NamedTuple):
@@ -132,7 +132,8 @@ class Grading(NamedTuple):
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
     """Grade the workspace that the agent left, and return one verdict for each check of the task, in order.
 
-    The agent's code always runs for real, even in a sandbox with an action cache. Arguments and errors are those of `judge_work`.
+    The agent's code is always run, even in a sandbox with a cache of results (an action cache). `judge_work` describes the
+    arguments and the errors.
     """
     return judge_work(task, sandbox, rng).checks
 
@@ -220,7 +221,7 @@ def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
 
 
 def _parse_answers(output: bytes, runs: Sequence[PlannedRun]) -> Iterator[tuple[str, Any]]:
-    """Yield the name of each answer with the answer, in the order of the questions; invalid answers are left out."""
+    """Yield the name and the value of each valid answer in the interviewer's output, in the order of the questions."""
     answers: dict[str, str] = json.loads(output)
     for run in runs:
         for name in run.names:
@@ -244,6 +245,6 @@ def apply_verdicts(
 
 
 def _clean(detail: str) -> str:
-    """Return an explanation as one line of printable ASCII characters, cut to the maximum length."""
+    """Return the explanation of a failed check as one line of printable ASCII characters, cut to `MAX_DETAIL_CHARACTERS`."""
     line = " ".join(detail.split())[:MAX_DETAIL_CHARACTERS]
     return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in line)

@@ -39,9 +39,9 @@ from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:
-    """Return the log events of the user messages that still wait in the queue, by event number, the next message first.
+    """Return the user messages that still wait in the queue, by the number of their log event, the next message first.
 
-    A rollback does not change the queue.
+    A rollback (return to an earlier step) does not change the queue.
     """
     queued: dict[int, MessageQueued] = {}
     for seq, event in entries:
@@ -64,7 +64,7 @@ def _is_turn_start(event: Event) -> bool:
 def count_turn_steps(entries: Iterable[Entry]) -> int:
     """Return how many model calls of the newest turn count towards the maximum per turn; interrupted calls count, too.
 
-    The count begins anew when the limit has ended the turn, so that a user can continue the turn nevertheless.
+    The count begins anew after the maximum has ended the turn, so that a user can continue the turn nevertheless.
     """
     steps = 0
     for _, event in drop_rolled_back(entries):
@@ -89,26 +89,26 @@ def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
 
 
 def is_active(entries: Iterable[Entry]) -> bool:
-    """Return whether a session is still active, because its end (or that of its newest continuation) is not in its log."""
+    """Return whether a session is still active: its log does not record that it, or its newest continuation, has ended."""
     kinds = SessionStarted | SessionResumed | SessionEnded
     lifecycle_events = [event for _, event in entries if isinstance(event, kinds)]
     return not lifecycle_events or not isinstance(lifecycle_events[-1], SessionEnded)
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Return why the session's newest turn stopped. None if this turn has not stopped or if no turn has ended."""
+    """Return why the session's last turn (work on a user message) ended; None if it is unfinished or no turn has ended."""
     live_entries = drop_rolled_back(entries)
     ends = [event for _, event in live_entries if isinstance(event, TurnEnded | SessionEnded)]
     return Stop(ends[-1].reason, ends[-1].detail) if ends and not has_unfinished_turn(live_entries) else None
 
 
 def find_last_step(entries: Iterable[Entry]) -> int:
-    """Return the number of the newest finished step of a session; 0 if no step has finished."""
+    """Return the number of the last step (model call with its tool calls) that a session has finished; 0 if there is none."""
     return next((event.step for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, StepFinished)), 0)
 
 
 def find_step_end(entries: Sequence[Entry], step: int) -> int:
-    """Return the number of the last event in the log that belongs to a step.
+    """Return the number of the last log event that belongs to a step (a model call with its tool calls).
 
     Args:
         entries: Entries of the session's log.
@@ -186,7 +186,7 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
         entries: Entries of the original session's log.
         session_id: Name of the new session.
         to_event: Number of the last event that is copied from the original session.
-        setup: Setup of the new session as JSON; empty copies the setup of the original session.
+        setup: Setup (stored configuration) of the new session as JSON; empty copies the setup of the original session.
 
     Raises:
         UsageError: The original session has not begun.
@@ -202,11 +202,11 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
 
 
 def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | None) -> tuple[Entry, ...]:
-    """Return the entries that are missing in the log of a session whose process was killed during a step; empty if none was.
+    """Return the entries that a session's log lacks because its process was killed during a step; empty if it was not.
 
-    The entries contain, in this order: the saved part of the model's answer, unless the answer is already in the log; one result
-    for each tool call of the answer, where a call without a saved result counts as interrupted; the workspace that was saved
-    after the newest result; and the end of the turn.
+    `draft` is what was saved of the unfinished step. The entries are, in this order: the saved part of the model's answer, unless
+    the answer is already in the log; one result for each tool call of the answer, where a call without a saved result counts as
+    interrupted; the workspace that was saved after the newest result; and the end of the turn.
     """
     answer, step = _find_unanswered(entries), 0
     if answer is not None:
@@ -239,14 +239,14 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | 
 
 
 def _find_unanswered(entries: Iterable[Entry]) -> MessageAdded | None:
-    """Return the newest message if it is an answer of the model whose tool calls have no results in the log; else None."""
+    """Return the newest message of a log if it is an answer with tool calls whose results are not in the log; else None."""
     live_entries = drop_rolled_back(entries)
     newest = next((event for _, event in reversed(live_entries) if isinstance(event, MessageAdded | StepFinished)), None)
     return newest if isinstance(newest, MessageAdded) and newest.message.calls else None
 
 
 def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:
-    """Return the user messages that a task sends during the session and that the session has not received yet."""
+    """Return the user messages that a task still has to send: those of later steps that the session has not received yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
     sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
@@ -254,9 +254,9 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the texts that compactions moved out of the conversation into the store of tool outputs, oldest first.
+    """Return the tool outputs that compactions moved out of a conversation into a store, where the agent can read them.
 
-    Texts of compactions that were rolled back are included.
+    The oldest output comes first. Outputs of compactions that were rolled back are included.
     """
     names = {name for _, event in entries if isinstance(event, Compaction) for name in event.offloaded}
     if not names:
@@ -266,7 +266,7 @@ def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _list_event_messages(event: Event) -> Iterable[Message]:
-    """Return the messages that a log event added to those that the model sees, including new versions of shortened messages."""
+    """Return the message that a log event adds, or the new versions of the messages that a compaction shortened."""
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
@@ -290,7 +290,7 @@ class DroppedFacts(NamedTuple):
 
 
 def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
-    """Return the number of the log event that records an applied compaction.
+    """Return the number of the log event that records one of a session's compactions, such as the second one.
 
     Args:
         entries: Entries of the session's log.
@@ -334,7 +334,7 @@ def find_dropped_facts(
 
 
 def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str], reader: Reader) -> tuple[str, ...]:
-    """Return the newest line that states each fact (a value that the agent must know), in the order of the messages."""
+    """Return for each named fact (a value that the agent must know) the newest line that states it, in the messages' order."""
     newest = dict[str, tuple[int, str]]()
     lines = [
         (FactReader(task.facts, EXACT if item.message.role == "tool" else reader), line)

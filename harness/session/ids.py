@@ -1,4 +1,4 @@
-"""Factories of ids whose alphabetical order is the order of their creation: ULIDs in live sessions, plain numbers in trials."""
+"""Factories of ids that sort alphabetically by their time of creation: ULIDs in live sessions, plain numbers in trials."""
 
 import itertools
 import threading
@@ -45,7 +45,7 @@ class TimeOrderedIds:
 class SequentialIds:
     """Factory of six-digit ids, which are the same in each run of a trial but unique only within one session. Thread-safe.
 
-    Calls that run at the same time get their ids in the order in which the factory is asked.
+    Calls from several threads get their ids in the order in which they reach the factory.
     """
 
     def __init__(self) -> None:

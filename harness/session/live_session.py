@@ -1,7 +1,8 @@
 """Interactive session of several turns. Messages are queued while the agent works; a turn can be stopped and resumed.
 
-One thread runs the session and calls the listener; every method can be called from any thread. Events are in the journal before
-the listener receives them, so a session survives its process: `LiveSession.reopen` restores log, queue and workspace.
+One thread runs the session and calls the listener; every method can be called from any thread. Each event is written to the
+journal file before the listener receives it, so a session survives the end of its process: `LiveSession.reopen` restores the
+log, the queue and the workspace.
 """
 
 import os
@@ -89,8 +90,8 @@ class LiveSession:
     Args:
         spec: Configuration of the session. With an empty request, the first message that is sent is the request.
         session_id: Name of the session in its journal and of its sandbox. None takes a new id from `ids`. Default: `None`.
-        on_event: Listener for every log entry and every signal, called in order in the session's thread; must return quickly.
-            Default: no listener.
+        on_event: Listener for every log entry and every signal (event that is not logged), called in order in the session's
+            thread; must return quickly. Default: no listener.
         clock: Source of the time of each event, in seconds since the epoch. Default: `time.time`.
         ids: Source of the ids of the session, its sub-agents and its forks. Default: ids of 26 characters that sort by time, the
             newest session first.
@@ -149,14 +150,15 @@ class LiveSession:
             task: Task that replaces the task of the configuration. The checks of a task that is neither built in nor made in this
                 process get no verdict unless the task is passed again, because a name in a log is never a reason to run a file.
                 Default: `None`.
-            cassette: Cassette of the continued session, if `spec` is None; required if the session used one. Default: `None`.
+            cassette: Recording of model answers (cassette) for the continued session, if `spec` is None; required if the session
+                used one. Default: `None`.
             on_event: Listener that receives new log entries and signals.
             clock: Source of the time of each event, in seconds since the epoch.
             ids: Source of the ids of the session's further sub-agents and forks.
 
         Raises:
             StoreError: The journal does not exist or does not contain the session.
-            UsageError: The session has not begun, `spec` asks for another sandbox backend, the workspace was not saved, or a
+            UsageError: The session has not begun, `spec` asks for another sandbox backend, the workspace was not saved, or the
                 cassette is missing.
         """
         journal = Path(journal)
@@ -408,7 +410,7 @@ class LiveSession:
         return self._run_in_thread(SessionWorker.compact)
 
     def roll_back(self, step: int) -> None:
-        """Restore the conversation and the workspace as they were after a step. Later log entries are kept, but no longer count.
+        """Restore the conversation and the workspace as they were after a step. Later log entries stay, but no longer count.
 
         Args:
             step: Number of the step whose end is restored; 0 is the state before the first step.
@@ -454,11 +456,11 @@ class LiveSession:
         spec: SessionSpec | None = None,
         on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Create another session from the state right after a compaction, reminded of the facts that the compaction removed.
+        """Create another session from the state right after a compaction, and remind it of what the compaction removed.
 
-        A user message repeats the lines with those facts of the task that were in view before the compaction and no longer are
-        after it. A second fork with `remind=False` differs in this message only, so the comparison of the two shows the effect of
-        losing these facts.
+        A user message repeats the lines that state facts of the task (values that the agent has to remember) which the model saw
+        before the compaction but not after it. A second fork with `remind=False` differs in this message only, so a comparison of
+        the two forks shows the effect of losing these facts.
 
         Args:
             round_number: Number of the compaction among the applied compactions of the session, from 1.
@@ -491,7 +493,7 @@ class LiveSession:
         overrides: tuple[Path | None, SessionSpec | None],
         on_event: EventListener,
     ) -> "LiveSession":
-        """Create a session whose log has this session's events up to `to_event`, then `extra_events`; copy the snapshots, too."""
+        """Create a session from this session's events up to `to_event`, its workspace snapshots, and then `extra_events`."""
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = self._ids.make_descending()

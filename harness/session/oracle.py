@@ -1,4 +1,4 @@
-"""Oracle, used by policies that serve as upper bounds: predicts from a task's script which messages the agent will need again."""
+"""Oracle, which predicts from a task's script which messages the agent will need. Policies that are upper bounds use it."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -14,9 +14,9 @@ from harness.tokens import count_characters
 
 
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, reader: Reader = EXACT) -> Policy:
-    """Give a policy its oracle (a prediction of what the agent will need) if it uses one, and return the resulting policy.
+    """Return a compaction policy together with its oracle, which is a prediction of what the agent will need.
 
-    A policy uses an oracle if it has a method `with_oracle`; other policies are returned unchanged.
+    A policy that uses an oracle has a method `with_oracle`; any other policy is returned unchanged.
 
     Args:
         policy: Compaction policy of the session.
@@ -41,23 +41,30 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, read
 
 
 def build_scripted_oracle(task: Task | None, reader: Reader = EXACT) -> Oracle | None:
-    """Return a prediction of what the agent will need (an oracle) for a task with a script; None without a task or script."""
+    """Return an oracle that predicts from a task's script what the agent will need; None without a task or a script."""
     return ScriptedOracle(task.facts, task.script, reader) if task and task.script.steps else None
 
 
 class ScriptedOracle:
     """Oracle that predicts from the script of a task which messages the agent will need. Not thread-safe.
 
-    Two kinds of messages are needed. The newest message with the value of a fact is needed by the next open step that uses the
-    fact. Messages that show a step as done are needed by every later step; if several show the same, the shortest is needed.
+    The script lists the steps of the scripted agent. A message is needed for one of two reasons. It may be the newest message
+    that states a fact, which the agent needs at the next unfinished step that uses the fact. Or it may show that a step is done,
+    which the agent has to see in every later step; if several messages show that, the shortest is needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
-        """Create an oracle for the facts (values the agent must know) and the script of a task, and for the agent's reader."""
+        """Create an oracle for a task.
+
+        Args:
+            facts: Facts of the task (values that the agent must know).
+            script: Script of the task, which says what each step of the scripted agent needs.
+            reader: Rule by which the scripted agent finds values in the texts that it sees.
+        """
         self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script, reader)
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return for each message when the agent will need the message next; None for a message that is not needed again."""
+        """Return for each message in how many steps the agent will need it next; None for a message that is not needed again."""
         sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         needs: list[list[Need]] = [[] for _ in messages]
         next_use = self._compute_next_uses(sight)
@@ -81,9 +88,9 @@ class ScriptedOracle:
     def _iter_evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
-        """Yield the position of each message that shows a step as done, with the time at which the agent will need the message.
+        """Yield the index of each message that is needed to show a step as done, with the time at which it is needed.
 
-        If the results of all tool calls of a step are in view, these results show the step as done; else the shortest message
+        If the agent still sees the results of all tool calls of a step, these results show it as done; else the shortest message
         with other evidence does.
         """
         alone = [self._reader.build_state(reading) for reading in readings]

@@ -1,4 +1,4 @@
-"""Checks of a session before it starts: whether the first request fits the window, and warnings about ineffective policies."""
+"""Checks before a session starts: whether its first request fits the context window, and warnings about ineffective policies."""
 
 import time
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ def check_spec(spec: SessionSpec) -> None:
     """Refuse the configuration of a session that could not run, before anything is started.
 
     Raises:
-        WindowTooSmall: The first request cannot fit the window.
-        UsageError: A name is unknown, a key is missing, or the folder for the files is not empty.
+        WindowTooSmall: The first request cannot fit the context window.
+        UsageError: A name is unknown, an API key is missing, or the folder for the copied files is not empty.
     """
     if spec.cassette is not None:
         spec.cassette.check()
@@ -42,7 +42,7 @@ def check_spec(spec: SessionSpec) -> None:
 
 
 def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
-    """Assemble a session without a sandbox to find unknown names and policies that cannot work in the window.
+    """Assemble a session without a sandbox, to find unknown names and a policy that cannot work in the context window.
 
     Args:
         spec: Configuration of the session that is checked.
@@ -103,7 +103,7 @@ def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
 
 
 def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
-    """Yield a warning for each window size in the configuration that is larger than the known window of the model."""
+    """Yield a warning if a context window in the configuration is larger than the window that the model is known to have."""
     advice = "the provider may refuse prompts before the policy acts"
     if 0 < window.registry_tokens < window.tokens:
         yield f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens; {advice}"
@@ -112,9 +112,9 @@ def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
 
 
 def check_first_request(name: str, first_tokens: int, window_tokens: int) -> None:
-    """Raise `WindowTooSmall` if the first request of the task `name` is longer than the window.
+    """Raise `WindowTooSmall` if the first request of the task `name` is longer than the context window.
 
-    A window of 0 tokens means that its size is unknown, and is not checked.
+    If the size of the window is unknown (`window_tokens` is 0), nothing is checked.
     """
     if window_tokens and first_tokens > window_tokens:
         raise WindowTooSmall(name, first_tokens, window_tokens)

@@ -1,8 +1,8 @@
-"""Check that the tests an agent wrote can fail: they run several times, some of these times with modules broken on purpose.
+"""Check that the tests an agent wrote can fail: they run several times, in some runs with modules broken on purpose.
 
 Good tests pass while the agent's modules are intact and fail when the modules are broken. Tests that test nothing could try to
-recognise the runs with broken modules. Which runs these are is therefore random, and code is appended to the modules in every
-run. This code breaks a module only if a condition holds, which is a calculation with random numbers.
+recognise the runs with broken modules. The choice of these runs is therefore random, and code is appended to the modules in every
+run. This code breaks a module only if a condition holds, and the condition is a calculation with random numbers.
 
 Tests that evaluate this condition themselves, instead of calling the modules, are not detected. No other form of the inserted
 code prevents this: tests know the agent's own code, so they can run the inserted code on a replacement and see whether a result
@@ -25,17 +25,17 @@ MAX_INTACT_RUNS = 3
 PATTERNS = tuple(
     pattern for pattern in itertools.product((False, True), repeat=RUNS) if 0 < pattern.count(False) <= MAX_INTACT_RUNS
 )
-"""All 25 sequences of intact (False) and broken (True) runs; one is drawn, so an agent guesses it with a probability of 1/25."""
+"""The 25 possible sequences of intact (False) and broken (True) runs. One is drawn, so the chance to guess it is 1/25."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One run of an interview (questions to the agent's code), with the names under which the grader gets its answers."""
+    """One run of an interview (questions to the agent's code), with the names under which its answers are graded."""
 
     interview: Interview
-    """Interview as it is held; each answer has a name that is used for this run alone."""
+    """Interview as it is held, in which each answer has a name that no other run uses."""
     names: Mapping[str, str]
-    """Name under which the judge gets each answer, by the name of the answer in this run."""
+    """Name that the judge (the code that grades) uses for each answer, by the name of the answer in this run."""
     is_repeated: bool
     """Whether the interview has several runs, so that the judge gets a list of answers."""
 
@@ -59,7 +59,7 @@ def _plan_interview(interview: Interview, prefix: str, rng: Random) -> Iterator[
 
 
 def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
-    """Return text to append to a module: code that breaks the module, under a condition that holds if `is_broken` is set.
+    """Return code to append to a module. The code breaks the module under a condition that holds if `is_broken` is True.
 
     Args:
         path: Path of the module; its ending decides the language, TypeScript or else Python.
@@ -74,7 +74,7 @@ def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
 
 
 def _draw_condition(holds: bool, rng: Random) -> str:
-    """Return a calculation with random numbers whose result is the given truth value, valid in Python and in TypeScript."""
+    """Return a calculation with random numbers, as source for Python and TypeScript, whose result is the truth value `holds`."""
     while True:
         base, factor, addend, modulus = (rng.randrange(low, 10 * low) for low in (100_000, 1_000, 1_000, 100))
         limit = rng.randrange(modulus // 3, 2 * modulus // 3)
@@ -83,9 +83,9 @@ def _draw_condition(holds: bool, rng: Random) -> str:
 
 
 def collect_answers(runs: Sequence[PlannedRun], answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers under the names that the grader expects; for an interview with several runs, lists of answers.
+    """Return the answers of all interviews under the names that the judge expects, as a list if an interview had several runs.
 
-    If one of these runs has no answer to a question, the whole list is left out.
+    If one of the several runs has no answer to a question, the whole list is left out.
 
     Args:
         runs: Runs of all interviews.

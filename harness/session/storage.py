@@ -47,7 +47,7 @@ class SessionStorage(NamedTuple):
     fail_session: Callable[[Stop], None]
     """Function that marks the session as failed, for a session whose log has not begun."""
     remove_old_outputs: Callable[[], None]
-    """Function that removes saved tool outputs which are older than a week, once an hour; to be called as often as convenient."""
+    """Function that removes saved tool outputs older than a week. May be called often; it does the work at most once an hour."""
 
 
 class ProgressSaver:
@@ -82,7 +82,7 @@ class ProgressSaver:
         self._snapshot = snapshot
 
     def forget_results(self) -> None:
-        """Forget the results of the last step, because after a rollback other steps have the same numbers."""
+        """Forget the saved tool results of the last step, because another step can have the same number after a rollback."""
         with self._results_lock:
             self._draft = UnfinishedStep(0, "")
 
@@ -125,7 +125,7 @@ class ProgressSaver:
 
 @contextmanager
 def fail_on_error(fail_session: Callable[[Stop], None]) -> Iterator[None]:
-    """Mark a session as failed if the `with` block raises, so that a session that could not start does not seem to be running."""
+    """Mark a session as failed if the `with` block raises an error, so that the session does not seem to be running."""
     try:
         yield
     except BaseException as error:
@@ -149,7 +149,7 @@ def open_storage(
 
     Raises:
         StoreError: The journal cannot be written.
-        UsageError: The journal contains more entries of the session than `entries`.
+        UsageError: The journal contains more entries of the session than `entries`, because another process continued it.
     """
     if journal is None:
         memory_log = MemoryLog()
@@ -182,10 +182,10 @@ def open_storage(
 
 
 def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock) -> bool:
-    """Mark a session as failed that could not be marked when it failed, because its journal could not be written.
+    """Mark a failed session as failed in its journal file, which could not be written when the session failed.
 
-    Returns False if the journal still cannot be written, so that the caller has to try again later. Nothing is done if the
-    session was continued meanwhile.
+    Returns False if the journal still cannot be written, so that the caller has to try again later. Does nothing if the session
+    was continued meanwhile.
     """
     try:
         with lock_session(journal, session_id), Journal.open(journal) as opened:
@@ -198,9 +198,9 @@ def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock)
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
-    """Save again the texts that compactions moved from the conversation to the store of tool outputs; return the store.
+    """Save again the tool outputs that compactions moved from the conversation to the store `outputs`; return the store.
 
-    The texts may be missing, because a fork (a copy of a session) starts with an empty store and stored texts expire.
+    They may be missing there, because a fork (a copy of a session) starts with an empty store and stored outputs expire.
     """
     for text in list_offloaded_texts(entries):
         outputs.save(text)
@@ -228,8 +228,8 @@ def restore_spec(
         entries: Log of the session that is reopened.
         journal: Journal file that stores the session.
         spec: Configuration for the continued session; None restores the configuration from the log.
-        cassette: Cassette that replaces the one in the log, if `spec` is None. A log may come from a stranger, so a file that it
-            names is never opened.
+        cassette: Recording of model answers (cassette) that replaces the one in the log, if `spec` is None. A log may come from a
+            stranger, so a cassette file that it names is never opened.
 
     Raises:
         UsageError: The session has not begun, `spec` asks for another sandbox backend, the log contains a name that is unknown
@@ -299,7 +299,7 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
 def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> SessionSpec:
     """Return the configuration of a session from its log.
 
-    A log without a stored configuration only gives the policy, the model and the context window.
+    If the log contains no stored configuration, the result only has the logged policy, model and context window.
     """
     if setup := find_setup(entries):
         return SessionSpec(request=start_event.task, **decode_setup(setup))

@@ -51,9 +51,9 @@ class SessionTotals:
     peak_context_tokens: int = 0
     """Length in tokens of the session's longest prompt, as measured by the provider."""
     view_tokens: int = 0
-    """Estimated number of tokens in all requests of the agent together, by the policy's token counter."""
+    """Sum of the estimated tokens of all requests of the agent, by the compaction policy's token counter."""
     kept_prefix_tokens: int = 0
-    """Estimated number of tokens at the start of requests that equal the start of the previous request and can be cached."""
+    """Estimated tokens of all requests' beginnings that equal the previous request's beginning, so a provider can cache them."""
     cost_usd: float | None = 0.0
     """Cost of the agent's model calls in US dollars, without summaries and sub-agents."""
     compactions: int = 0
@@ -76,7 +76,7 @@ class SessionTotals:
     waited_seconds: float = 0.0
     """Time in seconds spent waiting before failed model calls were repeated."""
     _rounds: list[tuple[int, int]] = field(default_factory=list)
-    """Number of the log event and number of the compaction, for each compaction that was applied in the session."""
+    """For each compaction that was applied in the session, the number of its log event and its own number."""
 
     def __call__(self, item: Entry | Signal) -> None:
         """Update the totals with a log entry or a signal of the session."""
@@ -223,7 +223,7 @@ class TrialTotals(SessionTotals):
     cache_could_save_usd: float | None = 0.0
     """US dollars that an ideal prompt cache, which holds the whole previous request, would save."""
     cache_counts: CacheCounts | None = None
-    """Running counts of hits and misses in the sandbox's action cache; None for a trial without an action cache."""
+    """Counts of hits and misses so far in the sandbox's action cache (stored results of commands); None without a cache."""
     step_actions: list[StepActions] = field(default_factory=list)
     """Hits and misses of the sandbox's action cache in each step; empty for a trial without an action cache."""
     _previous_counts: CacheCounts = field(default_factory=CacheCounts)

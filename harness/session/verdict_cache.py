@@ -1,9 +1,9 @@
 """Cache of grading results: a workspace that equals one graded before gets the same verdicts without being graded again.
 
-Verdicts are stored in the action cache. Their key is a digest of everything that determines them: the files of the workspace
-with their modes, the environment of the sandbox, the grader (source of the judge, interviews and expected values), the version
-of Python, and the source of this package. Workspaces with links or special files have no key, because only a real sandbox can
-hold such files.
+Verdicts are stored in the action cache, which also stores results of commands. Their key is a digest of everything that
+determines them: the files of the workspace with their modes, the environment of the sandbox, the grader (source of the judge,
+interviews and expected values), the version of Python, and the source of this package. Workspaces with links or special files
+have no key, because only a real sandbox can hold such files.
 
 Verdicts are stored only if grading ran in a new sandbox, in which no command of the agent had run, and only if no time limit had
 an effect: every question of the interviews has an answer. A judge from a file of the user must import nothing but the standard
@@ -40,7 +40,7 @@ REPEATS = 5
 UNSTABLE = "the agent's code behaves at random: graded several times, the same workspace passed and failed this check"
 """Explanation for a check that passed in some gradings of a workspace and failed in others."""
 COMMAND = "(verdicts of the checks)"
-"""Text that `harness cache` shows for stored verdicts in place of a command."""
+"""Text that `harness cache` shows in place of a command where the cache contains verdicts on a workspace."""
 _PACKAGE = Path(__file__).parents[1]
 _SOURCES = (".", "sandboxes", "session", "tasks")
 """Folders of this package with code that can change a verdict; `.` stands for the modules at the top of the package."""
@@ -54,7 +54,7 @@ class CachedGrading(NamedTuple):
 
 
 def is_drawn_for_test(trial_id: str) -> bool:
-    """Return whether a trial is one of the few that are graded again to test the stored verdicts; decided by its id alone."""
+    """Return whether a trial is one of the few that are graded again to test stored verdicts. Only `trial_id` decides that."""
     draw = int.from_bytes(hashlib.sha256(f"grade again/{trial_id}".encode()).digest()[:8], "big")
     return draw < TESTED_SHARE * 2**64
 
@@ -64,7 +64,7 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
 
     Args:
         task: Task whose checks are graded.
-        sandbox: Sandbox with the workspace that the agent left. Verdicts are stored and reused only if it has an action cache.
+        sandbox: Sandbox with the workspace that the agent left. Verdicts are only stored and reused if it has an action cache.
         trial_id: Id of the trial, for the message of an error.
         reuse: Whether stored verdicts may be returned. Otherwise, the workspace is graded and stored verdicts are tested.
 
@@ -108,7 +108,7 @@ def compute_verdict_key(task: Task, sandbox: CachedSandbox) -> bytes | None:
 
 @functools.cache
 def digest_package() -> str:
-    """Return the SHA-256 (hexadecimal) over the source of this package that can change a verdict."""
+    """Return the SHA-256 (hexadecimal) of those source files of this package that can change a verdict."""
     digest = hashlib.sha256()
     for path in sorted(_list_sources()):
         digest.update(f"{path.relative_to(_PACKAGE)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
@@ -140,7 +140,10 @@ def _compute_grader_key(task: Task) -> str | None:
 
 
 def _describe_judge(grader: Grader) -> list[str] | None:
-    """Return the name and the source of a judge; None if the judge uses variables or modules whose content is not known."""
+    """Return what the cache key needs of a judge (code that grades a task): its name and, if it is in a user's file, its source.
+
+    Returns None if the judge uses variables or modules whose content is not known.
+    """
     judge = grader.judge
     module_name, name = getattr(judge, "__module__", None), getattr(judge, "__qualname__", None)
     module = sys.modules.get(module_name) if isinstance(module_name, str) else None
@@ -197,16 +200,16 @@ def _find_unstable_checks(task: Task, sandbox: Sandbox, workspace: Snapshot, ver
 
 
 def _list_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> list[str]:
-    """Return the sorted names of the checks that only one of two gradings passed or contains.
+    """Return the sorted names of the checks on which two gradings disagree: only one passed the check, or only one has it.
 
-    Texts of failed checks do not count: they may quote what the agent's code printed, e.g. an address in memory.
+    Explanations of failed checks are not compared: they may quote what the agent's code printed, e.g. an address in memory.
     """
     outcomes = [{name: verdict.passed for name, verdict in one.items()} for one in (stored, new)]
     return sorted(name for name in {*stored, *new} if outcomes[0].get(name) != outcomes[1].get(name))
 
 
 def _describe_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> tuple[str, str]:
-    """Return the verdicts that differ, as text: the stored ones and the new ones."""
+    """Return two texts with the verdicts on which two gradings disagree: the stored verdicts, and the new ones."""
     names = _list_differences(stored, new)
     return "; ".join(_format_verdict(name, stored.get(name)) for name in names), "; ".join(
         _format_verdict(name, new.get(name)) for name in names

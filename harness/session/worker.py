@@ -1,4 +1,4 @@
-"""Work of a live session's thread: starts the session, runs its turns, saves its workspace, rolls back, and finishes."""
+"""Work of a live session's thread, which starts the session, runs its turns, saves its workspace, rolls back and finishes."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ RECORD_INTERVAL_SECONDS = 1.0
 
 
 class SessionWorker:
-    """Worker that runs a live session in one thread. Requests of other threads reach the worker through a `SessionControl`."""
+    """Worker that runs a live session in one thread. Other threads send it requests through a `SessionControl`."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class SessionWorker:
         Args:
             control: State of the session that is shared with the callers of the session.
             spec: Configuration of the session that the worker runs.
-            memory_workspaces: Store of workspace snapshots for a session without a journal.
+            memory_workspaces: Store of workspace snapshots for a session without a journal file.
             sources: Source of the time of each event, in seconds since the epoch, and source of the ids of sub-agents.
             exit_stack: Open resources of the session, which are released after the journal is closed.
         """
@@ -96,7 +96,7 @@ class SessionWorker:
 
     @contextmanager
     def _end_session(self, storage: SessionStorage) -> Iterator[None]:
-        """Log the end of the session if the `with` block ends without it, so that the session does not seem to be running."""
+        """Log the end of the session if the `with` block has not logged it, so that the session does not seem to be running."""
         stop = Stop("cancelled", "closed before the session had started")
         try:
             yield
@@ -114,7 +114,7 @@ class SessionWorker:
                 self._unrecorded_stop = stop
 
     def _record_stop(self) -> None:
-        """Record the end of the session as soon as its journal can be written again; give up when the session is closed."""
+        """Log an end that could not be logged as soon as the journal can be written again; give up when the session is closed."""
         control, journal = self._control, self._spec.journal
         while (stop := self._unrecorded_stop) is not None and journal is not None:
             with control.condition:
