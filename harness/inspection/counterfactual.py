@@ -67,7 +67,7 @@ class SessionTrace:
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
-        """Return a token counter with the same results as the given one, which counts each message of the session only once."""
+        """Return a token counter that gives the same results as `counter` but counts each message of the session only once."""
         if counter not in self._counts:
             self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]
@@ -89,7 +89,7 @@ def _make_step(event: StepFinished, previous_steps: list[TraceStep], messages: l
 class _CachedCounter:
     counter: Counter
     known_counts: Mapping[int, Estimated]
-    """Estimated number of tokens in each message of the session, by Python's `id()` of the message object."""
+    """Estimated number of tokens of each message of the session, by Python's `id()` of the message object."""
 
     def count(self, message: Message) -> Estimated:
         known = self.known_counts.get(id(message))
@@ -129,11 +129,11 @@ class MessageState(NamedTuple):
     disposition: Disposition
     tokens_before: int
     tokens_after: int
-    """Estimated tokens of the message as it is in the view; 0 if the message is no longer in the view."""
+    """Estimated tokens of the message as the model would now see it; 0 if the message was removed from the conversation."""
     changed_at_step: int
     """Number of the step before which a compaction last changed or removed the message; 0 if unchanged."""
     summarized_by: ItemId | None = None
-    """Id of the summary in the view that replaces the message; None if no summary does."""
+    """Id of the summary that now stands for the removed message in the conversation; None if no summary does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +155,12 @@ class DryRun:
         """Prepare the dry run; no step of the session is processed yet.
 
         Args:
-            session: Recorded session. A policy that needs an oracle (a prediction of later needs) gets that of the session.
+            session: Recorded session. A policy that needs an oracle (a prediction of later needs) gets the session's oracle.
             trace: Messages and steps of the same session.
             spec: Compaction policy, context window, and length of the summaries.
 
         Raises:
-            UsageError: The policy does not work in this window, or needs an oracle and there is none.
+            UsageError: The policy does not work in this context window, or it needs an oracle and the session has none.
         """
         summarizer = _StandInSummarizer(spec.summary_tokens)
         resources = SessionResources(
@@ -181,14 +181,14 @@ class DryRun:
         """Text that explains, with numbers, how the compaction threshold follows from the context window."""
         self.counter = trace.make_cached_counter(spec.policy.counter)
         self.view_tokens: list[int] = []
-        """Estimated tokens in view right before the model call of each step processed so far."""
+        """For each step processed so far, the estimated tokens of the messages that its model call would have sent."""
         self.attempts: list[Entry] = []
-        """Compaction events of the dry run in order, including attempts that were not applied."""
+        """Log entries of the compactions that the policy attempted in the dry run, in order, applied or not."""
         self._items: list[ItemId] = []
         """Ids of the recorded messages that the dry run has processed so far, in the order of the session."""
         self._history = ViewHistory(self.counter)
         self._places: list[tuple[int, int]] = []
-        """Numbers of events and of attempted compactions before the model call of each step processed so far."""
+        """For each step processed so far, the number of log events and of attempted compactions before its model call."""
         self._usage = cast("Usage | None", None)
         self._seq = 1  # the start event has number 1, so that ids, and random draws from ids, are those of a live session
 
@@ -203,7 +203,7 @@ class DryRun:
         return len(self.view_tokens)
 
     def list_oversized_steps(self) -> list[int]:
-        """Return the indices, from 0, of the steps whose request exceeds the context window; a provider would refuse them."""
+        """Return the indices, from 0, of the steps whose request exceeds the context window, so a provider would refuse it."""
         window_tokens = self.budget.window_tokens
         return [index for index, tokens in enumerate(self.view_tokens) if tokens > window_tokens > 0]
 
@@ -258,7 +258,7 @@ class DryRun:
         return entry
 
     def state_at(self, index: int) -> StepState:
-        """Return the state right before the model call of a step.
+        """Return what the model would have seen at a step, and how many compactions were attempted before its model call.
 
         Args:
             index: Index of the step, from 0; below `steps`.
@@ -267,10 +267,10 @@ class DryRun:
         return StepState(self.trace.steps[index], self._history.view_after(events), attempts)
 
     def list_message_states(self, state: StepState) -> "MessageStates":
-        """Return for each message before a model call whether the policy kept, masked, summarized or dropped it.
+        """Return for each recorded message before a model call whether the policy kept, masked, summarized or dropped it.
 
         Args:
-            state: State at the step to which the model call belongs.
+            state: State of the dry run right before the model call, as `state_at` returns it.
         """
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
         return MessageStates(
@@ -284,9 +284,10 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageStates(Sequence[MessageState]):
-    """States of the messages before one model call of a dry run, in order; each is computed when it is read.
+    """Sequence that says of each message before one model call of a dry run whether it is kept, masked, summarized or dropped.
 
-    A long session has tens of thousands of messages, and keeping an object for each would slow down Python's garbage collection.
+    Each element is computed when it is read: a long session has tens of thousands of messages, and an object for each would slow
+    down Python's garbage collection.
     """
 
     items: Sequence[ItemId]
@@ -320,11 +321,11 @@ class MessageStates(Sequence[MessageState]):
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """Record of what the compactions of a dry run did to each message: the step of the last change, and the covering summary."""
+    """Record of what a dry run's compactions did to each message: the step of the last change, and the summary in its place."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId | None] = field(default_factory=dict)
-    """Id of the summary in view that covers a removed message; None if the summary that covered it is gone as well."""
+    """For each removed message, the id of the summary that now stands for it; None if that summary was removed as well."""
 
     @classmethod
     def from_attempts(cls, attempts: Sequence[Entry], visible_ids: Collection[ItemId]) -> "_CompactionEffects":

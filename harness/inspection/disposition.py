@@ -32,7 +32,7 @@ class MessageDisposition(NamedTuple):
 def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
     """Return for each message whether a compaction kept, masked, summarized, dropped or inserted it.
 
-    The messages of the view before the compaction come first, in order, followed by the inserted messages.
+    The messages that the model saw before the compaction come first, in order, followed by the inserted messages.
     """
     patch = change.event.patch
     forgotten, replaced = set(patch.forget), {one.item for one in patch.replace}
@@ -57,15 +57,16 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
 
 
 def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """Return the messages that are in view after a compaction, in order, each with what was done to it, such as `masked`."""
+    """Return the messages that the model sees after a compaction, in order, each with what was done to it, such as `masked`."""
     by_id = {one.item_id: one for one in classify_messages(change)}
     return tuple(by_id[item.item_id] for item in change.after.items)
 
 
 def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, *, after: bool = False) -> list[Disposition]:
-    """Divide a conversation into equal parts of a bar, and return for each part what happened to its message, such as `kept`.
+    """Return the parts of a bar that shows a compaction, each with what happened to the message there, such as `kept`.
 
-    All parts have the same number of tokens, so a long message takes up several parts and a short one may take up none.
+    The bar stands for the conversation. All of its parts stand for the same number of tokens, so a long message takes up several
+    parts and a short one may take up none.
 
     Args:
         dispositions: Messages of the conversation, in order, each with its result, such as `kept` or `dropped`.

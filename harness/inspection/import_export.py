@@ -1,4 +1,4 @@
-"""Import of sessions from files into journals, and export to JSONL files, with unchanged events and times."""
+"""Import of sessions from other files into journal files, and export to JSONL files. Events and times stay unchanged."""
 
 import os
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ class ImportedSession(NamedTuple):
     format_name: str
     """Name of the format of the imported file, as in `harness.replay.formats.FORMATS`."""
     caveats: tuple[str, ...]
-    """Notes about data that was dropped or repaired while the file was read."""
+    """Notes about data in the file that was dropped or repaired during the import."""
 
 
 def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
-    """Return the log of a session in a journal, with the time of each event.
+    """Return the log of a session from its journal file, with the time of each event.
 
     Raises:
         StoreError: The journal cannot be read.
@@ -42,7 +42,7 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
 
 
 def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> int:
-    """Write a session from a journal to a JSONL file, and return the number of events; no file is left after an error.
+    """Copy a session from a journal file to a new JSONL file, and return the number of events; an error leaves no file.
 
     Args:
         location: Journal that contains the session, and name of the session.
@@ -119,7 +119,7 @@ def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
 
 
 def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
-    """Append the events of a log to a journal as a new session; events with the same time are appended together."""
+    """Add the events of a log to a journal file, as a new session; events with the same time are added together."""
     times = _iter_times(log)
     session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
     for _, group in groupby(log, key=lambda one: one.at_ms):

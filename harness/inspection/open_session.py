@@ -25,7 +25,7 @@ from harness.tasks import SUITE, make_task
 from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
-"""Name that is given instead of a file or folder to open the readable sample session.
+"""Name that a user gives in place of a file or folder to open the readable sample session.
 
 In the sample, an agent repairs a service that sends flood alerts too late; see `harness.inspection.sample_story`.
 """
@@ -70,7 +70,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
 
 
 def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
-    """Return the one session name that begins or ends with a text; raise an error if no name or several names do."""
+    """Return the only one of several session names that begins or ends with `part`; raise an error if none or several do."""
     matching_names = names if part is None else tuple(name for name in names if is_partial_id(part, name))
     if len(matching_names) == 1:
         return matching_names[0]
@@ -82,7 +82,7 @@ def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
 
 
 def _open_named(name: str) -> RecordedSession:
-    """Return the readable sample session or, for the name of a task, run the task with the scripted agent."""
+    """Return the readable sample session for its name or, for a task's name, the session of a scripted agent on the task."""
     if name == SAMPLE_NAME:
         return RecordedSession(
             name="sample session", entries=build_scripted_log(STORY_PROMPT, make_story_step), oracle=SampleOracle(find_last_use)

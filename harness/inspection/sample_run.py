@@ -2,8 +2,8 @@
 
 In the sample session an agent reads, changes and tests files of a small library, without end. Each step is derived
 from its number, so the session is the same everywhere. Sizes of tool outputs follow a typical distribution: most are short, some
-are long, and a few exceed the output limit. The agent continues with its next step whatever is in the view, so all policies meet
-the same session. The context window counts as full if the tokens estimated by the policy's counter exceed it.
+are long, and a few exceed the output limit. The agent continues with its next step whatever a compaction removed, so all policies
+meet the same session. The context window counts as full if the tokens estimated by the policy's counter exceed it.
 
 The sample shows how a policy works; the cost of a policy is measured on tasks instead.
 """
@@ -122,19 +122,19 @@ def _write_report(rng: random.Random, characters: int) -> str:
 
 
 def find_last_use(number: int) -> int | None:
-    """Return the number of the last step that needs the output of a step of the artificial sample session; None if none does."""
+    """Return the number of the last step of the sample session that needs the output of step `number`; None if none does."""
     return number + REWRITE_AFTER_STEPS if number % 3 == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class SampleOracle:
-    """Oracle of a sample session, which predicts the step at which each message is needed again.
+    """Oracle of a sample session: predicts in how many steps each message is needed again.
 
     The user's request is always needed. In the artificial session, a file that was read is needed until it is written again.
     """
 
     find_last_use: Callable[[int], int | None] = find_last_use
-    """Function that returns for the number of a step the number of the last step that needs its output, or None."""
+    """Function that takes the number of a step and returns the number of the last step that needs its output, or None."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message the number of steps until the sample session needs it again; None if it never does."""
@@ -167,7 +167,7 @@ DEFAULT_COUNTER = QuarterOfCharacters()
 
 @dataclass(frozen=True, slots=True)
 class CompactionAttempt:
-    """Compaction that a policy attempted, with the messages in view before and after the attempt."""
+    """Compaction that a policy attempted, with the messages that the model sees before and after it."""
 
     event: Compaction
     before: View
@@ -187,7 +187,7 @@ class SampleRun:
     has_overflowed: bool
     """Whether the sample session ended because the context window was full and the policy did not shorten the conversation."""
     was_stopped_early: bool = False
-    """Whether the session was ended because the requested number of compactions was reached."""
+    """Whether the session was ended because it had reached the number of compactions that the caller asked for."""
     entries: tuple[Entry, ...] = ()
     """Complete log of the sample session, as it was run with the policy."""
 
@@ -203,14 +203,14 @@ def run_on_sample(
     """Run a compaction policy on the artificial sample session in the real agent loop, without a real model.
 
     Args:
-        policy: Compaction policy to run. A policy that needs an oracle gets the oracle of the sample session.
+        policy: Compaction policy to run. A policy that needs a prediction of later needs (an oracle) gets that of the sample.
         window_tokens: Context window in tokens.
         summarizer: Model that writes the summaries; None uses `scripted/extractive`.
         max_compactions: Number of applied compactions after which the session is ended; None for no limit.
 
     Raises:
-        UsageError: The policy does not work in this window.
-        IllegalPlan: The policy broke a rule about legal plans.
+        UsageError: The policy does not work in this context window.
+        IllegalPlan: The policy planned an invalid compaction, for example one that evicts a tool call but not its result.
     """
     recorder = _CompactionRecorder(policy.counter, SessionTotals())
     model = _SampleModel(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
@@ -230,7 +230,7 @@ def run_on_sample(
 
 
 def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)) -> tuple[Entry, ...]:
-    """Return the log of the artificial sample session without compaction, up to a length in tokens."""
+    """Return the log of the artificial sample session without compaction, cut off at about `length_tokens` tokens."""
     model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER)
     model.should_stop = lambda: model.emitted_tokens >= length_tokens
     session = _assemble_sample(NoCompaction(), model)
@@ -239,11 +239,11 @@ def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)
 
 
 def build_scripted_log(prompt: str, make_step: Callable[[int], SampleStep]) -> tuple[Entry, ...]:
-    """Return the log of a session without compaction whose steps a function returns, until an answer calls no tool.
+    """Return the log of a session without compaction whose steps come from a function, up to an answer that calls no tool.
 
     Args:
         prompt: Request of the user.
-        make_step: Function that returns the step with a number, from 1.
+        make_step: Function that returns the step with a given number, from 1.
     """
     model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER, make_step=make_step)
     session = _assemble_sample(NoCompaction(), model, prompt=prompt)
@@ -293,7 +293,7 @@ def open_sample_summarizer(name: str) -> Model:
 
 @dataclass(slots=True)
 class _CompactionRecorder:
-    """Event listener that records every attempted compaction of a session with the view before and after it."""
+    """Event listener that records each attempted compaction of a session, with what the model sees before and after it."""
 
     counter: Counter
     totals: SessionTotals
@@ -319,7 +319,7 @@ class _SampleModel:
     should_stop: Callable[[], bool] = lambda: False
     """Function that is called before each answer; if it returns True, the model ends the sample session."""
     make_step: Callable[[int], SampleStep] = make_sample_step
-    """Function that returns the step with a number, from 1."""
+    """Function that returns the step of the session with a given number, from 1."""
     emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)

@@ -73,7 +73,7 @@ class StoryStep:
     arguments: dict[str, str]
     output: str
     needed_for: str = ""
-    """Path of the file for whose last version this output is needed; empty if no later step needs it."""
+    """Path of the file whose last version the agent can only write with this output; empty if no later step needs it."""
 
 
 @lru_cache(maxsize=1)
@@ -84,7 +84,7 @@ def list_story_steps() -> tuple[StoryStep, ...]:
 
 
 def make_story_step(number: int) -> SampleStep:
-    """Return the step of the readable sample session with a number from 1; after the last step, the agent's final answer."""
+    """Return step `number` (from 1) of the readable sample session; after the last step, return the agent's final answer."""
     steps = list_story_steps()
     if number > len(steps):
         return SampleStep(assistant(FINAL_ANSWER), "")
@@ -94,7 +94,7 @@ def make_story_step(number: int) -> SampleStep:
 
 
 def find_last_use(number: int) -> int | None:
-    """Return the number of the last step that needs the output of a step; None if no later step does."""
+    """Return the number of the last step that needs the output of step `number`; None if no later step needs it."""
     steps = list_story_steps()
     path = steps[number - 1].needed_for if number <= len(steps) else ""
     writes = [place for place, step in enumerate(steps, start=1) if path and step.arguments.get("path") == path]
@@ -267,7 +267,7 @@ def _read_harbours() -> list[StoryStep]:
 
 
 def _list_past_high_waters(one: Harbour) -> str:
-    """Return lines on past high waters of a harbour, each with its level and whether the harbour got an alert."""
+    """Return a text with one line for each past high water of a harbour: its level, and whether the harbour got an alert."""
     lines = []
     for number in range(PAST_HIGH_WATERS):
         level_cm = one.threshold_cm - 40 + (11 * number + one.gauge) % 60
@@ -304,7 +304,7 @@ def _format_clock(number: int) -> str:
 
 
 def _write_gateway_log(day: str, late_harbour: Harbour) -> str:
-    """Return the gateway's own log, in which busy lines explain each answer 503."""
+    """Return the log of the gateway that sends alerts, in which lines with `busy` explain each answer 503."""
     lines = []
     for number in range(0, LOG_LINES, 2):
         one = HARBOURS[number // 2 % len(HARBOURS)]
@@ -318,7 +318,7 @@ def _write_gateway_log(day: str, late_harbour: Harbour) -> str:
 
 
 def _write_measurements(one: Harbour) -> str:
-    """Return the measurements of one day of a gauge; their times have an offset."""
+    """Return the measurements of a harbour's gauge on one day, as text; the times are given with their UTC offset."""
     levels = (
         f"2026-11-09T{_format_clock(number)}:00+00:00,{one.threshold_cm - 90 + 7 * (number % 17)}" for number in range(LOG_LINES)
     )
@@ -326,7 +326,7 @@ def _write_measurements(one: Harbour) -> str:
 
 
 def _write_simulation(last: str) -> str:
-    """Return the result of a simulation in which no alert is late, with the last words given."""
+    """Return the output of a simulation in which no alert is late; `last` is its last words."""
     lines = [
         f"alert {number + 1} for {HARBOURS[number % len(HARBOURS)].name}: sent after {2 + (number * 37) % 73} s"
         for number in range(ALERTS)

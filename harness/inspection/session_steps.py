@@ -1,4 +1,4 @@
-"""Steps of a finished session as text for pages: facts about the session and each step, messages in short and in full.
+"""Texts that pages show about a finished session: numbers of the session and of each step, messages in short and in full.
 
 The widget `SessionInspector` and the report page show the same texts, so both take them from here. Nothing is escaped.
 """
@@ -40,11 +40,11 @@ class StepMessage(NamedTuple):
 
 
 class SessionSteps:
-    """Facts about a finished session and its steps, as texts.
+    """Texts about a finished session and its steps, such as model, size of a request and cost.
 
     Args:
         session: Session with its log.
-        encoded: EncodedMessages of requests that were computed for other sessions, see `RequestHistory`.
+        encoded: Messages that were already encoded as JSON for other sessions, which saves time; see `RequestHistory`.
     """
 
     def __init__(self, session: RecordedSession, encoded: EncodedMessages | None = None) -> None:
@@ -61,9 +61,9 @@ class SessionSteps:
         return inspect_session(self.session.entries)
 
     def describe_all(self) -> Iterator[tuple[SentRequest, list[tuple[str, str]]]]:
-        """Yield the request of each step and the facts about the step, in order, in one pass over the log.
+        """Yield for each step, in order, its request to the model, and names and values of numbers such as its cost.
 
-        Afterwards the numbers of the session are known without another pass.
+        This reads the log once. Afterwards, `inspection` needs no second pass over the log.
         """
         reader = LogReader.for_log(self.session.entries)
         for number, sent in enumerate(self.history.reconstruct_all(reader), 1):
@@ -71,7 +71,7 @@ class SessionSteps:
         self.inspection = reader.build_inspection()
 
     def describe_session(self) -> list[tuple[str, str]]:
-        """Return names and values of facts about the session, such as its model, policy and cost."""
+        """Return names and values of what a page shows about the session, such as its model, compaction policy and cost."""
         session, totals = self.inspection, self.inspection.totals
         cost = f"{'' if totals.agents_cost_usd is None else 'for '}{format_price(totals.agents_cost_usd)}"
         ended = f"{session.status} {session.reason}".strip()
@@ -88,7 +88,7 @@ class SessionSteps:
         return [*rows, ("compactions", attempts)]
 
     def describe_step(self, number: int, sent: SentRequest) -> list[tuple[str, str]]:
-        """Return names and values of facts about a step, such as the size of its request and its cost.
+        """Return names and values of what a page shows about a step, such as the size of its request and its cost.
 
         Args:
             number: Number of the step among the finished steps, from 1.
@@ -116,7 +116,7 @@ class SessionSteps:
         return rows
 
     def build_constants(self) -> dict[str, Any]:
-        """Return everything about the session that a page shows beside a step, as plain JSON: name, facts and timeline."""
+        """Return what a page shows about the whole session, beside a single step, as plain JSON: name, numbers and timeline."""
         session = self.inspection
         return {
             "name": self.session.name,
@@ -132,11 +132,11 @@ class SessionSteps:
         }
 
     def has_workspace_changed(self, step: int) -> bool:
-        """Return whether a step changed files of the workspace that can be read from the session's journal."""
+        """Return whether a step changed files of the workspace, in a session with a journal file that may contain the changes."""
         return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
 
     def read_patch(self, step: int) -> str:
-        """Return the changes of files in a step as a patch, or the error message if the files cannot be read."""
+        """Return the changes of a step to files as a unified diff, or the error message if the files cannot be read."""
         assert self.session.journal is not None
         try:
             return join_patches(load_patches(SessionLocation(self.session.journal, self.session.name, ""), step))
@@ -159,7 +159,7 @@ def get_message(sent: SentRequest, index: int) -> StepMessage:
 
 
 def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str]]:
-    """Return compactions before a step as plain JSON: their title with numbers, reason and summary."""
+    """Return the compactions before a step as plain JSON: for each, a title with numbers, the reason, and the summary."""
     return [_encode_compaction(one) for one in compactions]
 
 

@@ -32,7 +32,10 @@ _KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "as
 
 MAX_CACHED_DIGESTS = 200_000
 EncodedMessages: TypeAlias = dict[int, tuple[Message, bytes]]
-"""Messages as JSON by the `id` of the message, which is kept, so that no other message gets this `id`."""
+"""Messages encoded as JSON, by Python's `id()` of the message.
+
+The message is stored as well, so that Python does not give its id to another object.
+"""
 
 UNKNOWN_START = SessionStarted(
     session_id="", task="", model="", policy_json="", window_tokens=0, threshold_tokens=None, budget_rule="", sandbox=""
@@ -225,7 +228,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 @dataclass(slots=True)
 class LogReader:
-    """Reader that goes through a session's log, entry by entry, and collects the numbers for an `Inspection`."""
+    """Collector of a session's numbers: it reads the log entry by entry, and builds an `Inspection` from the numbers."""
 
     counter: TokenCounter
     events: Counter[str]
@@ -349,11 +352,11 @@ class SentRequest:
     view: View
     """Messages in view at this step, after all earlier compactions, from which the request to the model was made."""
     messages: Sequence[Message]
-    """Messages as sent to the model, i.e. those in view, with additions that the provider's rules require."""
+    """Messages as sent to the model: the messages of `view`, with additions that the provider's rules require."""
     digest: str
     """Digest of the reconstructed request, a SHA-256 chain over its messages, in hexadecimal digits."""
     logged_digest: str
-    """Digest that was logged when the request was sent. If the digest of the reconstruction differs, the log is damaged."""
+    """Digest that was logged when the request was sent. If it differs from `digest`, the log is damaged."""
     compactions: tuple[Compaction, ...]
     """Compactions that were attempted right before the request, including attempts that were not applied."""
     answer: Message
@@ -368,7 +371,7 @@ class SentRequest:
 
 
 class _StepPlace(NamedTuple):
-    """Indices of the log entries between which the request, the answer and the results of one step are found."""
+    """Places in the log at which one step is found, as indices of entries: its compactions, its answer and its end."""
 
     previous_end: int
     """Index of the end of the previous step, or 0; compactions before the request are logged after this index."""
@@ -378,7 +381,7 @@ class _StepPlace(NamedTuple):
 
 
 def _find_places(entries: Sequence[Entry]) -> dict[int, _StepPlace]:
-    """Return for each finished step, by its number, at which indices of the log its entries are."""
+    """Return for each finished step, by its number, where in the log its entries are."""
     places: dict[int, _StepPlace] = {}
     previous_end, end, answer = 0, 0, None
     for index, (_, event) in enumerate(entries):
@@ -401,8 +404,8 @@ class RequestHistory:
 
         Args:
             entries: Log of the session. Events that were rolled back are ignored.
-            encoded: Messages that were encoded before for their digests, to which new ones are added; sessions that share message
-                objects save time if they share it. None encodes every message.
+            encoded: Messages that were already encoded as JSON to compute digests; new ones are added. Pass the same mapping for
+                several sessions to save time if they share message objects. None encodes every message.
         """
         log = tuple(entries)
         self._entries = drop_rolled_back(log)
@@ -414,7 +417,7 @@ class RequestHistory:
 
     @cached_property
     def _views(self) -> ViewHistory:
-        """Views of the session at any point, prepared only if single requests are reconstructed."""
+        """Messages that the model saw after any log entry, computed when a single request is first reconstructed."""
         return ViewHistory(self._counter, self._entries)
 
     def reconstruct(self, step: int) -> SentRequest:
@@ -443,8 +446,8 @@ class RequestHistory:
         """Reconstruct the requests of all finished steps in order, in one pass over the log.
 
         Args:
-            reader: Reader of the same log, of which nothing has been read yet. With each request, it has read the log to the end
-                of the step; after the last request, it has read the whole log.
+            reader: Collector of the session's numbers, which has read nothing of the log yet. When a request is yielded, the
+                collector has read the log to the end of the step; after the last request, it has read the whole log.
 
         Raises:
             UsageError: The log does not contain the answer of a step.

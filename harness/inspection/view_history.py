@@ -24,7 +24,7 @@ class ViewHistory:
         """Compute and store views from the first entries of a log.
 
         Args:
-            counter: Token counter of the views.
+            counter: Token counter with which the views estimate the length of messages.
             entries: Entries of the log, from its beginning; more may be appended.
         """
         self._counter = counter
@@ -47,7 +47,7 @@ class ViewHistory:
             self._checkpoints.append(self.view)
 
     def view_after(self, entries: int) -> View:
-        """Return the view after the first `entries` entries of the log."""
+        """Return the view (the messages that the model sees next) after the first `entries` entries of the log."""
         checkpoint = entries // ENTRIES_PER_CHECKPOINT
         view = self._checkpoints[checkpoint]
         for entry in self._entries[checkpoint * ENTRIES_PER_CHECKPOINT : entries]:
