@@ -1,8 +1,9 @@
 """`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
-The session runs in its own thread, and the cell returns at once. Log entries and signals go through a queue to a second thread,
-which updates the pages. Messages from pages arrive on threads of the kernel and call only thread-safe methods. The session itself
-is the attribute `AgentWidget.session`, whose methods can be called from other cells.
+The session runs in its own thread, and the cell returns at once. Log entries and signals (events that are not logged) go through
+a queue to a second thread, which updates the pages, i.e. the open views of the widget in a browser. Messages from pages arrive on
+threads of the kernel and call only thread-safe methods. The session itself is the attribute `AgentWidget.session`, whose methods
+can be called from other cells.
 """
 
 import os
@@ -48,7 +49,10 @@ MAX_TURN_STEPS = 300
 BATCH_SECONDS = 0.05
 """Time in seconds for which log entries and signals of the session are collected before the pages get one update."""
 MAX_RETAINED_ITEMS = 4_000
-"""Maximum number of sent items (such as new rows) that a page can request again; older content is sent as transcript rows."""
+"""Maximum number of sent items (such as new rows) that a page in the browser can request again.
+
+Older content is sent as rows of the transcript.
+"""
 MAX_LISTED_FILES = 500
 ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 
@@ -172,7 +176,8 @@ class AgentWidget(SnapshotWidget):
             session_id: Id of the session in the journal. Required.
             task: Task that replaces the task of the session; None keeps the session's own task. Required again for the checks of
                 a task that is neither built in nor made in this process. Default: `None`.
-            cassette: Cassette of the continued session, required again if the session used one. Default: `None`.
+            cassette: Recording of model answers (cassette) for the continued session, required again if the session used one.
+                Default: `None`.
             unsafe_local: Allow commands without isolation, required again for a session with the sandbox `local`. Default:
                 `False`.
             pace_seconds: Pause after each line of the model and before each compaction, in seconds. Default: `0.0`.
@@ -191,8 +196,8 @@ class AgentWidget(SnapshotWidget):
     def fork(self, step: int) -> "AgentWidget":
         """Open another session that continues from the end of a step of this one, and show its widget below.
 
-        The new session is started. It runs its next step when it gets a message or when its turn is resumed. This session is not
-        changed.
+        The new session is started and runs its next step when it gets a message or when its turn is resumed. This session does
+        not change.
 
         Args:
             step: Number of the last step that both sessions share; 0 is the state before the first step.
@@ -274,9 +279,9 @@ class AgentWidget(SnapshotWidget):
         )
 
     def _listen(self, item: Entry | Signal) -> None:
-        """Put a log entry or signal of the session into the queue for the pages, then pause if a pace for watching is set.
+        """Queue a log entry or signal of the session for the pages, then pause if the widget has a pace for watching.
 
-        Called from threads of the session.
+        This method is called from threads of the session.
         """
         self._event_queue.put(item)
         is_slow = isinstance(item, TextDelta) or (isinstance(item, StateChanged) and item.state == "compacting")
@@ -406,10 +411,10 @@ class AgentWidget(SnapshotWidget):
 
 
 def _read_step(message: Mapping[str, Any]) -> int:
-    """Return the number of a step in a page's message.
+    """Return the step number that a message from a page contains.
 
     Raises:
-        UsageError: It is no whole number.
+        UsageError: The step is not a whole number.
     """
     step = message.get("step")
     if not isinstance(step, int) or isinstance(step, bool):

@@ -42,7 +42,7 @@ class CompactionRound:
     """Sequence number of the compaction event in the session log."""
     change: CompactionAttempt
     fact_retention: FactRetention | None
-    """Facts of the task that the compaction lost and retained; None if the task has none or the compaction was not applied."""
+    """Facts of the task that the compaction lost and kept; None if the task has no facts or the compaction was not applied."""
 
     def build_timeline_point(self) -> dict[str, object]:
         """Return the point of the compaction on the timeline as plain JSON: step, status, tokens and number of lost facts."""
@@ -83,9 +83,9 @@ class CompactionRound:
 
 @dataclass(slots=True)
 class CompactionHistory:
-    """History of a session's compactions and its current view, which is updated by receiving every log entry in order.
+    """History of a session's compactions, and the messages that the model currently sees (the view).
 
-    Not thread-safe.
+    The history is updated by receiving every log entry in order. Not thread-safe.
     """
 
     task: Task | None = None

@@ -1,8 +1,8 @@
 """Content of a session widget as plain values: transcript rows, context gauge, totals and the curve of tokens.
 
-A `Feed` receives log entries and signals of the session in order, and returns only the changes since the last update, so the cost
-of an update does not grow with the length of the session. A row shows a tool call in one line; arguments and output are sent when
-the row is unfolded. The module does not import widgets. Its texts are not escaped.
+A `Feed` receives log entries and signals (events that are not logged) of a session in order. It returns only the changes since
+the last update, so the cost of an update does not grow with the length of the session. A row shows a tool call in one line;
+arguments and output are sent when the row is unfolded. The module does not import widgets. Its texts are not escaped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,15 +37,14 @@ class FeedUpdate(NamedTuple):
     """Changes of a session's transcript rows and other shown values since the previous update of the widget."""
 
     items: list[JsonObject]
-    """New and changed rows of the transcript, followed by items of kind `grown`, each with a text to append to an existing
-    row."""
+    """New and changed rows of the transcript, then items of kind `grown`, each with a text to append to an existing row."""
     state: JsonObject
     """Values shown beside the transcript that have changed, by name, such as `phase` or `gauge`."""
 
 
 @dataclass(slots=True)
 class TokenCurve:
-    """Curve of the estimated tokens that the model sees at each step; when it has too many points, every second is dropped."""
+    """Curve of the estimated tokens that the model sees at each step. Every second point is dropped when there are too many."""
 
     points: list[tuple[int, int]] = field(default_factory=list)
     _stride: int = 1
@@ -105,7 +104,7 @@ class Feed:
                 self._changed_state[name] = None
 
     def describe_session(self, **values: object) -> None:
-        """Add values that describe the session, such as model and policy, to the part `session` of the state."""
+        """Show values that describe the session, such as its model and policy; they are kept under `session` in `state`."""
         session = self.state.get("session")
         self.set_state(session=(session if isinstance(session, dict) else {}) | values)
 
@@ -263,7 +262,7 @@ class Feed:
         self._refresh_rounds()
 
     def _refresh_rounds(self) -> None:
-        """Update the shown totals, compactions and context gauge from the history of the session's compactions."""
+        """Update the totals, the compactions and the context gauge that are shown, after the session's compactions changed."""
         rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
         self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
         self._update_view_gauge()
@@ -308,7 +307,7 @@ class Feed:
                 self._update_row(number, live=False)
 
     def _clear_live_rows(self) -> None:
-        """Empty the transcript rows of an answer that is still streamed, after its model call was aborted or began again."""
+        """Empty the transcript rows of an unfinished answer, because its model call was aborted or began again."""
         for number in self._live_rows.values():
             self._update_row(number, text="")
 
@@ -328,10 +327,10 @@ class Feed:
         return update
 
     def list_rows(self, before: int | None, max_rows: int = MAX_LISTED_ROWS) -> list[JsonObject]:
-        """Return as many transcript rows just before a row number as fit into one message.
+        """Return the transcript rows right before a given row, as many as fit into one message to a page.
 
         Args:
-            before: Number of the row after the last returned row; None returns the newest rows.
+            before: Number of the row before which the returned rows end; None returns the newest rows.
             max_rows: Maximum number of rows to return.
         """
         end = len(self.rows) if before is None else max(0, min(before, len(self.rows)))
@@ -358,10 +357,10 @@ class Feed:
 
 
 def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
-    """Return the transcript and state (feed) of a session from its compaction history and all its log entries so far.
+    """Return the content of a session widget (transcript rows and other values) from the log of a session.
 
     Args:
-        rounds: History of the session's compactions, without any entries yet.
+        rounds: History of the session's compactions that is still empty; it receives the entries, too.
         entries: Log entries of the session in order.
     """
     feed = Feed(rounds)

@@ -1,7 +1,7 @@
 """Widget `GridWidget`, which runs an experiment from a notebook cell and fills a heat map while trials finish.
 
-The widget calls `Experiment.run` in a thread, so the cell returns at once. Stopping keeps finished trials, and a later run of the
-same experiment, in this notebook or elsewhere, skips them by their trial ids.
+The widget calls `Experiment.run` in a thread, so the cell returns at once. Stopping keeps the finished trials (single runs of a
+task), and a later run of the same experiment, in this notebook or elsewhere, skips them by their trial ids.
 """
 
 import html
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.store.results import Results
 
 MAX_LISTED_FAILURES = 60
-"""Maximum number of trials without success listed in the static form, which is saved in the notebook."""
+"""Maximum number of trials without success that are listed in the static HTML, which is saved in the notebook."""
 
 RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "failed"]
 
@@ -43,8 +43,9 @@ RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "
 class GridWidget(SnapshotWidget):
     """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
 
-    A click on a cell lists the trials of the arm, and a click on a trial opens its transcript below, in a `SessionInspector`. If
-    the experiment declares contrasts, cells show only how many trials have finished until all have, or until a declared look.
+    The heat map has one cell for each arm. A click on a cell lists the trials of the arm, and a click on a trial opens its
+    transcript below, in a `SessionInspector`. If the plan declares comparisons before the run (contrasts), outcomes stay hidden,
+    and cells show how many trials have finished, until all have finished or a planned interim analysis (a look) is taken.
 
     Args:
         experiment: Experiment to run. Required.
@@ -72,7 +73,7 @@ class GridWidget(SnapshotWidget):
         widget.wait()  # returns "done"
 
     Raises:
-        StoreError: The journal or the record of looks in the folder cannot be read.
+        StoreError: The journal, or the record of looks (interim analyses so far), in the folder cannot be read.
     """
 
     state = traitlets.Unicode("new", read_only=True).tag(sync=True)
@@ -104,7 +105,7 @@ class GridWidget(SnapshotWidget):
         self._success_grid = SuccessGrid(experiment, hides_outcomes=bool(experiment.contrasts))
         self._listed_arm: int | None = None
         self._recorded_ids: set[str] = set()
-        """Ids of the experiment's trials that have a record, crashed ones included."""
+        """Ids of the experiment's trials that have run, including those that crashed."""
         self._stop_event, self._end_event = threading.Event(), threading.Event()
         self._end_event.set()
         self._run_thread: threading.Thread | None = None
@@ -133,8 +134,8 @@ class GridWidget(SnapshotWidget):
         """Start all trials of the experiment that are not finished yet, and return at once.
 
         Args:
-            pilot: Run only one trial of each task and choice of models of which none has finished; see `Experiment.estimate`.
-                Default: `False`.
+            pilot: Run only a pilot: one trial of each combination of a task and models, unless such a trial has finished; see
+                `Experiment.estimate`. Default: `False`.
 
         Raises:
             UsageError: The experiment is running already.
@@ -173,13 +174,13 @@ class GridWidget(SnapshotWidget):
         return self._state
 
     def take_look(self) -> None:
-        """Show the outcomes of the trials finished so far, as one of the interim looks that the plan declares.
+        """Show the outcomes of the trials finished so far, as one of the interim analyses (looks) that the plan declares.
 
         The look is recorded in the output folder. Starting the grid again hides the outcomes.
 
         Raises:
-            UsageError: The grid is running, no trial has finished, or no interim look at other trials is left.
-            StoreError: The record of looks cannot be read.
+            UsageError: The grid is running, no trial has finished, or all looks before the last trial have been taken.
+            StoreError: The record of looks in the output folder cannot be read.
         """
         with self._lock:
             if self._state in ("running", "stopping"):
@@ -231,7 +232,7 @@ class GridWidget(SnapshotWidget):
         self.channel.update_state(metric={**plain, "label": metric.label, "note": self._describe_missing_retention()})
 
     def _describe_missing_retention(self) -> str:
-        """Return why no cell has a value, if the cells show the retention of facts; otherwise an empty string."""
+        """Return why no cell has a value if the cells show retention (the share of facts kept); otherwise an empty string."""
         grid = self._success_grid
         is_known = any(not isnan(value) for value in grid.retention.values())
         if grid.metric.name != "retention" or grid.hides_outcomes or is_known:
@@ -241,7 +242,7 @@ class GridWidget(SnapshotWidget):
         return "Retention is measured at compactions; it is shown as soon as a trial with a compaction has finished."
 
     def _read_retention(self) -> None:
-        """Read from the journal how many facts the finished trials kept, if the cells show it; called with the lock."""
+        """Read from the journal the share of facts that finished trials kept, if the cells show it. The caller holds the lock."""
         grid = self._success_grid
         if grid.metric.name != "retention" or grid.hides_outcomes:
             return
@@ -257,7 +258,7 @@ class GridWidget(SnapshotWidget):
 
     @traitlets.validate("selected_trial")
     def _find_session(self, proposal: Mapping[str, Any]) -> str:
-        """Refuse the id of a trial that has no transcript."""
+        """Return the trial id to which `selected_trial` is set; raise an error if that trial has no transcript."""
         trial_id = str(proposal["value"])
         if trial_id:
             self._find_session_id(trial_id)
@@ -334,7 +335,7 @@ class GridWidget(SnapshotWidget):
         return "".join(parts)
 
     def _list_trials(self, arm: object) -> None:
-        """Send the finished trials of an arm to the pages; a number that is no arm is ignored."""
+        """Send the finished trials of an arm (a configuration) to the pages; do nothing if `arm` is not the number of an arm."""
         if isinstance(arm, int) and 0 <= arm < len(self._success_grid.arms):
             self._listed_arm = arm
             with self._lock:
@@ -348,7 +349,7 @@ class GridWidget(SnapshotWidget):
         return f"{self.experiment.name}: {self._state}; {finished} of {total} finished, {outcome}"
 
     def _describe_standing(self) -> str:
-        """Return whether outcomes are hidden and why, or that they are exploratory, as text."""
+        """Return a text that says why outcomes are hidden or, if they are shown, that they are exploratory."""
         looks = self.experiment.settings.looks
         if not self.experiment.contrasts:
             return "Exploratory: the plan declares no contrasts, so nothing that is shown here can be claimed."
@@ -402,7 +403,9 @@ class GridWidget(SnapshotWidget):
         self._publish_state()
 
     def _show_outcomes(self, *, is_look: bool) -> None:
-        """Show the outcomes of an experiment with declared contrasts and record the look, or hide them.
+        """Show or hide the outcomes of an experiment whose plan declares comparisons (contrasts); other outcomes stay visible.
+
+        Outcomes are shown if all trials have finished. Showing them is recorded in the output folder as a look.
 
         Args:
             is_look: Whether outcomes are shown although not all trials have finished.
@@ -422,7 +425,7 @@ class GridWidget(SnapshotWidget):
         self._publish_standing()
 
     def _publish_standing(self) -> None:
-        """Send to the pages whether outcomes are hidden, in words, and whether a look at them can be taken."""
+        """Send to the pages whether and why outcomes are hidden, and whether an interim analysis (a look) can show them now."""
         hides, looks = self._success_grid.hides_outcomes, self.experiment.settings.looks
         look: str | None = None
         if hides and looks > 1 and self._is_resting and self._recorded_ids:

@@ -1,6 +1,6 @@
 """Widget `GridForm`, which builds an experiment from notebook controls and runs it in a `GridWidget`.
 
-The controls are those of `ipywidgets`, so they can be read, set, observed and linked like any others. Each value is checked by
+The controls are ordinary `ipywidgets`, so they can be read, set, observed and linked like any others. Each value is checked by
 the class that will use it, so the form refuses what a plan file refuses. The summary below the controls is a widget of its own.
 """
 
@@ -43,7 +43,7 @@ DEFAULT_NAME = "grid-from-form"
 DEFAULT_SEEDS = (0, 1, 2)
 DEFAULT_WINDOW_TOKENS, DEFAULT_MAX_STEPS = 32_768, 300
 SUMMARIZERS = ("same", "scripted/oracle", "scripted/extractive", "scripted/lossy-0.5", "scripted/empty")
-"""Summarizers that the form offers besides those of its starting values."""
+"""Models that the form offers for writing summaries, besides those of its starting values; `same` is the agent's model."""
 LIMIT_LABELS = {"max_trials": "most trials", "max_usd": "most US dollars", "max_hours": "most hours"}
 """Labels of the controls for the limits of each run, by name of the limit."""
 LIMIT_NAMES = tuple(LIMIT_LABELS)
@@ -53,7 +53,7 @@ _SEED_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 class FormSummary(HarnessWidget):
-    """Summary of a form: number of trials, cost, time and power of the grid, and its code and plan."""
+    """Summary of an experiment that a form describes: number of trials, cost, time, statistical power, code and plan file."""
 
     _esm: ClassVar[str] = load_script("grid_form")
     _css: ClassVar[str] = load_style("grid_form")
@@ -61,7 +61,7 @@ class FormSummary(HarnessWidget):
 
 @dataclass(slots=True)
 class _Entries:
-    """Values that the controls of a form contain, and error messages by name of the control."""
+    """Valid values that the controls of a form contain, and error messages for the other controls, by name of the control."""
 
     values: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -70,8 +70,8 @@ class _Entries:
 class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     """Form that builds a grid of trials from controls, shows its cost and what it can show, and runs it.
 
-    A control that contains several values makes an axis of the grid; a single value applies to all trials. Wrong values are named
-    beside their control, and the grid cannot be started until they are corrected.
+    A control that contains several values makes an axis of the grid (a setting that the trials vary); a single value applies to
+    all trials. Wrong values are named beside their control, and the grid cannot be started until they are corrected.
 
     Args:
         base: Trial that gives every setting its value that no control changes, e.g. `explorer.to_trial("flashcards")`; None is a
@@ -92,7 +92,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             `max_trials`, `max_usd`, `max_hours`. An empty limit is none.
         fields: Controls of the fields of the chosen policy by name, e.g. `threshold` and `summarizer`.
         start_button: Button that runs the grid; disabled while a value is wrong or the grid runs.
-        pilot_button: Button that runs one trial of each task, from which cost and time of the others are expected.
+        pilot_button: Button that runs one trial of each task, from which the cost and time of the others are estimated.
         experiment: Experiment that the controls describe; None while a value is wrong. Trait, read-only.
         limits: Limits of each run that the controls describe; without limits while a value is wrong. Trait, read-only.
         errors: Error message of each control with a wrong value, by name. Trait, read-only.
@@ -192,8 +192,8 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         A stopped grid whose values have not changed continues in its widget.
 
         Args:
-            pilot: Run only one trial of each task of which none has finished, to know the cost and time of the others. Default:
-                `False`.
+            pilot: Run only one trial of each task that has no finished trial, to estimate the cost and time of the others.
+                Default: `False`.
 
         Raises:
             UsageError: A value is wrong, or the grid that was started before is still running.
@@ -226,13 +226,13 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         super().close()
 
     def render_text(self) -> str:
-        """Return the trials, cost, time and power of the grid and its Python code, or the wrong values, as plain text."""
+        """Return the number of trials, cost, time, power and code of the experiment as plain text, or what values are wrong."""
         lines = [f"{name}: {text}" for name, text in (*self._facts, *self.errors.items())]
         same = ["", self.code, "", self.command] if self.code else []
         return "\n".join([*lines, *([self._refusal] if self._refusal else []), *same])
 
     def render_html(self) -> str:
-        """Return the trials, cost, time and power of the grid and its Python code, or the wrong values, as static HTML."""
+        """Return the number of trials, cost, time, power and code of the experiment as static HTML, or what values are wrong."""
         rows = [*self._facts, *self.errors.items(), *([("", self._refusal)] if self._refusal else [])]
         return render_table((), rows) + (render_preformatted(f"{self.code}\n\n{self.command}") if self.code else "")
 
@@ -352,7 +352,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         )
 
     def _read_controls(self) -> _Entries:
-        """Return the values of all controls; each value is checked by the class that will use it."""
+        """Return the valid values of all controls and the errors of the others; the class that will use a value checks it."""
         entries = _Entries()
         readers: dict[str, Callable[[Any], Any]] = {
             "name": self._read_name,
@@ -381,7 +381,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         return name
 
     def _read_field(self, key: str, value: Any) -> tuple[object, ...]:
-        """Return the values of a field of the policy after checking each; a range or a wrong type is refused by the policy."""
+        """Return the values that a control contains for a field of the policy, after the policy's class has checked each."""
         if key == "summarizer":
             values: tuple[object, ...] = _require_choice(key, value)
         else:
@@ -393,7 +393,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         return values
 
     def _build_experiment(self, values: Mapping[str, Any]) -> Experiment:
-        """Return the experiment of valid values: a single value belongs to the base trial, several values make an axis."""
+        """Return the experiment that valid values describe. A single value applies to all trials; several values make an axis."""
         plain = {**codec.to_plain(self._policy), **{key: values[key][0] for key in self.fields}}
         policy = policy_from_plain(plain) if self.fields else self._policy
         base = replace(
@@ -433,7 +433,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _locate_error(error: HarnessError) -> str:
-    """Return the name of the control whose value the check of the whole experiment has refused; empty if it is unknown."""
+    """Return the name of the control whose value causes an error of the whole experiment; empty if it is unknown."""
     if str(error).startswith("max_usd: "):
         return "max_usd"
     match error:
@@ -452,13 +452,13 @@ def _make_text(description: str, value: str, placeholder: str = "") -> Any:
 
 
 def _build_limit_controls(limits: RunLimits) -> dict[str, Any]:
-    """Return a control for each limit of a run, by name; an empty one sets no limit."""
+    """Return an input control for each limit of a run, by name of the limit; an empty control sets no limit."""
     given = _list_limits(limits)
     return {name: _make_text(label, str(given.get(name, "")), "no limit") for name, label in LIMIT_LABELS.items()}
 
 
 def _list_limits(limits: RunLimits) -> dict[str, float]:
-    """Return the limits that are set, by name; whole numbers without a decimal point."""
+    """Return the limits of a run that are set, by name; a whole number is returned as an integer."""
     given = {name: getattr(limits, name) for name in LIMIT_NAMES}
     return {name: int(value) if value == int(value) else value for name, value in given.items() if value is not None}
 
@@ -512,7 +512,7 @@ def _parse_number(text: str, *, share: bool) -> float | int:
 
 
 def _parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds of a text such as `0-4` or `0, 1, 5`."""
+    """Return the seeds that a user has entered as a text such as `0-4` or `0, 1, 5`."""
     seeds: dict[int, None] = {}
     for part in _split(re.sub(r"\s*-\s*", "-", text)):
         if match := _SEED_RANGE.fullmatch(part):
@@ -528,7 +528,7 @@ def _parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def _parse_limit(name: str, text: str) -> float | None:
-    """Return a limit of a run as a number, a number of trials as a whole one; None for an empty text, which is no limit."""
+    """Return the limit of a run that a user has entered as text; None for an empty text, which sets no limit."""
     digits = text.strip().removeprefix("$").replace(",", "").replace("_", "")
     if not digits:
         return None
@@ -541,7 +541,7 @@ def _parse_limit(name: str, text: str) -> float | None:
 
 
 def _parse_window(text: str) -> int | None:
-    """Return a context window in tokens; None for an empty text, which is the model's own window."""
+    """Return the context window, in tokens, that a user has entered as text; None (the model's own window) for an empty text."""
     digits = text.strip().replace(",", "").replace("_", "")
     if not digits:
         return None

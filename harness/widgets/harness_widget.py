@@ -1,4 +1,4 @@
-"""Base classes of all widgets: script and style, a message channel, and a static form shown without a running kernel.
+"""Base classes of all widgets, with script and style, a message channel, and a static form for use without a running kernel.
 
 Texts from models and tools may contain hostile markup. The scripts never parse a text as HTML: they create elements and set
 their text. The static form, which is saved in the notebook as HTML, is escaped in this module.
@@ -66,7 +66,7 @@ class SavedForm:
 
 
 class HarnessWidget(SavedForm, anywidget.AnyWidget):
-    """Base class of all widgets, which exchange messages with the pages that show them and have a static form.
+    """Base class of all widgets. It exchanges messages with the pages that show the widget, and has a static form.
 
     A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in
     `_handle_page_message`, and returns the static form from `render_text` and `render_html`.
@@ -91,7 +91,7 @@ class HarnessWidget(SavedForm, anywidget.AnyWidget):
         """
 
     def _publish_trait(self, name: str, value: object) -> None:
-        """Set a read-only trait. An error of an observer is logged, because it must not end the thread that reports a change."""
+        """Set a read-only trait. An observer's error is only logged, because it must not end the thread that sets the trait."""
         try:
             self.set_trait(name, value)
         except Exception:
@@ -148,7 +148,7 @@ class StepWidget(HarnessWidget):
         super().__init__(sender)
         self._lock = threading.Lock()
         self._version = 0
-        """Number that changes with the step shown, so that pages do not mix rows of different steps."""
+        """Number that changes whenever another step is shown, so that pages do not mix rows of different steps."""
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a page's request for another step, for rows of the list of messages, or for the texts of a message.
@@ -170,7 +170,7 @@ class StepWidget(HarnessWidget):
         self._publish_traits()
 
     def _build_rows(self, wanted: object) -> dict[str, Any]:
-        """Return rows of the list of messages, with the number of all rows.
+        """Return a part of the list of messages as rows for the pages, with the number of all rows.
 
         Args:
             wanted: Index of the first row and index after the last row, as a list; anything else stands for the first rows.
@@ -190,7 +190,7 @@ class StepWidget(HarnessWidget):
         raise NotImplementedError
 
     def _publish_traits(self) -> None:
-        """Set the traits to the step shown; called without the lock, because observers may call methods of other widgets."""
+        """Set the widget's traits to the step shown. The caller holds no lock, because observers may call other widgets."""
         raise NotImplementedError
 
     def _count_rows(self) -> int:
@@ -202,7 +202,7 @@ class StepWidget(HarnessWidget):
         raise NotImplementedError
 
     def _read_message(self, number: object) -> dict[str, Any] | None:
-        """Return the texts of the message with a number in the step shown, or None if there is no such message."""
+        """Return the full texts of message `number` in the step shown, or None if there is no such message."""
         raise NotImplementedError
 
 

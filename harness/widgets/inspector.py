@@ -168,7 +168,7 @@ class SessionInspector(StepWidget):
         return (kind, message.role, "new" if is_new else "", format_message_line(message))
 
     def _build_step(self, request: str) -> dict[str, Any]:
-        """Return the step shown as it is sent to the pages, with the rows around the answer, to which the pages scroll."""
+        """Return the step shown as plain JSON for the pages, with the rows around the answer, to which the pages scroll."""
         self._version += 1
         sent = self._load_current_step()
         answer = len(sent.messages)

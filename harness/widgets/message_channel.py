@@ -19,7 +19,7 @@ MESSAGES_PER_SECOND = 20
 Jupyter's server drops messages above 1,000 per second; pages become slow much earlier.
 """
 MAX_MESSAGE_CHARACTERS = 200_000
-"""Approximate maximum number of characters in one message to the pages; more items are split into several messages."""
+"""Approximate maximum number of characters in one message to the pages; longer content is split into several messages."""
 MAX_RETAINED_ITEMS = 20_000
 """Default for the maximum number of sent items that a channel retains, so that a page can request missed items again."""
 ITEM_OVERHEAD_CHARACTERS = 100
@@ -27,9 +27,9 @@ ITEM_OVERHEAD_CHARACTERS = 100
 
 
 class MessageSender:
-    """Sender of messages from all widgets to their pages, which limits the rate and serves the widgets' channels in turn.
+    """Sender of the messages of all widgets to their pages. It limits the rate, and serves the widgets' channels in turn.
 
-    Its thread only lives while messages are waiting.
+    The sender's thread only runs while messages are waiting.
     """
 
     def __init__(self, messages_per_second: float = MESSAGES_PER_SECOND) -> None:
@@ -170,7 +170,7 @@ class MessageChannel:
         return more
 
     def _take_batch(self, start: int) -> list[Mapping[str, Any]]:
-        """Return the items from an index on, but only as many as fit into one message to the pages."""
+        """Return the items from index `start` on, as many as fit into one message to the pages."""
         characters, end = 0, start
         while end < len(self._items) and (end == start or characters < MAX_MESSAGE_CHARACTERS):
             texts = [value for value in self._items[end].values() if isinstance(value, str)]

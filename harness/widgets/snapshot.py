@@ -1,4 +1,4 @@
-"""Static form of a session widget, shown without a running kernel, as plain text and as HTML with escaped texts."""
+"""Static form of a session widget, which is shown without a running kernel: plain text, and HTML with escaped texts."""
 
 import html
 

@@ -1,4 +1,4 @@
-"""Success, or another metric, of the arms (configurations) of an experiment, laid out as a heat map with one cell per arm.
+"""Heat map of the success, or another metric, of an experiment, with one cell for each configuration under study (arm).
 
 Of the settings that the plan varies (axes), the last two in which arms differ form the rows and columns of a table. Every
 combination of the other axes has its own table, and arms outside the grid are listed separately. Trials finished by an earlier
@@ -25,7 +25,7 @@ MAX_LISTED_TRIALS = 500
 
 @dataclass(slots=True)
 class ArmProgress:
-    """Progress of one arm (configuration under study), with its number of planned trials and the records of finished trials."""
+    """Progress of one arm (configuration under study): its number of planned trials and the records of its finished trials."""
 
     planned_trials: int = 0
     records: dict[str, TrialRecord] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class ArmProgress:
         return {"kind": "arm", "arm": number, "planned": self.planned_trials, "finished": len(self.records)}
 
     def to_plain(self, number: int, metric: Metric, retention: Mapping[str, float]) -> JsonObject:
-        """Return the arm's number of trials, success rate with its 95 % interval, mean score and another metric as plain JSON.
+        """Return the arm's number of trials, success rate (with 95 % interval), mean score and another metric as plain JSON.
 
         Args:
             number: Number of the arm, by which pages identify it.
@@ -81,9 +81,9 @@ class SuccessGrid:
     metric: Metric = METRICS["success"]
     """Metric that the cells show."""
     hides_outcomes: bool = False
-    """Whether only numbers of finished trials are shown, because to see outcomes would be a look that is not due."""
+    """Whether outcomes are hidden and only numbers of finished trials are shown, because the plan allows outcomes only later."""
     retention: dict[str, float] = field(default_factory=dict)
-    """Share of facts that compactions kept in view, by id of the finished trial; NaN for a trial without such a compaction."""
+    """Share of facts (values to remember) that compactions kept, by trial id; NaN for a trial without a compaction of facts."""
     _arm_by_trial: dict[str, str] = field(default_factory=dict)
     """Name of the arm to which each planned trial belongs, by trial id."""
 
@@ -111,7 +111,7 @@ class SuccessGrid:
         return record.status == "crashed" if self.hides_outcomes else not record.success
 
     def add(self, records: Iterable[TrialRecord]) -> list[JsonObject]:
-        """Add finished trials, and return the changes for the widget's page: updated arms, then trials without success.
+        """Add finished trials, and return what changes in the widget's page: first the updated arms, then unsuccessful trials.
 
         Trials that do not belong to this grid are ignored. If a trial was run again, its newest record counts.
         """
@@ -144,7 +144,7 @@ class SuccessGrid:
         return arm.count(number) if self.hides_outcomes else arm.to_plain(number, self.metric, self.retention)
 
     def _encode_failure(self, arm: str, record: TrialRecord) -> JsonObject:
-        """Return a trial that is no success for the widget's page as plain JSON; `over` is true if a new run of it is one."""
+        """Return an unsuccessful trial for the widget's page as plain JSON; `over` is true if a new run of it has succeeded."""
         error = record.error.strip()[:MAX_ERROR_CHARACTERS]
         is_over = not self._is_failure(record)
         text = "" if is_over else format_record(record, hides_outcome=self.hides_outcomes)
@@ -165,7 +165,7 @@ class SuccessGrid:
         return {"arm": number, "name": name, "trials": rows, "finished": len(records), "planned": arm.planned_trials}
 
     def find_record(self, trial_id: str) -> TrialRecord | None:
-        """Return the record of a finished trial of the grid, or None."""
+        """Return the record of the finished trial with an id, or None if the grid has no such trial."""
         arm = self.arms.get(self._arm_by_trial.get(trial_id, ""))
         return arm.records.get(trial_id) if arm else None
 
@@ -186,7 +186,7 @@ class SuccessGrid:
 
 
 def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) -> pd.DataFrame:
-    """Return the columns of finished trials from which metrics are estimated; an unknown value is missing."""
+    """Return a table of finished trials with the columns from which metrics are estimated; an unknown value is missing."""
     rows = []
     for record in records:
         costs = (record.cost_usd, record.summarizer_cost_usd, record.sub_agent_cost_usd if record.explorations else 0.0)
@@ -209,12 +209,12 @@ def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) ->
 
 
 def describe_problem(record: TrialRecord) -> str:
-    """Return the task and the seed of a trial and, if it is a repetition, its number, as text."""
+    """Return a text with the task and the seed of a trial and, if the trial is a repetition, the number of the repetition."""
     return f"{record.task}, seed {record.seed}{f', replicate {record.replicate}' if record.replicate else ''}"
 
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:
-    """Return the tables of a heat map, each with labels of rows and columns and the number of the arm in each cell."""
+    """Return the tables of a heat map as plain JSON: labels of the rows and columns, and where in the table each arm is."""
     paths = [path for path in (cells[0].axes if cells else ()) if not is_block(path)]
     paths = [path for path in paths if len({str(cell.axes[path]) for cell in cells}) > 1]
     across, down = (paths[-1:], paths[-2:-1])

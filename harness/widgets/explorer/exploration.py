@@ -1,7 +1,7 @@
 """Data behind the widget `CompactionExplorer`, which tries out compaction policies on a recorded session.
 
-The state consists of the session, the settings and the messages that the model would see. For each combination of settings, a
-`DryRun` calls the policy at every step of the session without calling a model. Recent dry runs are cached.
+The data are the session, the settings and the messages that the model would see. For each combination of settings, a `DryRun`
+calls the policy at every step of the session without calling a model. Recent dry runs are cached.
 """
 
 import json
@@ -34,7 +34,7 @@ from harness.tokens import Budget
 from harness.view import View
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
-"""Everything that can happen to a message, such as `kept` or `dropped`; the parts of a bar refer to it by its index here."""
+"""What can happen to a message, such as `kept` or `dropped`. Bars in the page refer to an entry by its index in this tuple."""
 MAX_CACHED_REHEARSALS = 6
 MAX_BAR_PARTS = 1_000
 """Maximum number of parts of a bar that shows the messages; a bar is about as many pixels wide."""
@@ -43,9 +43,9 @@ WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_
 DEFAULT_POLICY = "keep-last"
 """Name of the policy that is shown first for a session without a policy."""
 EXAMPLE_TASK = "flashcards"
-"""Task in the code and the plan that the explorer offers for a grid."""
+"""Name of the task in the code and in the plan file that the explorer offers for running the shown policy."""
 DEFAULT_WINDOW_SHARE = 0.75
-"""Maximum size of the context window chosen by default, as a share of all tokens of the conversation, 0 to 1."""
+"""Maximum size of the context window that is chosen by default, as a share (0 to 1) of the tokens of the whole conversation."""
 NOMINAL_WINDOW_TOKENS = 200_000
 """Size in tokens of the context window for which most published policies chose their constants, such as reserves.
 
@@ -90,7 +90,7 @@ class ExplorerSettings:
 
 
 class DispositionTotal(NamedTuple):
-    """Number of messages with one disposition, such as `kept` or `dropped`, and their tokens before and after compaction."""
+    """Number of messages to which the same happened, e.g. which were `dropped`, and their tokens before and after compaction."""
 
     disposition: Disposition
     messages: int
@@ -119,9 +119,9 @@ class ShownStep:
     """Messages that the model would see in this step."""
     messages: MessageStates
     dispositions: Sequence[int]
-    """Index in `DISPOSITIONS` for each message."""
+    """For each message, the index in `DISPOSITIONS` of what the policy did to it."""
     tokens_after: Sequence[int]
-    """Tokens in view of each message."""
+    """For each message, its estimated tokens as the model would see it; 0 for a removed message."""
 
     @classmethod
     def compute(cls, rehearsal: DryRun, index: int) -> "ShownStep":
@@ -142,7 +142,7 @@ class ShownStep:
         )
 
     def sum_by_disposition(self) -> list[DispositionTotal]:
-        """Return number and tokens of kept, masked, summarized and dropped messages; the last row is for inserted messages."""
+        """Return the number and tokens of messages that were kept, masked, summarized and dropped; last, of inserted messages."""
         totals = [[0, 0, 0] for _ in DISPOSITIONS]
         for index, before, after in zip(self.dispositions, self.messages.tokens_before, self.tokens_after, strict=True):
             total = totals[index]
@@ -160,7 +160,7 @@ class Pinned:
     """Finished dry run that the user has pinned, so that other settings are compared with it."""
 
     name: str
-    """Policy and its fields, for display."""
+    """Text for display with the name of the policy and the values of its fields."""
     rehearsal: DryRun
 
     def encode(self) -> dict[str, Any]:
@@ -168,7 +168,11 @@ class Pinned:
         return {"name": self.name, "curve": list(self.rehearsal.view_tokens)}
 
     def sum_by_disposition(self, index: int) -> list[DispositionTotal]:
-        """Return number and tokens of the messages at a step, given by its index from 0, as in `ShownStep`."""
+        """Return the number and tokens of kept, masked, summarized, dropped and inserted messages at a step.
+
+        Args:
+            index: Index of the step, from 0.
+        """
         return ShownStep.compute(self.rehearsal, index).sum_by_disposition()
 
 
@@ -176,7 +180,7 @@ class Exploration:
     """Recorded session, and what a policy with the explorer's current settings would do to its messages. Not thread-safe."""
 
     def __init__(self, session: RecordedSession, policy: str | Policy | None, window_tokens: int | None) -> None:
-        """Run the policy over all steps of the session, and select the last step to be shown.
+        """Run the policy over all steps of the session, and show the last step.
 
         Args:
             session: Recorded session to explore.
@@ -190,7 +194,7 @@ class Exploration:
         """
         self.session, self.course = session, SessionTrace(session.entries)
         self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
-        """Estimated tokens that the whole conversation would have at each step without compaction."""
+        """For each step, the estimated tokens that the whole conversation would have without compaction."""
         self._rehearsals: dict[str, DryRun] = {}
         self._shown: ShownStep | None = None
         self.pinned: Pinned | None = None
@@ -258,7 +262,7 @@ class Exploration:
 
     @property
     def step_index(self) -> int:
-        """Index, from 0, of the step shown, the selected step or, until the dry run reaches it, the last computed one."""
+        """Index, from 0, of the step shown: the selected step or, until the dry run reaches that step, the last one computed."""
         return min(self.settings.step, self.rehearsal.steps) - 1
 
     @property
@@ -295,9 +299,10 @@ class Exploration:
         self.pinned = Pinned(name=self._format_settings(), rehearsal=self.rehearsal)
 
     def compare(self) -> list[tuple[str, str, str]]:
-        """Return a table that compares the current settings with the pinned ones, each row a label and two values for display.
+        """Return a table that compares the current settings with the pinned ones.
 
-        The dry run with the current settings must have reached the last step.
+        Each row has a label and two texts for display, first for the current settings. The dry run with the current settings must
+        have reached the last step.
         """
         assert self.pinned is not None
         ours, theirs = self._measure(self.rehearsal), self._measure(self.pinned.rehearsal)
@@ -324,7 +329,11 @@ class Exploration:
         return f"{self.settings.policy} {given}".strip()
 
     def build_trial(self, task: str) -> Trial:
-        """Return a trial of a task with the current policy and window."""
+        """Return a trial (one run of an agent) of a task with the current policy and context window.
+
+        Args:
+            task: Name of the task.
+        """
         setting = self.settings.rehearsal_setting
         return Trial(
             task=task,
@@ -334,11 +343,11 @@ class Exploration:
         )
 
     def format_code(self) -> str:
-        """Return Python code of a trial with the current policy and window."""
+        """Return Python code that runs an example task with the current policy and context window."""
         return f"base = {format_trial_code(self.build_trial(EXAMPLE_TASK))}"
 
     def format_plan(self) -> str:
-        """Return the lines of a plan file for a trial with the current policy and window."""
+        """Return lines of a plan file that run an example task with the current policy and context window."""
         return format_trial_plan(self.build_trial(EXAMPLE_TASK))
 
     def build_picture(self) -> dict[str, Any]:
@@ -358,8 +367,8 @@ class Exploration:
     def build_row(self, number: int) -> tuple[str, str, str, int, int, int]:
         """Return what the page shows about one message that was logged before the step shown.
 
-        These are its role, the beginning of its text, what the policy did to it, its tokens as logged and in view, and the step
-        before which it was last changed (0 if unchanged).
+        The values are its role, the beginning of its text, what the policy did to it, its tokens as logged and as the model would
+        see it, and the step before which it was last changed (0 if unchanged).
 
         Args:
             number: Number of the message, from 0.
@@ -376,13 +385,16 @@ class Exploration:
             yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self) -> list[tuple[int, int]]:
-        """Return the parts of the bar for the messages in view: groups of neighbouring messages that the policy treated alike."""
+        """Return the parts of the bar for the messages that the model would see, grouped if the policy treated them alike.
+
+        Only neighbouring messages are grouped.
+        """
         dispositions = dict(zip(self.shown.messages.items, self.shown.dispositions, strict=True))
         inserted = DISPOSITIONS.index("summary")
         return _group_runs((dispositions.get(item.item_id, inserted), item.tokens) for item in self.shown.view.items)
 
     def sum_by_disposition(self) -> list[DispositionTotal]:
-        """Return number and tokens of kept, masked, summarized and dropped messages; the last row is for inserted messages."""
+        """Return the number and tokens of messages that were kept, masked, summarized and dropped; last, of inserted messages."""
         return self.shown.sum_by_disposition()
 
     def describe(self) -> list[tuple[str, str]]:
@@ -399,7 +411,7 @@ class Exploration:
         ]
 
     def read_message(self, number: object) -> dict[str, Any] | None:
-        """Return the texts of the message with a number, from 0, or None if there is no such message.
+        """Return the texts of message `number` (from 0) for display, or None if there is no such message.
 
         The texts are the message as logged, its shortened form if it is masked, and the summary that replaces it, if any.
         """
@@ -426,9 +438,10 @@ def describe_threshold(budget: Budget) -> str:
 
 
 def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of a bar: groups of consecutive messages with the same disposition, and their tokens.
+    """Return the parts of a bar, each for consecutive messages to which the same happened, such as `kept`.
 
-    In a bar of too many parts to be seen, messages that are close to each other are grouped by disposition.
+    A part is the index in `DISPOSITIONS` of what happened, and a number of tokens. If there were too many parts to be seen,
+    messages that are only close to each other share a part as well.
 
     Args:
         messages: Index in `DISPOSITIONS` and tokens of each message, in order.

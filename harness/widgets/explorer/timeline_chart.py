@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIDELITY_LEVEL = "open loop"
-"""Label on the timeline chart; open loop means that the recorded actions do not react to the removal of messages by the
-policy."""
+"""Label on the timeline chart. It says that the recorded actions do not react to what the policy removes (an open loop)."""
 HEADROOM_FACTOR = 1.1
 MAX_LARGE_MARKS = 80
 """Number of compactions above which the chart draws smaller marks, so that the marks do not overlap."""

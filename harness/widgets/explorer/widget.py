@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SLICE_SECONDS = 0.1
-"""Time in seconds after which a dry run that is still computing sends the finished steps to the page."""
+"""Time in seconds after which a dry run that is not finished sends the steps computed so far to the page."""
 
 
 class CompactionExplorer(StepWidget):
     """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop, step by step.
 
-    Sliders change the fields of the policy and the window. Two policies are compared by pinning one and choosing another; the
-    values found can be used in a grid: in a form that opens below, as Python code, as lines of a plan or with `to_trial`. No
-    model is called: summaries are placeholders of a given length, and the agent's recorded actions stay the same whatever the
-    policy removes.
+    Sliders change the fields of the policy and the context window. To compare two policies, pin one and choose another. The
+    settings can be used in an experiment (a grid of trials): in a form that opens below, as Python code, as lines of a plan file
+    or with `to_trial`. No model is called: summaries are placeholders of a given length, and the agent's recorded actions stay
+    the same whatever the policy removes.
 
     Args:
         session: Journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
@@ -164,7 +164,7 @@ class CompactionExplorer(StepWidget):
             setattr(self, name, value)
 
     def pin(self) -> None:
-        """Pin the policy and the window that are shown, so that those chosen next are compared with them side by side."""
+        """Pin the policy and the window that are shown; the settings chosen next are then compared with the pinned ones."""
         with self._lock:
             self._change_pin("pin")
 
@@ -176,8 +176,8 @@ class CompactionExplorer(StepWidget):
     def compare(self) -> pd.DataFrame:
         """Return a table of the policy that is shown beside the pinned one.
 
-        Rows: compactions, attempts without effect, threshold, tokens sent in all requests, tokens in view (mean and largest) and
-        requests that exceed the window. Columns: `shown` and `pinned`, as texts with units.
+        Rows: compactions, attempts without effect, threshold, tokens sent in all requests, tokens in view of the model (mean and
+        largest) and requests that exceed the window. Columns: `shown` and `pinned`, as texts with units.
 
         Raises:
             UsageError: No policy is pinned.
@@ -190,7 +190,7 @@ class CompactionExplorer(StepWidget):
         return pd.DataFrame({"shown": shown, "pinned": pinned}, index=["policy", *names[1:]])
 
     def to_trial(self, task: str) -> Trial:
-        """Return a trial with the policy and the window that are shown, e.g. as the base of an experiment.
+        """Return a trial (one run of a task) with the policy and the window that are shown, e.g. as the base of an experiment.
 
         Args:
             task: Name of the trial's task.
@@ -199,7 +199,7 @@ class CompactionExplorer(StepWidget):
             return self._exploration.build_trial(task)
 
     def open_form(self, task: str = EXAMPLE_TASK) -> GridForm:
-        """Open a form for a grid with the policy and the window that are shown, below the explorer, and return the form.
+        """Open a form below the explorer for an experiment with the policy and the window that are shown, and return the form.
 
         A form that was opened before is closed.
 
@@ -219,7 +219,7 @@ class CompactionExplorer(StepWidget):
         return opened
 
     def close(self) -> None:
-        """Close the explorer and its form, after the run of a grid in the form has ended. May be called more than once."""
+        """Close the explorer and its form. A grid that runs in the form is awaited first. May be called more than once."""
         if self.form is not None:
             self.form.close()
         super().close()
@@ -228,8 +228,8 @@ class CompactionExplorer(StepWidget):
         """Return a table of what the policy did to each message that was logged before the step shown.
 
         Columns: `message` (number from 0), `role`, `fate` (`kept`, `masked`, `summarized` or `dropped`), `tokens_before` and
-        `tokens_after` (estimated tokens as logged and in view), `since_step` (step before which the message got this fate; 0 if
-        it is unchanged), `text` (beginning of the message).
+        `tokens_after` (estimated tokens as logged, and as the model would see the message), `since_step` (step before which the
+        message was last changed; 0 if it is unchanged), `text` (beginning of the message).
         """
         with self._lock:
             states = self._exploration.shown.messages
@@ -256,7 +256,7 @@ class CompactionExplorer(StepWidget):
             return draw_timeline(self._exploration, ax)
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from the widget's page; besides those of the base class, of the kinds `pin`, `unpin` and `form`."""
+        """Handle a message from the widget's page of the kind `pin`, `unpin` or `form`, or of a kind of the base class."""
         if message.get("kind") in ("pin", "unpin"):
             with self._lock:
                 self._change_pin(message["kind"])
@@ -325,7 +325,7 @@ class CompactionExplorer(StepWidget):
         return {"picture": {**picture, **self._build_rows(rows)}, "refused": None}
 
     def _build_constants(self) -> dict[str, Any]:
-        """Return the parts of the page's state that never change: the session, and the policies and windows to choose from."""
+        """Return what the page shows and never changes: the session, and the policies and context windows to choose from."""
         explored = self._exploration
         has_oracle = explored.session.oracle is not None
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
