@@ -138,16 +138,17 @@ def command(
     At a terminal, the session continues after the first answer. Messages typed while the agent works are queued, Ctrl-C stops
     the turn, /help lists the slash commands, and Ctrl-D ends the session.
 
-    The session is logged to a journal with its workspace, so that --resume can continue it, also after a crash. --resume keeps
-    the settings of the session, except for options given here. The session continues with one message from a pipe, or as a
-    dialog at a terminal. An empty message continues an unfinished turn.
+    The session and its workspace are saved in a journal file, so that --resume can continue the session, also after a crash.
+    --resume keeps the settings of the session, except for options given here. The session continues with one message from a
+    pipe, or as a dialog at a terminal. An empty message continues an unfinished turn.
 
     --explore-model names the model of the sub-agent, which may be cheaper than the agent's, and implies --explore.
 
     --repeated decides what happens when the agent makes the same tool call three times in a row. Without a terminal, `ask`
     means `continue`.
 
-    --nominal-window scales the constants of the policy by the ratio of the real window to this one.
+    --nominal-window is the context window that the constants of the policy were chosen for. They are scaled by the ratio of the
+    real window to this one.
 
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
 
@@ -224,12 +225,12 @@ def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
 def configure_resumed_session(
     requested: SessionSpec, location: SessionLocation, explicit_options: frozenset[str], task_name: str | None
 ) -> SessionSpec:
-    """Return the configuration of a resumed session: its logged configuration, changed by the options that the user set.
+    """Return the configuration of a resumed session, which is its logged configuration with the options that the user set.
 
-    A task that is given by its name, without a seed, is made with the seed of the session.
+    If the user names a task but no seed, the task is made with the seed of the session.
 
     Raises:
-        UsageError: An option would change the system prompt.
+        UsageError: An option would change the system prompt, which is not possible in a session that has begun.
     """
     if "instructions" in explicit_options:
         raise UsageError("--instructions with --resume: the system prompt of a session never changes; send a message instead")
@@ -274,13 +275,13 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
         "repeated",
     )
 }
-"""Command-line options that replace a logged setting when a session is resumed, by the name of the field of `SessionSpec`."""
+"""Command-line options that replace a logged setting when a session is resumed, by name of the setting in `SessionSpec`."""
 
 
 def run_session(
     session: SessionSpec, session_id: str, printer: EventPrinter, task_name: str | None = None, *, is_resumed: bool = False
 ) -> SessionResult:
-    """Run a session as a dialog at a terminal, or run one turn of a session that is resumed by a message from a pipe."""
+    """Run a session as a dialog at a terminal, or continue a session for one turn with the message that a pipe provides."""
 
     def handle_event(event: Entry | Signal) -> None:
         printer(event)
@@ -354,7 +355,7 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
 
 
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec, resume_command: Sequence[str]) -> None:
-    """Print totals, copied files, checks and the command that resumes a session which has ended.
+    """Print the totals, copied files and check results of a session that has ended, and the command that resumes it.
 
     Exit with code 1 or 130 unless the session was completed.
     """

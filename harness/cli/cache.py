@@ -22,8 +22,8 @@ _FOLDER_OPTION = click.option("--cache", "folder", type=options.FOLDER, help="Fo
 def command(context: click.Context, folder: Path | None, task: str | None, largest: int) -> None:
     """Show the folder, the size and the largest entries of the action cache.
 
-    The action cache stores the results of sandbox commands, so that trials of a grid that run the same command in the same
-    workspace run it only once. It also stores the verdicts of a task's checks on a final workspace.
+    The action cache stores the results of sandbox commands. If several trials of an experiment use the same command in the same
+    workspace, the command runs only once. The cache also stores which checks of a task a final workspace has passed.
 
     Example: `harness cache --task flashcards`
     """
@@ -66,7 +66,7 @@ def clear_cache(context: click.Context, folder: Path | None) -> None:
 
 
 def _open_cache(folder: Path | None) -> ActionCache | None:
-    """Open an existing action cache. If the default folder contains none, print a message and return None.
+    """Open an existing action cache (stored results of commands). If the default folder has none, print that and return None.
 
     Raises:
         StoreError: The folder given by `--cache` contains no cache.

@@ -1,4 +1,4 @@
-"""List of all `harness` commands, and the code that turns an error into a line of output and an exit code."""
+"""List of all `harness` commands, and the code that turns an error of a command into one line of output and an exit code."""
 
 import importlib
 import signal
@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Module and short help of each `harness` command, by the name of the command.
 
-The name of the click command may follow the module after a colon; its default is `command`.
+After the module and a colon, the text can name the variable that holds the click command; the default is `command`.
 """
 
 

@@ -23,7 +23,7 @@ from harness.session.spec import SessionSpec
 from harness.signals import install_signal_handler
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
-"""Words or first letters with which the user answers the question whether the agent may repeat a tool call.
+"""Answers of the user to the question whether the agent may repeat a tool call, each as a word and as its first letter.
 
 Any other line is a message to the agent.
 """
@@ -40,8 +40,8 @@ class Quit(Exception):
 def build_resume_command(spec: SessionSpec, session_id: str, task_name: str | None) -> Sequence[str]:
     """Return the words of the shell command that resumes a session; empty for a session without a journal.
 
-    No file is opened just because a session log names it. The command therefore contains the names of such files: the file of the
-    task, and the cassette (file of recorded answers).
+    A file is never opened just because a session's log names it. The command therefore has to name such files again: the file of
+    the task, and the cassette (file of recorded answers).
 
     Args:
         spec: Configuration of the session.

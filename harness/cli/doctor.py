@@ -30,7 +30,7 @@ class CheckResult(NamedTuple):
     subject: str
     """Name of the component that was checked, e.g. `docker`."""
     state: Literal["ok", "missing", "failed"]
-    """State of the component. `missing` limits what can be used; `failed` means that no session can run."""
+    """State of the component. With `missing`, some features cannot be used; with `failed`, no session can run."""
     detail: str
     """Details of the result of the check for the user, e.g. a version or the reason of a failure."""
     advice: str = ""

@@ -1,4 +1,4 @@
-"""Printer of a session's events while they happen. The text of the model goes to one stream, the log to another."""
+"""Printer of a session's events as they happen: the text of the model on one stream, the log of what happens on another."""
 
 import shlex
 import threading
@@ -32,9 +32,9 @@ class EventPrinter:
     totals: SessionTotals = field(default_factory=SessionTotals)
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
-    """Stream on which a line was printed without its line end; None if every line is complete."""
+    """Stream whose last line is still without a line end; None if the last lines of both streams are complete."""
     _has_streamed_text: bool = False
-    """Whether the text of the current answer was already printed while it streamed."""
+    """Whether the text of the current answer was already printed piece by piece, so that it is not printed again at its end."""
     _reported_call_ids: set[str] = field(default_factory=set)
     """Ids of tool calls whose outcome was printed when the call ended, so that it is not printed again with the whole step."""
     _open_call_id: str = ""

@@ -42,7 +42,7 @@ def list_command(folder: Path, tag: str | None) -> None:
 
 
 def list_experiments(folder: Path, tag: str | None = None) -> Iterator[tuple[str, ...]]:
-    """Yield a row with name, title, numbers of planned and finished trials, tags and notes for each experiment in a folder.
+    """Yield for each experiment in a folder its name, title, numbers of planned and finished trials, tags and notes.
 
     Args:
         folder: Folder that contains the folders of the experiments.
@@ -63,7 +63,7 @@ def list_experiments(folder: Path, tag: str | None = None) -> Iterator[tuple[str
 
 
 def _count_finished(journal_path: Path, planned: set[str]) -> str:
-    """Return the number of planned trials that have finished, or why it is unknown."""
+    """Return as text how many of the `planned` trials have finished according to the journal, or that this is unknown."""
     if not journal_path.is_file():
         return "0"
     try:

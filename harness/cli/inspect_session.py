@@ -25,7 +25,7 @@ from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
 
 BAR_CELLS = 50
-"""Width in characters of the bar for the largest view (messages sent to the model) in the timeline."""
+"""Width in characters of the longest bar in the timeline, which stands for the largest request to the model."""
 MAX_MESSAGE_LINES = 12
 """Maximum number of lines shown of one message, unless `--whole` is set."""
 MAX_COMPACTIONS_SHOWN = 4
@@ -108,7 +108,7 @@ def _describe_usage(totals: SessionTotals) -> str:
 
 
 def build_shares_table(session: Inspection) -> Table:
-    """Return a table of tokens by kind of message, for the messages that the model saw last and for the whole session log."""
+    """Return a table of tokens by kind of message: for the messages that the model saw last, and for all messages of the log."""
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     rows = (
         (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)
@@ -125,7 +125,7 @@ def _format_percent(part: int, whole: int) -> str:
 def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
     """Return the lines of a session's timeline: a bar for each step, and each compaction above the step that followed it.
 
-    When there are more steps than rows, one bar shows the largest view of several steps.
+    When there are more steps than rows, one bar stands for several steps and shows the largest request of them.
     """
     points = session.timeline
     if not points:

@@ -58,7 +58,7 @@ def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None
 
 
 def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
-    """Return the policy fields that the user set with `--set NAME=VALUE`, by name. A value that is not valid TOML counts as text.
+    """Return the policy fields that the user set with `--set NAME=VALUE`, by name. A value that is not TOML counts as text.
 
     Raises:
         UsageError: An assignment lacks its `=`.

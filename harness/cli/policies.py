@@ -85,8 +85,8 @@ def command(context: click.Context, full: bool) -> None:
 def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_tokens: int | None, rounds: int) -> None:
     """Show the effect of the policy NAME on a sample session.
 
-    For each compaction, two bars show the view before and after: the share of messages that are kept, masked, summarized and
-    dropped.
+    For each compaction, two bars show the messages that the model sees before and after it, and how much of them is kept, masked,
+    summarized and dropped.
 
     Example: `harness policies show keep-last --set keep_last=20 --window 32768`
     """
@@ -99,7 +99,7 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_
 
 
 def _summarize_policy(name: str) -> str:
-    """Return one sentence about a policy for the short list; for a policy that cannot be loaded, the error."""
+    """Return one sentence about a policy for the short list or, if the policy cannot be loaded, the error message."""
     try:
         sentence = re.sub(r"^Policy that,? ", "", extract_description(load_policy_class(name)))
     except Exception as error:  # noqa: BLE001  (a policy of another package may raise anything, and the list must go on)
@@ -108,7 +108,7 @@ def _summarize_policy(name: str) -> str:
 
 
 def _build_entry(name: str) -> tuple[Text, Table]:
-    """Return the heading and the properties of a policy for the list; for a policy that fails, the heading and the error."""
+    """Return a policy's heading and table of properties for the full list; if the policy fails, the table has the error."""
     title = format_heading(name)
     try:
         title = format_heading(name, extract_description(load_policy_class(name)))
@@ -120,7 +120,7 @@ def _build_entry(name: str) -> tuple[Text, Table]:
 
 
 BAR_CELLS = 72
-"""Width in characters of the bar for a whole view (the messages that the model sees)."""
+"""Width in characters of the bar that stands for all messages that the model sees before a compaction."""
 
 
 class DispositionStyle(NamedTuple):
@@ -148,9 +148,9 @@ def format_heading(name: str, description: str = "") -> Text:
 
 
 def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
-    """Return source, stages (steps of its pipeline), fields and warnings of a policy as rows of a table.
+    """Return source, stages (steps of its pipeline), fields and warnings of a compaction policy as rows of a table.
 
-    One warning says that compaction never becomes due in the window.
+    One possible warning says that compaction never becomes due in the context window.
     """
     kind = type(policy)
     constants = " ".join(f"{name}={getattr(policy, name)}" for name in list_defaults(kind))
@@ -181,7 +181,7 @@ def describe_walk(walk: SampleRun) -> str:
 
 
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
-    """Yield the printed parts of a policy's demonstration: its token budget, bars for the first compactions, and the outcome."""
+    """Yield what is printed about a policy's run on the sample session: token budget, bars for the first compactions, outcome."""
     budget = walk.budget
     yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:
@@ -198,7 +198,7 @@ def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
 
 
 def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
-    """Yield the printed parts of one compaction: reason, bars for the messages before and after it, and a table of totals."""
+    """Yield what is printed about one compaction: reason, bars for the messages before and after it, and a table of totals."""
     event = change.event
     yield Text.assemble((f"before step {event.step}", "bold"), f"  {format_line(event.reason)}")
     yield _draw_bar("before", classify_messages(change)[: len(change.before.items)], BAR_CELLS, event.tokens_before, after=False)
@@ -218,7 +218,7 @@ def _draw_bar(name: str, dispositions: Sequence[MessageDisposition], cells: int,
 
 
 def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
-    """Return a table with number and tokens of kept, masked, summarized and dropped messages, a row for each that occurs."""
+    """Return a table of what a compaction did to messages, such as `kept` or `dropped`: how many messages, and their tokens."""
     table = Table.grid(padding=(0, 2))
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")

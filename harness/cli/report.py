@@ -75,7 +75,7 @@ def command(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartOptions:
-    """Choice of the charts that a report draws, and of their look."""
+    """Options of the command `harness report` about charts: which charts are drawn, and how they look."""
 
     file_format: Format | None = None
     """File format of all charts; None draws only the first one, as PNG."""
@@ -87,11 +87,11 @@ class ChartOptions:
 
 PAGE_FILE = "report.html"
 RECORD_FILE = "report.json"
-"""Name of the file beside a report that lists the report's files and a digest of the data and code that they were made from."""
+"""Name of the file beside a report that lists the report's files, with a digest of the data and code behind them."""
 
 
 def print_current_report(results: Results, folder: Path) -> None:
-    """Print the report of an experiment that was written to a folder; write it first if it is missing or outdated."""
+    """Print the report of an experiment from the folder to which it was written; write it first if it is missing or outdated."""
     made_from = digest_report(results, None, ChartOptions())
     try:
         record = json.loads((folder / RECORD_FILE).read_text("utf-8"))
@@ -114,7 +114,10 @@ def print_report(
     full: bool = False,
     as_page: bool = False,
 ) -> None:
-    """Print the report of an experiment, in its short form unless `full`, and write it to a folder, on request also as a page."""
+    """Print the report of an experiment (unless `full`, its short form), and write it to a folder.
+
+    With `as_page`, the report is also written as an HTML page.
+    """
     look = look or ChartOptions(baseline=against)
     made_from = digest_report(results, against, look)
     document = report(results, against)
@@ -140,9 +143,9 @@ def print_report(
 
 
 def digest_report(results: Results, against: str | None, look: ChartOptions) -> str | None:
-    """Return a digest of everything that determines a report: results, code, the arm to compare with and the charts.
+    """Return a digest of all that determines a report: results, code, charts, and the arm (configuration) to compare with.
 
-    Return None if the digest of the results is unknown.
+    Returns None if the digest of the results is unknown. An equal digest means that a report on disk is up to date.
     """
     if results.digest is None:
         return None

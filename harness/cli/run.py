@@ -136,19 +136,19 @@ def command(
 
 
 def count_finished(results: "Results", experiment: Experiment) -> int:
-    """Return how many trials of an experiment's grid have results."""
+    """Return how many of an experiment's planned trials have results."""
     return len(list_planned(results, experiment))
 
 
 def list_planned(results: "Results", experiment: Experiment) -> list[str]:
-    """Return the ids of the trials of an experiment's grid that have results."""
+    """Return the ids of those planned trials of an experiment that have results."""
     stored = set(results.trials["trial_id"])
     return [cell.trial_id for cell in experiment.grid if cell.trial_id in stored]
 
 
 @contextmanager
 def print_warnings() -> Iterator[None]:
-    """Print warnings, such as those that name machines without a sandbox, as one line each."""
+    """Print each Python warning inside of the `with` block as one line, e.g. a warning about a machine without a sandbox."""
 
     def show(message: Warning | str, *_: object) -> None:
         click.echo(f"warning: {message}", err=True)
@@ -160,11 +160,11 @@ def print_warnings() -> Iterator[None]:
 
 
 EXTERNAL_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}
-"""Names of the causes, such as `provider`, of failures that the compared policies did not cause, by the trial's stop reason."""
+"""Causes of failed trials for which the compared policies are not to blame, such as `provider`, by the trial's stop reason."""
 
 
 def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
-    """Yield one line of text for each cause of failed trials, with the way to run these trials again.
+    """Yield one line of text for each cause of failed trials, which also says how to run these trials again.
 
     Args:
         trials: Table with one row per trial and the columns `status`, `reason` and `error`.
@@ -184,11 +184,13 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
 
 
 def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> str:
-    """Return a text that describes a planned run: number of trials, cost, time, quantiles, thresholds and warnings.
+    """Return a text about an experiment before it runs: number of trials, cost, time, settings given as quantiles, thresholds.
+
+    Warnings follow at the end.
 
     Args:
         experiment: Planned experiment.
-        forecast: Forecast of its cost and time; None estimates them from the experiment's own folder.
+        forecast: Forecast of the cost and time of the experiment; None estimates them from the experiment's own folder.
     """
     forecast = forecast or experiment.estimate()
     grid = experiment.grid

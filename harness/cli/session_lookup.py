@@ -1,4 +1,4 @@
-"""Search for stored sessions: the option `--in` with the places to search, and the ids by which a user can name a session."""
+"""Search for a stored session in the places that a user gives with `--in`, by the id with which the user names the session."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return the journal files and folders to search: those named with `--in`, else the results in the current folder.
 
     Raises:
-        UsageError: A place given with `--in` contains no journal, or the current folder contains none.
+        UsageError: A place given with `--in` contains no journal file, or the current folder contains no results.
     """
     for place in named_places:
         if not list_journals(place):

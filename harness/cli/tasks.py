@@ -66,7 +66,7 @@ def _list_task_cells(name: str, task: Task) -> tuple[str | int, ...]:
 
 
 def build_facts_table(task: Task) -> Table:
-    """Return a table of the facts (values in the task) that the agent must remember."""
+    """Return a table of a task's facts, which are the values that the agent must remember."""
     return build_table(
         ("fact", "kind", "stated in", "recovered by", "calls", "default guess", "needed by"), _list_fact_rows(task)
     )
@@ -169,11 +169,11 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
 @options.BACKEND
 @options.UNSAFE_LOCAL
 def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName, unsafe_local: bool) -> None:
-    """Measure how much the instances of a task differ (law-11).
+    """Measure how much a task differs from seed to seed (law-11).
 
     NAME is a built-in task, FILE.py or FILE.py:FUNCTION. One session of the scripted model runs for each seed, under `keep-last`
     with its defaults in a window of 32,768 tokens. Two sessions have the same course if they call the same tools with arguments
-    of the same shape and pass the same checks. The exit code is 1 when the instances differ too little, or when the mean score
+    of the same shape and pass the same checks. The exit code is 1 when the sessions differ too little, or when the mean score
     leaves no room for better and worse policies.
 
     Example: `harness task spread flashcards --seeds 10`
@@ -203,7 +203,7 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
 
 
 def _list_skipped_laws(backend: str) -> Iterator[str]:
-    """Yield the validity checks that `harness task check` does not run, with the reason."""
+    """Yield a text for each validity check that `harness task check` does not run, with the reason."""
     yield "policies other than `keep-last` with its defaults"
     yield "law-8 (a better summarizer never hurts), which needs a grid (see `harness run`)"
     yield "law-10 over HTTP"

@@ -27,7 +27,7 @@ def format_counts(*counts: tuple[int, str]) -> str:
 
 
 def list_first(lines: Sequence[str], limit: int = 10) -> list[str]:
-    """Return the first `limit` of some lines, and a last line such as `and 3 more` if lines were left out."""
+    """Return the first `limit` lines, followed by a line such as `and 3 more` if there are more than that."""
     return [*lines[:limit], f"and {len(lines) - limit} more"] if len(lines) > limit else list(lines)
 
 
