@@ -45,7 +45,7 @@ class EventPrinter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, item: events.Entry | events.Signal) -> None:
-        """Print one log entry or signal of the session and add it to the totals."""
+        """Print one log entry or signal (event that is not logged) of the session, and add it to the totals."""
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)

@@ -146,9 +146,9 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
 
 
 def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPoint]]:
-    """Yield the steps that share a row of the timeline.
+    """Yield groups of neighbouring steps, each of which is one row of the timeline.
 
-    A row ends at a compaction, unless compactions would take up more than half of the rows.
+    A group ends at a compaction, unless compactions would take up more than half of the rows.
     """
     points, size = session.timeline, ceil(len(session.timeline) / max_rows)
     changed = {one.step for one in session.compactions if one.status == "applied"}

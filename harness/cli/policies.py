@@ -162,7 +162,7 @@ def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[
 
 
 def describe_walk(walk: SampleRun) -> str:
-    """Return one sentence that describes the effect of a policy on the sample session."""
+    """Return one sentence about what a compaction policy did to the sample session."""
     end = f"until overflow in step {walk.steps + 1}" if walk.has_overflowed else f"in {format_count(walk.steps, 'step')}"
     end += ", then stopped" if walk.was_stopped_early else ""
     summary_text = f"{format_count(len(walk.applied_attempts), 'compaction')} {end}"

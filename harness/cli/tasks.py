@@ -117,7 +117,7 @@ def create_task_file(file: Path, name: str) -> None:
     except FileExistsError:
         raise UsageError(f"{str(file)!r} already exists and is not overwritten; choose another file") from None
     except OSError as error:
-        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}") from None
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; choose another file") from None
     click.echo(f"wrote {file}; check it with `harness task check {file}`")
 
 

@@ -35,7 +35,7 @@ class TraceStep(NamedTuple):
 
     end_event: StepFinished
     messages_at_turn: int | None
-    """Number of messages in the session before the step, if the user began a new turn at this step; else None."""
+    """Number of messages in the session before the step, if the step begins a turn with a message of the user; else None."""
     messages_at_request: int
     """Number of messages in the session before the model call of the step."""
     messages_at_end: int
@@ -62,7 +62,7 @@ class SessionTrace:
             elif isinstance(entry.event, StepFinished):
                 steps.append(_make_step(entry.event, steps, messages))
         if not steps:
-            raise UsageError("the session has no finished step, so there is nothing to show")
+            raise UsageError("the session has no finished step, so there is nothing to show; open another session")
         self.messages, self.steps = tuple(messages), tuple(steps)
         self._counts: dict[Counter, _CachedCounter] = {}
 
@@ -251,7 +251,7 @@ class DryRun:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """Update the view of the dry run with an event, such as a compaction, and return the event as a numbered log entry."""
+        """Update what the model would see with an event of the dry run, and return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._history.append(entry)

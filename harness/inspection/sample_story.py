@@ -32,7 +32,7 @@ ALERTS = 212
 
 
 class Harbour(NamedTuple):
-    """Harbour of the sample session, with the facts that the agent reads early and needs in a test near the end."""
+    """Harbour of the sample session, with values that the agent reads early and needs in a test near the end."""
 
     name: str
     gauge: int

@@ -51,9 +51,9 @@ class KindShare(NamedTuple):
 
     kind: MessageKind
     view_messages: int
-    """Number of messages of one kind, such as tool results, that are still in view at the end of the session."""
+    """Number of messages of one kind, such as tool results, that the model still sees at the end of the session."""
     view_tokens: int
-    """Estimated tokens in the messages of one kind, such as tool results, that are still in view at the end of the session."""
+    """Estimated tokens in the messages of one kind, such as tool results, that the model still sees at the end of the session."""
     logged_messages: int
     """Number of messages of one kind, such as tool results, in the whole session, including those removed by compactions."""
     logged_tokens: int
@@ -204,9 +204,9 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
 
 
 def find_counter(entries: Sequence[Entry]) -> TokenCounter:
-    """Return the token counter of the policy in a session's log.
+    """Return the counter with which the compaction policy of a session estimates the tokens of messages.
 
-    For an unknown policy, the counter estimates one token per four characters.
+    If the session's log names no known policy, the counter estimates one token per four characters.
     """
     start_event = next((entry.event for entry in entries if isinstance(entry.event, SessionStarted)), None)
     if start_event is None:
@@ -246,11 +246,11 @@ class LogReader:
 
     @classmethod
     def for_log(cls, log: Sequence[Entry]) -> "LogReader":
-        """Return a reader for the log of a session, of which nothing has been read yet."""
+        """Return a new collector for the numbers of a session; it has read nothing of the session's log yet."""
         return cls(find_counter(log), Counter(entry.event.kind for entry in log))
 
     def read(self, entry: Entry) -> None:
-        """Read the next log entry, and update the messages in view and all numbers about the session."""
+        """Read the next log entry, and update the messages that the model sees and all numbers about the session."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
         self.totals(entry)
@@ -350,7 +350,7 @@ class SentRequest:
 
     step: int
     view: View
-    """Messages in view at this step, after all earlier compactions, from which the request to the model was made."""
+    """Messages of which the request to the model was made, after all earlier compactions."""
     messages: Sequence[Message]
     """Messages as sent to the model: the messages of `view`, with additions that the provider's rules require."""
     digest: str

@@ -17,7 +17,7 @@ ENTRIES_PER_CHECKPOINT = 256
 class ViewHistory:
     """Log of a session, from which the view (the messages that the model sees next) after any entry can be read quickly.
 
-    The entries contain no rollback (see `harness.view.drop_rolled_back`).
+    The log must not contain rollbacks; `harness.view.drop_rolled_back` removes them.
     """
 
     def __init__(self, counter: Counter, entries: Iterable[Entry] = ()) -> None:

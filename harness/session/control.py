@@ -201,7 +201,7 @@ class SessionControl:
     def notify(self, item: Entry | Signal) -> None:
         """Deliver an event of the session, which is a log entry or a signal, to the listener that the user passed.
 
-        A signal is first added to the queue of undelivered events. A log entry is in that queue already: `QueuedLog` added it.
+        A signal is first added to the queue of undelivered events. A log entry was already added to this queue by `QueuedLog`.
 
         Raises:
             WorkAbandoned: The event comes from interrupted work, e.g. a model call, for whose result nobody waits any more.

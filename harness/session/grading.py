@@ -37,13 +37,13 @@ from harness.task import Check, Grader, Interview, Task
 MAX_DETAIL_CHARACTERS = 300
 """Maximum number of characters in the explanation of why a check of a task failed."""
 MAX_FILE_BYTES = 2**22
-"""Maximum size in bytes of a file that a judge reads; a larger file counts as unreadable."""
+"""Maximum size in bytes of a file that a judge (the code that grades) reads; a larger file counts as unreadable."""
 GRACE_SECONDS = 30.0
 """Seconds that the interviewer (the program that questions the agent's code) may take beyond its interviews' time limits."""
 NO_VERDICT = "no verdict"
 """Explanation of a check that counts as failed because the judge (the code that grades) ended without a verdict on it."""
 FOLDER = ".grade"
-"""Folder in the workspace for the files of the interviewer, which deletes them before any code of the agent runs."""
+"""Folder in the workspace for the interviewer's files. The interviewer deletes them before any code of the agent runs."""
 COMMAND = f"exec python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
 """Shell command that runs the interviewer without a parent shell, which would keep the output open for other processes."""
 MODULES = (
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradedCheck:
-    """Check of a task together with the judge's verdict, which says whether the agent's work passed the check."""
+    """Check of a task together with its verdict, which says whether the agent's work passed the check."""
 
     check: Check
     passed: bool
@@ -78,7 +78,7 @@ class SandboxSubmission:
     grader: Grader
     sandbox: Sandbox
     rng: Random
-    """Source of the random order of interviews with equal questions, so that the agent's code cannot tell which is which."""
+    """Source of the random order of interviews that ask the same, so that the agent's code cannot tell which one is held."""
     answers: Mapping[str, Any] | None = None
     """Answers of the agent's code to the questions, by name of the question; None until the judge asks for them."""
 
@@ -126,7 +126,7 @@ class Grading(NamedTuple):
 
     checks: tuple[GradedCheck, ...]
     is_repeatable: bool
-    """Whether the judge ended by itself and every question that it asked was answered, so that no time limit had an effect."""
+    """Whether no time limit had an effect: the judge ended by itself, and the agent's code answered every question."""
 
 
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
@@ -207,7 +207,7 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
 
 
 def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
-    """Return the reason why the interviewer's output cannot be used; an empty string if it can be used."""
+    """Return why the output of the interviewer (the program that questions the agent's code) is unusable; empty if it is not."""
     if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
         return ""
     if result.timed_out:

@@ -193,7 +193,7 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
     """
     start_event = entries[0].event if entries else None
     if not isinstance(start_event, SessionStarted):
-        raise UsageError("a session that has not begun cannot be forked")
+        raise UsageError("a session that has not begun cannot be forked; start it and send it a message first")
     prefix = entries[:to_event]
     withdrawals = (MessageUnqueued(queued=seq, why="withdrawn") for seq in find_queued_messages(prefix))
     setup = "" if setup == find_setup(prefix) else setup
@@ -276,12 +276,12 @@ REMINDER_HEADING = "Do not forget:"
 
 
 class DroppedFacts(NamedTuple):
-    """Facts of a task (values to remember) that a compaction removed from the view, i.e. from what the model sees next."""
+    """Facts of a task (values to remember) that a compaction removed from the messages that the model sees."""
 
     fact_names: tuple[str, ...]
     """Names of the facts that the compaction removed, in the order of the task."""
     lines: tuple[str, ...]
-    """Lines of the original messages that stated the newest values of the removed facts, in their original order."""
+    """Lines of the removed messages that stated the newest values of these facts, in their original order."""
 
     @property
     def reminder(self) -> str:
@@ -312,9 +312,9 @@ def find_dropped_facts(
 ) -> DroppedFacts:
     """Return the facts of a task (values to remember) that a compaction removed from the messages that the model sees.
 
-    These are the facts whose newest value was in the view before the compaction and is not in the view after it. The result
-    contains the original lines that stated the facts rather than the values alone. A session that is forked right after the
-    compaction and reminded of these lines then differs from an unreminded fork in these lines only.
+    These are the facts whose newest value the model could see before the compaction but not after it. The result contains the
+    original lines that stated the facts rather than the values alone. A session that is forked right after the compaction and
+    reminded of these lines then differs from an unreminded fork in these lines only.
 
     Args:
         entries: Entries of the session's log, at least up to the compaction.

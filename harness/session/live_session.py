@@ -204,7 +204,7 @@ class LiveSession:
 
     @property
     def budget(self) -> Budget | None:
-        """Context window, reserves and compaction threshold of the session, in tokens. None before the session has started."""
+        """Sizes in tokens of the context window, of its reserved parts and of the compaction threshold; None before the start."""
         loop_session = self._control.inner
         return loop_session.agent.compactor.budget if loop_session else None
 

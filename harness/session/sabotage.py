@@ -19,7 +19,7 @@ from typing import Any
 from harness.task import Interview
 
 RUNS = 5
-"""Number of runs of an interview (questions to the agent's code) if modules are broken on purpose in some of its runs."""
+"""Number of runs of an interview (questions to the agent's code) that breaks modules on purpose in some of its runs."""
 MAX_INTACT_RUNS = 3
 """Maximum number of runs with intact modules. These take longer, since broken tests can stop at the first failure."""
 PATTERNS = tuple(
@@ -37,7 +37,7 @@ class PlannedRun:
     names: Mapping[str, str]
     """Name that the judge (the code that grades) uses for each answer, by the name of the answer in this run."""
     is_repeated: bool
-    """Whether the interview has several runs, so that the judge gets a list of answers."""
+    """Whether the interview has several runs, so that the judge gets a list with one answer for each run."""
 
 
 def plan_runs(interviews: Sequence[Interview], rng: Random) -> list[PlannedRun]:

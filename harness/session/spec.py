@@ -207,9 +207,9 @@ def encode_setup(spec: SessionSpec) -> str:
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
-    """Return the newest setup (stored configuration) of a session, as text from its log.
+    """Return the newest stored configuration (setup) of a session, as the JSON text in its log.
 
-    The result is empty for a trial and for a session of another program, which have no setup.
+    The text is empty for a trial and for a session of another program, which have no setup.
     """
     starts = [event for _, event in entries if isinstance(event, SessionStarted | SessionForked | SessionResumed)]
     return next((event.setup_json for event in reversed(starts) if event.setup_json), "")
@@ -224,9 +224,11 @@ def decode_setup(text: str) -> dict[str, Any]:
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the setup of the session is not JSON: {error}") from None
+        raise UsageError(f"the log is damaged: the stored configuration (setup) of the session is not JSON: {error}") from None
     if not isinstance(plain, dict):
-        raise UsageError(f"the setup of the session is not a JSON object (got {text!r:.80})")
+        raise UsageError(
+            f"the log is damaged: the stored configuration (setup) of the session is not a JSON object (got {text!r:.80})"
+        )
     if isinstance(plain.get("task"), dict):
         plain["task"] = _rename_fields(plain["task"])
         if "judge" not in plain["task"].get("grader", {}):  # a program for the sandbox, as stored by version 0.1

@@ -307,7 +307,7 @@ def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> Sessi
     try:
         policy = json.loads(newest_start.policy_json)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the policy of the session is not JSON: {error!s:.200}") from None
+        raise UsageError(f"the log is damaged: the compaction policy of the session is not JSON: {error!s:.200}") from None
     return SessionSpec(
         request=start_event.task,
         policy=policy_from_plain(policy),

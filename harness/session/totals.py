@@ -30,8 +30,8 @@ TOTALLED_KINDS = ("session-started", "step-finished", "compaction", "sub-agent-e
 class SessionTotals:
     """Totals of one session, updated by calling the object with every log entry and signal in order.
 
-    A cost is None once the price of one model call is unknown. After a rollback, `steps` and `compactions` count only what is
-    left; tokens and costs still include the removed steps, which were paid.
+    A cost is None once the price of one model call is unknown. After a rollback (return to an earlier step), `steps` and
+    `compactions` count only what is left; tokens and costs still include the removed steps, which were paid.
     """
 
     event_count: int = 0
@@ -79,7 +79,7 @@ class SessionTotals:
     """For each compaction that was applied in the session, the number of its log event and its own number."""
 
     def __call__(self, item: Entry | Signal) -> None:
-        """Update the totals with a log entry or a signal of the session."""
+        """Update the totals with the next log entry or signal (event that is not logged) of the session."""
         if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
             self.retries += 1
             self.waited_seconds += item.seconds
@@ -113,12 +113,12 @@ class SessionTotals:
 
     @property
     def sub_agent_prompt_tokens(self) -> int:
-        """Prompt tokens of all sub-agents, including those of their summaries."""
+        """Prompt tokens of all sub-agents, including the prompts for their summaries."""
         return sum(one.prompt_tokens for one in self.sub_agents)
 
     @property
     def sub_agent_output_tokens(self) -> int:
-        """Output tokens of all sub-agents, including those of their summaries."""
+        """Output tokens of all sub-agents, including the texts of their summaries."""
         return sum(one.output_tokens for one in self.sub_agents)
 
     @property
@@ -129,17 +129,17 @@ class SessionTotals:
 
     @property
     def all_prompt_tokens(self) -> int:
-        """Prompt tokens of the agent and its sub-agents together, without those of the summarizer."""
+        """Prompt tokens of the agent and its sub-agents together, without the calls that write the agent's summaries."""
         return self.prompt_tokens + self.sub_agent_prompt_tokens
 
     @property
     def all_output_tokens(self) -> int:
-        """Output tokens of the agent and its sub-agents together, without those of the summarizer."""
+        """Output tokens of the agent and its sub-agents together, without the calls that write the agent's summaries."""
         return self.output_tokens + self.sub_agent_output_tokens
 
     @property
     def agents_cost_usd(self) -> float | None:
-        """Cost in US dollars of the model calls of the agent and its sub-agents, without the summarizer."""
+        """Cost in US dollars of the agent and its sub-agents, without the calls that write the agent's summaries."""
         return add_costs(self.cost_usd, self.sub_agent_cost_usd)
 
     @property
@@ -225,7 +225,7 @@ class TrialTotals(SessionTotals):
     cache_counts: CacheCounts | None = None
     """Counts of hits and misses so far in the sandbox's action cache (stored results of commands); None without a cache."""
     step_actions: list[StepActions] = field(default_factory=list)
-    """Hits and misses of the sandbox's action cache in each step; empty for a trial without an action cache."""
+    """Hits and misses in each step of the sandbox's cache of command results (action cache); empty without such a cache."""
     _previous_counts: CacheCounts = field(default_factory=CacheCounts)
 
     def _add_step(self, step: StepFinished) -> None:

@@ -140,7 +140,7 @@ class SessionWorker:
             control.should_continue = control.should_resume = False
 
     def compact(self) -> Compaction | None:
-        """Compact the conversation now, whether or not the policy considers it due, and return the logged compaction.
+        """Compact the conversation now, whether or not the compaction policy would, and return the logged compaction.
 
         Returns None if no compaction was attempted or the compaction was stopped.
         """

@@ -319,7 +319,7 @@ class AgentWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _refresh_state(self) -> None:
-        """Update the shown content with the session's current state, queued messages, failure and token budget."""
+        """Show the current state of the session: what it does, queued messages, a failure, and its token budget."""
         session = self.session
         self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:

@@ -19,7 +19,7 @@ IGNORED_FIELDS = {
 The recorded tool outputs are already shortened, summaries are placeholders, and the context window has its own control.
 """
 MAX_PROMINENT_SLIDERS = 3
-"""Maximum number of sliders of a policy that are shown directly; further sliders are folded away."""
+"""Maximum number of sliders of a compaction policy that the page shows at once; further sliders are folded away."""
 DEFAULT_MAX_TOKENS, DEFAULT_MAX_COUNT = 200_000, 200
 TOKENS_PER_NOTCH = 500
 
@@ -38,7 +38,7 @@ class Control(TypedDict):
     optional: bool
     """Whether the policy field may be None; its control then has a switch that turns the field off."""
     first: bool
-    """Whether the control is shown directly in the page rather than folded away."""
+    """Whether the page shows the control at once; other controls are folded away."""
 
 
 def build_controls(policy_class: type[Any]) -> list[Control]:

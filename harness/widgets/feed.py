@@ -34,7 +34,7 @@ MAX_CURVE_POINTS = 300
 
 
 class FeedUpdate(NamedTuple):
-    """Changes of a session's transcript rows and other shown values since the previous update of the widget."""
+    """What has changed since the previous update of a session widget: rows of the transcript, and other values shown."""
 
     items: list[JsonObject]
     """New and changed rows of the transcript, then items of kind `grown`, each with a text to append to an existing row."""
@@ -89,7 +89,7 @@ class Feed:
     # --- input ------------------------------------------------------------------------------------------------------------
 
     def receive(self, entry_or_signal: Entry | Signal) -> None:
-        """Update transcript rows and state with the next log entry or signal of the session."""
+        """Update the rows of the transcript and the other values with the next log entry or signal of the session."""
         self.totals(entry_or_signal)
         if isinstance(entry_or_signal, Entry):
             self._handle_event(entry_or_signal.event, self.history.receive(entry_or_signal))

@@ -197,7 +197,7 @@ class GridWidget(SnapshotWidget):
         self.update_snapshot()
 
     def open_trial(self, trial_id: str) -> SessionInspector:
-        """Open the transcript of a finished trial below the grid, and return its inspector.
+        """Open the transcript of a finished trial below the grid, and return the widget that shows the transcript.
 
         Args:
             trial_id: Id of the trial.
@@ -315,7 +315,7 @@ class GridWidget(SnapshotWidget):
             return self._describe_status()
 
     def render_html(self) -> str:
-        """Return the progress of the experiment, its success by arm and its trials without success as static HTML."""
+        """Return static HTML with the progress, the success of each arm (configuration) and the trials without success."""
         with self._lock:
             grid, failures = self._success_grid, self._success_grid.failures
             hides = grid.hides_outcomes

@@ -269,7 +269,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         return ipywidgets.HBox([control, label])
 
     def _show_fields(self, values: Mapping[str, Sequence[object]]) -> None:
-        """Create the controls of the chosen policy's fields: one for each prominent number, and one for its summarizer."""
+        """Create controls for the fields of the chosen policy: one for each prominent number, and one for the summarizer."""
         fields = {
             one["name"]: _make_text(one["name"].replace("_", " "), _format_values(values.get(one["name"]), self._policy, one))
             for one in self._list_prominent_fields()

@@ -19,7 +19,7 @@ from harness.widgets.message_channel import MAX_RETAINED_ITEMS, SHARED_SENDER, M
 
 VIEW_MIMETYPE = "application/vnd.jupyter.widget-view+json"
 MAX_SENT_ROWS = 200
-"""Maximum number of rows of a list that one message to the pages contains."""
+"""Maximum number of rows of a list that one message to the pages (the open views in the browser) contains."""
 LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
 
 
@@ -198,7 +198,7 @@ class StepWidget(HarnessWidget):
         raise NotImplementedError
 
     def _build_row(self, index: int) -> Sequence[object]:
-        """Return the cells of one row in the list of messages of the step shown."""
+        """Return the values that the list of messages shows about one message of the step, as the cells of a row."""
         raise NotImplementedError
 
     def _read_message(self, number: object) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ class ArmProgress:
         return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
 
     def count(self, number: int) -> JsonObject:
-        """Return the arm's numbers of planned and finished trials as plain JSON, without outcomes.
+        """Return how many trials of the arm are planned and how many have finished, as plain JSON without outcomes.
 
         Args:
             number: Number of the arm, by which pages identify it.
@@ -77,9 +77,9 @@ class SuccessGrid:
 
     experiment: Experiment
     arms: dict[str, ArmProgress] = field(default_factory=dict)
-    """Planned and finished trials of each arm by name of the arm, in the order of the grid."""
+    """Planned and finished trials of each arm (configuration), by name of the arm, in the order of the experiment's plan."""
     metric: Metric = METRICS["success"]
-    """Metric that the cells show."""
+    """Metric that the cells of the heat map show, one cell for each arm."""
     hides_outcomes: bool = False
     """Whether outcomes are hidden and only numbers of finished trials are shown, because the plan allows outcomes only later."""
     retention: dict[str, float] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class SuccessGrid:
 
     @property
     def failures(self) -> list[TrialRecord]:
-        """Records of the finished trials that did not succeed or, while outcomes are hidden, that crashed; arm by arm."""
+        """Records of the finished trials without success, arm by arm; while outcomes are hidden, only of crashed trials."""
         return [record for arm in self.arms.values() for record in arm.records.values() if self._is_failure(record)]
 
     def _is_failure(self, record: TrialRecord) -> bool:
@@ -132,7 +132,7 @@ class SuccessGrid:
         return [self._encode_arm(numbers[name], self.arms[name]) for name in touched] + failures
 
     def list_arms(self) -> list[JsonObject]:
-        """Return all arms for the widget's page as plain JSON, e.g. after another metric was chosen."""
+        """Return what the widget's page shows about each arm as plain JSON, e.g. after another metric was chosen."""
         return [self._encode_arm(number, arm) for number, arm in enumerate(self.arms.values())]
 
     def list_failures(self) -> list[JsonObject]:

@@ -47,9 +47,9 @@ EXAMPLE_TASK = "flashcards"
 DEFAULT_WINDOW_SHARE = 0.75
 """Maximum size of the context window that is chosen by default, as a share (0 to 1) of the tokens of the whole conversation."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Size in tokens of the context window for which most published policies chose their constants, such as reserves.
+"""Size in tokens of the context window for which the constants of most published policies, such as reserves, were chosen.
 
-The constants can be scaled down for a smaller window, and are scaled by default if they would leave nothing of it.
+The constants can be scaled down for a smaller window, and are scaled by default if they would leave nothing of the window.
 """
 
 
@@ -110,7 +110,7 @@ class AttemptRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStep:
-    """State of a dry run at one step, and what the policy did to each message that was logged before the step."""
+    """Dry run at one step: what the model would see, and what the policy did to each message that was logged before the step."""
 
     rehearsal: DryRun
     index: int
@@ -218,7 +218,7 @@ class Exploration:
                     raise
 
     def _find_own_policy(self) -> Policy | None:
-        """Return the policy with which the session was recorded; None if it is unknown, or if it compacts nothing."""
+        """Return the compaction policy of the recorded session; None if the policy is unknown or never compacts."""
         started = self.session.start_event
         try:
             policy = policy_from_plain(json.loads(started.policy_json)) if started else None
@@ -229,8 +229,8 @@ class Exploration:
     def _choose_window(self) -> int:
         """Return a default context window, in tokens, that is small enough to be filled by the session.
 
-        This is the window recorded in the session if the session has a policy or exceeds the window, or else the largest window
-        that is offered and that holds at most three quarters of the conversation.
+        This is the window of the recorded session if the session has a compaction policy, or if the whole conversation exceeds
+        the window. Otherwise, it is the largest window offered that is at most three quarters as large as the conversation.
         """
         started, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
         if started and started.window_tokens > 0 and (started.window_tokens < whole_tokens or self._find_own_policy()):
@@ -267,7 +267,7 @@ class Exploration:
 
     @property
     def shown(self) -> ShownStep:
-        """State of the dry run at the step shown, and what the policy did to each message logged before it."""
+        """Dry run at the step shown: what the model would see, and what the policy did to each message logged before the step."""
         rehearsal, index = self.rehearsal, self.step_index
         if self._shown is None or self._shown.rehearsal is not rehearsal or self._shown.index != index:
             self._shown = ShownStep.compute(rehearsal, index)
@@ -322,7 +322,7 @@ class Exploration:
         }
 
     def _format_settings(self) -> str:
-        """Return the name of the policy and those of its fields that differ from their defaults, as text."""
+        """Return a text with the name of the policy and the fields of the policy that differ from their defaults."""
         defaults = list_defaults(load_policy_class(self.settings.policy))
         changed = {name: value for name, value in self.settings.fields.items() if defaults.get(name, ...) != value}
         given = ", ".join(f"{name}={value}" for name, value in changed.items())
