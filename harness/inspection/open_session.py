@@ -56,7 +56,7 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
     if path.is_file():
         return _open_file(path, session_id)
     if session_id is not None:
-        raise UsageError(f"there is no journal or folder {str(source)!r} to look for session {session_id!r}")
+        raise UsageError(f"there is no journal or folder {str(source)!r} to look for session {session_id!r}; check the path")
     return _open_named(str(source))
 
 

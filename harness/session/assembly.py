@@ -42,7 +42,7 @@ from harness.truncation import EXPLORE_NAME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResources:
-    """Log, sandbox, models and other resources that a session uses. The session closes none of them; their opener does."""
+    """Log, sandbox, models and other resources that a session uses. The code that opened a resource closes it."""
 
     session_id: str
     """Name of the session, under which its log is stored."""

@@ -78,7 +78,7 @@ class SandboxSubmission:
     grader: Grader
     sandbox: Sandbox
     rng: Random
-    """Source of the random order of interviews that ask the same, so that the agent's code cannot tell which one is held."""
+    """Source of the random order of interviews with equal questions, so that the agent's code cannot tell which one is held."""
     answers: Mapping[str, Any] | None = None
     """Answers of the agent's code to the questions, by name of the question; None until the judge asks for them."""
 
@@ -126,7 +126,7 @@ class Grading(NamedTuple):
 
     checks: tuple[GradedCheck, ...]
     is_repeatable: bool
-    """Whether no time limit had an effect: the judge ended by itself, and the agent's code answered every question."""
+    """Whether no time limit changed a verdict: the judge ended by itself, and the agent's code answered every question."""
 
 
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
@@ -207,7 +207,7 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
 
 
 def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
-    """Return why the output of the interviewer (the program that questions the agent's code) is unusable; empty if it is not."""
+    """Return why the interviewer's output (the answers of the agent's code) cannot be used; empty if it can be used."""
     if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
         return ""
     if result.timed_out:

@@ -281,7 +281,7 @@ class DroppedFacts(NamedTuple):
     fact_names: tuple[str, ...]
     """Names of the facts that the compaction removed, in the order of the task."""
     lines: tuple[str, ...]
-    """Lines of the removed messages that stated the newest values of these facts, in their original order."""
+    """Lines from before the compaction that stated the newest values of these facts, in their original order."""
 
     @property
     def reminder(self) -> str:

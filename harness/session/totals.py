@@ -53,7 +53,7 @@ class SessionTotals:
     view_tokens: int = 0
     """Sum of the estimated tokens of all requests of the agent, by the compaction policy's token counter."""
     kept_prefix_tokens: int = 0
-    """Estimated tokens of all requests' beginnings that equal the previous request's beginning, so a provider can cache them."""
+    """Estimated tokens at the start of the agent's requests that the previous request had too, so a provider can cache them."""
     cost_usd: float | None = 0.0
     """Cost of the agent's model calls in US dollars, without summaries and sub-agents."""
     compactions: int = 0

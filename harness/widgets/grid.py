@@ -179,7 +179,7 @@ class GridWidget(SnapshotWidget):
         The look is recorded in the output folder. Starting the grid again hides the outcomes.
 
         Raises:
-            UsageError: The grid is running, no trial has finished, or all looks before the last trial have been taken.
+            UsageError: The grid is running, no trial has finished, or the only look left is that after the last trial.
             StoreError: The record of looks in the output folder cannot be read.
         """
         with self._lock:
@@ -278,7 +278,9 @@ class GridWidget(SnapshotWidget):
         if record is None:
             raise UsageError(f"the grid has no finished trial {trial_id!r}; the ids of its trials are in results.trials")
         if not record.session_id:
-            raise UsageError(f"trial {trial_id} ended before its session began: {record.error or record.reason}")
+            raise UsageError(
+                f"trial {trial_id} has no transcript: it ended before its session began: {record.error or record.reason}"
+            )
         return record.session_id
 
     def close(self) -> None:

@@ -144,7 +144,7 @@ class SuccessGrid:
         return arm.count(number) if self.hides_outcomes else arm.to_plain(number, self.metric, self.retention)
 
     def _encode_failure(self, arm: str, record: TrialRecord) -> JsonObject:
-        """Return an unsuccessful trial for the widget's page as plain JSON; `over` is true if a new run of it has succeeded."""
+        """Return a trial for the page's list of unsuccessful trials as plain JSON; `over` is true if a new run removes it."""
         error = record.error.strip()[:MAX_ERROR_CHARACTERS]
         is_over = not self._is_failure(record)
         text = "" if is_over else format_record(record, hides_outcome=self.hides_outcomes)

@@ -90,7 +90,7 @@ class ExplorerSettings:
 
 
 class DispositionTotal(NamedTuple):
-    """Number of messages to which the same happened, e.g. which were `dropped`, and their tokens before and after compaction."""
+    """Number of messages that a policy treated alike, e.g. all `dropped` ones, and their tokens before and after compaction."""
 
     disposition: Disposition
     messages: int

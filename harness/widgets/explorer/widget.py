@@ -219,7 +219,7 @@ class CompactionExplorer(StepWidget):
         return opened
 
     def close(self) -> None:
-        """Close the explorer and its form. A grid that runs in the form is awaited first. May be called more than once."""
+        """Close the explorer and its form. A grid that runs in the form is stopped first. May be called more than once."""
         if self.form is not None:
             self.form.close()
         super().close()
