@@ -45,8 +45,8 @@ CHECKS_REVISION = 1
 """Number of times that the checks of all tasks changed since version 0.1.
 
 Change 1: checks are graded outside the sandbox, and forged work fails them. The number is part of the id of every trial (one run
-of a task) with a real model. A scripted model forges nothing and gets the same verdicts as in version 0.1, so its trials keep
-their ids.
+of a task) with a real model, so that old and new results are not mixed. A scripted model forges nothing and gets the same
+verdicts as in version 0.1, so the ids of its trials stay the same.
 """
 TASK_REVISIONS: Mapping[str, int] = {
     "bug-hunt": 1,
@@ -60,9 +60,9 @@ TASK_REVISIONS: Mapping[str, int] = {
 }
 """Number of times that the behaviour of a task changed since version 0.1, by task name.
 
-The number is part of the id of every trial (run) of the task, so old and new results are not mixed. Revision 1: seeds
-differ in structure, e.g. in the order of the work, and not only in values. Revision 2: a misleading sentence of the request was
-read as the fact that it only resembles.
+The number is part of the id of every trial (one run of the task), so that old and new results are not mixed. Revision 1: seeds
+differ in structure, e.g. in the order of the work, and not only in values. Revision 2: a misleading sentence in the request is no
+longer read as the fact that it resembles.
 """
 
 MAX_TASK_FILE_BYTES = 16 * 2**20
@@ -193,7 +193,7 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: object)
 
 
 def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
-    """Return the names of the settings, e.g. `redundancy`, with which a task's demands on the agent's memory can be changed."""
+    """Return the names of the settings of `World`, e.g. `redundancy`, that a task template supports."""
     parameters = list_parameters(template)
     if "world" in parameters:
         return tuple(one.name for one in fields(World))
@@ -201,7 +201,7 @@ def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
 
 
 def list_parameters(template: TaskTemplate) -> frozenset[str]:
-    """Return the names of the arguments that a task template takes, e.g. `difficulty` if it has levels of difficulty."""
+    """Return the names of a task template's parameters, which include `difficulty` if the task has levels of difficulty."""
     return frozenset(inspect.signature(template).parameters)
 
 

@@ -10,10 +10,11 @@ including tasks of your own:
 | `update_rate` | this share of the facts is stated with an old value, and corrected half-way to the first use | no correction |
 | `recoverable_share` | this share of the facts is also written to a file, as first stated | no such file |
 
-Shares refer to the facts that the request states on lines of their own and that the task itself does not revise. The same facts
-are selected in all tasks with the same structure. Steps are counted in the script, so an agent that repeats work reads a message
-at an earlier point of its work. Script, checks and answer key stay the same, and so do the number of steps and the sizes of
-outputs, which come from real commands on real files. Only `long-march` supports `steps`, `tokens_per_step` and `output_sigma`.
+A share of 0.5 means half of the facts that the request states on lines of their own and that the task itself never revises. The
+same facts are selected in all tasks with the same structure. Steps are counted in the script (the steps of a competent agent), so
+an agent that repeats work reads a message at an earlier point of its work. Script, checks and right values stay the same. So do
+the number of steps and the sizes of outputs, which come from real commands on real files; only the task `long-march` supports the
+settings that change them: `steps`, `tokens_per_step` and `output_sigma`.
 """
 
 import random
@@ -32,7 +33,7 @@ NEWS_HEADING = "Something else that holds for this work:"
 CORRECTION_HEADING = "A correction, in the place of what was said before:"
 REMINDER_HEADING = "To say it once more, this holds for the work:"
 MAX_OTHER_SEEDS = 50
-"""Maximum number of other seeds of a task that are tried until one yields a different value for a fact."""
+"""Maximum number of other seeds that are tried to find an outdated value for a fact (value to remember)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,11 @@ class _MessagePlan:
     """Names of the facts that the user first states with an outdated value and corrects later."""
 
     def render_initial(self, line: _FactLine) -> str:
-        """Return a line of the request as the user first states it: with an outdated value if it is corrected later."""
+        """Return a line of the request as the user first states it: with outdated values if the user corrects the line later."""
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """Return a line of the request as the user states it at a step: with the corrected value from the correction on."""
+        """Return a line of the request as the user would state it at a step: with the right values once it was corrected."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
@@ -179,7 +180,7 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """Return the names in a random order that depends only on `seed_text`, and is thus the same for every seed of a task."""
+    """Return the names in a random order that depends only on `seed_text`, not on the seed of a task."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
@@ -213,7 +214,13 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
-    """Return the text with outdated values for each line of the request that is corrected later, by index of the line."""
+    """Replace values in the lines of the request that the user corrects later; return the outdated text by index of the line.
+
+    Args:
+        task: Task whose facts (values to remember) have patterns that find their values in a line.
+        lines: Lines of the request that state facts.
+        old: Outdated value of each fact that is corrected later, by name of the fact.
+    """
     patterns = {fact.name: fact.patterns for fact in task.facts}
     texts = {line.index: line.text for line in lines if old.keys() & line.facts}
     for line in lines:
@@ -226,7 +233,7 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
-    """Choose the lines of the request that a file repeats, so that the file states the given share of the facts."""
+    """Choose lines of the request that a file repeats, so that the file states a share of the facts; return their indexes."""
     line_by_fact = {name: line for line in lines for name in line.facts}
     wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
     for name in _shuffle(f"{task.name}/file", line_by_fact):
@@ -262,7 +269,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return a copy of the fact, marked as readable again if a file states it, and as revised if the user corrects it."""
+    """Return a copy of a fact that says whether the agent can read its value again in a file and whether the user corrects it."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

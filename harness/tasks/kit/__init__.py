@@ -5,11 +5,10 @@ defines the facts and draws their values; `steps` builds the script (the steps o
 that the agent finds; `grader` grades the agent's work. The folder `files` contains texts in the syntax of `string.Template`.
 Their names end in `.tmpl`, so that linters do not mistake an unfilled template for Python.
 
-The seed of a task decides its structure, e.g. the order of the work, and the values to remember, independently of each other.
-Four modules here build the structure: `structure` makes the random choices; `statements` chooses where and how each fact is
-stated; `sheets` adds small documents that the agent has to write; `agreements` has facts about the organisation for these
-documents. `work` draws all choices of a task in which the agent writes a program. See `harness.tasks.flashcards` for a task that
-uses all of them.
+The seed of a task decides its structure, e.g. the order of the work, and, independently, the values to remember. Four modules
+here build the structure: `structure` makes the random choices; `statements` chooses where and how each fact is stated; `sheets`
+adds small documents that the agent has to write; `agreements` has facts about the organisation for these documents. `work` makes
+all choices of a task in which the agent writes a program. The task `harness.tasks.flashcards` uses all of these modules.
 
 A task in a file of your own imports its building blocks from this package.
 """

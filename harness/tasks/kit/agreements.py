@@ -1,8 +1,8 @@
-"""Agreements: facts about the organisation around a task, such as the room for questions or the licence of the texts.
+"""Agreements: facts about the organisation in which a task takes place, such as the room for questions about the result.
 
-The task made for a seed states some of them, in the user's request, on a page or in the output of a command. An agreement is
-needed only in information sheets, small documents that the agent writes (see `harness.tasks.kit.sheets`). The sentences are in
-`files/agreements.md.tmpl` of this package.
+Each task states some agreements, chosen by its seed, in the user's request, on a page or in the output of a command. The agent
+needs them only for information sheets, small documents that it has to write (see `harness.tasks.kit.sheets`). The sentences that
+state the agreements are in `files/agreements.md.tmpl` of this package.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,12 +63,16 @@ NAMES: tuple[str, ...] = tuple(CHOICES)
 
 
 def load_agreements() -> Mapping[str, Saying]:
-    """Return the sentences for each agreement (fact about the organisation, e.g. the room for questions), by its name."""
+    """Return the sentences that state each agreement (fact about the organisation, e.g. the room for questions), by its name."""
     return load_sayings(__package__, "agreements.md")
 
 
 def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
-    """Return a fact for each agreement among the statements of a task, with the place where its value can be looked up again."""
+    """Return the facts about the organisation (agreements) that a task states, with the places to look up their values again.
+
+    Args:
+        statements: Statements of facts in the texts of the task; those of other facts and misleading ones are left out.
+    """
     facts = {fact.name: fact for fact in _FACTS}
     return tuple(_place(facts[one.fact], one) for one in statements if not one.is_misleading and one.fact in facts)
 
@@ -84,5 +88,5 @@ def _place(fact: Fact, statement: Statement) -> Fact:
 
 
 def draw_agreements(task: str, task_seed: int) -> dict[str, str]:
-    """Draw a random value for every agreement (fact about the organisation), also for those that the task does not state."""
+    """Draw a random value for every agreement (fact about the organisation), whether or not the task states the agreement."""
     return draw_values(task, task_seed, _FACTS, CHOICES)

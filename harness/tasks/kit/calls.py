@@ -1,4 +1,7 @@
-"""Functions that make tool calls for the steps of a script; arguments may contain placeholders such as `${port}`."""
+"""Functions that make the tool calls in a task's script (the steps of a competent agent), e.g. to write a file.
+
+The arguments may contain placeholders such as `${port}`, which are replaced by the values that the agent remembers.
+"""
 
 from harness.task import CallTemplate
 

@@ -1,4 +1,4 @@
-"""Functions that draw the values of a task at random, or derive the values that its tools print from a secret."""
+"""Functions that draw the values to remember of a task at random, or compute from a secret the values that its tools print."""
 
 import hashlib
 import random
@@ -9,18 +9,24 @@ from harness.task import Fact
 
 
 def make_rng(task: str, task_seed: int, name: str) -> random.Random:
-    """Return a random generator for one purpose of a task; generators with different names are independent of each other."""
-    return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
-
-
-def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mapping[str, Sequence[object]]) -> dict[str, str]:
-    """Draw values at random, each independent of the others; the prior (default guess) of a fact is never drawn as its value.
+    """Return a random generator for one random choice in a task; generators with different names are independent of each other.
 
     Args:
         task: Name of the task.
         task_seed: Seed of the task.
-        facts: Facts (values to remember) of the task, which give the priors.
-        choices: Possible values by name, e.g. the name of a fact.
+        name: Name of the choice, e.g. of the fact whose value is drawn.
+    """
+    return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
+
+
+def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mapping[str, Sequence[object]]) -> dict[str, str]:
+    """Draw the values of a task at random and independently; a fact never gets the value that an agent would guess (its prior).
+
+    Args:
+        task: Name of the task.
+        task_seed: Seed of the task.
+        facts: Facts (values to remember) of the task; the prior of each one is excluded from its possible values.
+        choices: Possible values by name, usually the name of a fact.
 
     Raises:
         UsageError: The prior of a fact is the only possible value of the fact.
@@ -36,7 +42,10 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
 
 
 def _exclude(options: Sequence[object], prior: str | None) -> Sequence[object]:
-    """Return the options without the prior (default guess), which is never drawn; a range that lacks the prior is not copied."""
+    """Return the possible values of a fact without the value that an agent would guess (the prior).
+
+    A range without the prior is returned as it is, so that its numbers are not copied into a list.
+    """
     if isinstance(options, range) and not (prior and prior.isdecimal() and int(prior) in options):
         return options
     return [option for option in options if str(option) != prior]
@@ -67,7 +76,10 @@ def draw_choices(
 
 
 def compute_digest(salt: str, subject: str) -> str:
-    """Return the hexadecimal SHA-256 digest of a secret and a subject; tools of the workspace print values made from it."""
+    """Return the SHA-256 digest, in hexadecimal, of a task's secret and a subject.
+
+    Tools in the workspace print values made from such digests, so an agent cannot guess the values.
+    """
     return hashlib.sha256(f"{salt}:{subject}".encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Functions that define the facts of a task (values to remember), one function for each place where a fact can be stated."""
+"""Functions that define the facts of a task (values to remember), one function for each place where a task can state a fact."""
 
 from dataclasses import replace
 

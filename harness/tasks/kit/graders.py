@@ -17,16 +17,22 @@ from harness.task import Check, Interview, Submission
 from harness.tasks.kit.texts import fill_text
 
 MAX_PAPER_CHARACTERS = 32_000
-"""Maximum length in characters of a document that is searched for words; a longer document counts as a list of guesses."""
+"""Maximum length in characters of a document that must contain certain words; a longer document counts as a list of guesses."""
 MAX_ALTERNATIVES = 60
-"""Maximum number of words of one form, such as ticket numbers, in a document; a document with more lists guesses."""
+"""Maximum number of words of one form, such as ticket numbers, in a document; more of them count as a list of guesses."""
 
 MIN_CHOICES = 5
-"""Minimum number of possible values for a document to list guesses; an honest document may name most of fewer values."""
+"""Minimum number of possible values of a fact for which a list of guesses is recognized.
+
+With fewer possible values, an honest document may name most of them.
+"""
 MAX_CHOICES = 10_000
-"""Maximum number of possible values that are searched for; guesses among more are recognized by the form of the words."""
+"""Maximum number of possible values of a fact that are searched for in a document, one by one.
+
+With more possible values, a list of guesses is recognized by many words of the same form.
+"""
 MIN_LONG_DIGITS = 5
-"""Minimum number of digits of a word of digits only, e.g. a telephone number, whose form is all numbers of the same length."""
+"""Minimum number of digits of a number, e.g. `30151`, for which all numbers with as many digits count as words of its form."""
 
 
 class ComparisonResult(NamedTuple):
@@ -37,15 +43,21 @@ class ComparisonResult(NamedTuple):
 
 
 def make_check(name: str, title: str, *required_facts: str) -> Check:
-    """Make a check of the workspace at the end; `required_facts` names the facts without which an agent passes only by luck."""
+    """Make a check, i.e. a condition that the agent's work has to fulfil at the end of the task.
+
+    Args:
+        name: Name of the check, unique in the task.
+        title: Description of the condition for people.
+        required_facts: Names of the facts (values to remember) without which an agent passes the check only by luck.
+    """
     return Check(name=name, title=title, required_facts=required_facts)
 
 
 def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, Any]:
-    """Return data on the initial workspace, such as file digests, that a judge compares with the final workspace.
+    """Return data on the initial files by which a grader recognizes at the end what the agent has changed.
 
-    `hashes` holds the digest of each selected file, `tests` the number of tests in the selected files, and `entries` the lines of
-    the change log.
+    The dictionary has three entries: `hashes`, the digest of each selected file by path; `tests`, the number of tests in the
+    selected files; and `entries`, the lines of the change log.
 
     Args:
         files: Text of each file in the initial workspace, by path.
@@ -60,20 +72,21 @@ def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) 
 
 
 def hash_text(text: str) -> str:
-    """Return a short digest of the text of a file."""
+    """Return a short SHA-256 digest (16 hexadecimal digits) of the text of a file."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
-    """Make the interviews that question the agent's Python program: about its modules, then about several runs of its tests.
+    """Make the interviews, i.e. programs that call the agent's Python code: one calls its modules, one runs its tests repeatedly.
 
-    The answer `tests` is a list with the results of the unit tests in the folder `tests`. The answer `broken_tests` is a list of
-    their results while some modules are broken on purpose; see `check_tests`. All runs ask the same question in random order.
+    The answer `tests` is a list with the results of the unit tests in the folder `tests`. The answer `broken_tests` is a list
+    with their results while some modules are broken on purpose; see `check_tests`. The runs with and without broken modules ask
+    the same question and come in random order, so that the agent's code cannot tell them apart.
 
     Args:
-        source: Python source that defines a function for each question.
+        source: Python source that defines a function for each question about the modules.
         questions: Names of the functions that answer questions about the agent's modules.
-        broken: Code that, executed at the end of a module, breaks the module, by path of the module.
+        broken: Code that breaks a module if it is executed at the end of the module, by path of the module.
     """
     suite = fill_text(__package__, "suite.py", {"broken": repr([PurePosixPath(path).stem for path in broken])})
     asked = (Interview(source=source, questions=tuple(questions)),) if questions else ()
@@ -81,7 +94,12 @@ def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, 
 
 
 def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
-    """Check the runs of the agent's tests: at least `min_tests` pass, and some fail while modules are broken on purpose."""
+    """Check that the agent's tests pass and detect errors: at least one has to fail while modules are broken on purpose.
+
+    Args:
+        answers: Answers `tests` and `broken_tests` of the interview (see `make_interviews`), by name of the question.
+        min_tests: Minimum number of tests that have to pass.
+    """
     counts = []
     for found in answers.get("tests", ["no answer"]):
         match found:
@@ -99,13 +117,19 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
 
 
 def compare(answers: Mapping[str, Any], question: str, *expected: object) -> ComparisonResult:
-    """Check that the answer of the agent's code to a question equals one of the expected answers."""
+    """Check that the answer of the agent's code to a question equals one of the expected answers.
+
+    Args:
+        answers: Answers of the agent's code, by name of the question.
+        question: Name of the question.
+        expected: Right answers, of which one is enough.
+    """
     found = answers.get(question)
     return ComparisonResult(question in answers and found in expected, f"{question}: {found!r}")
 
 
 def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
-    """Combine several comparisons into one, which passes if all of them pass and describes those that do not."""
+    """Combine the results of several comparisons: the result passes if all of them pass, and describes only those that fail."""
     return ComparisonResult(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
 
 
@@ -157,9 +181,10 @@ def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]
 
 
 def _describe_form(word: str) -> str:
-    """Return a regular expression for a word with any number in it, e.g. for `FC-` and any number if the word is `FC-12`.
+    """Return a regular expression for the words of the same form, e.g. `FC-` and any number for the word `FC-12`.
 
-    A long word of digits only matches all numbers of its length. A short one, or a word without digits, matches only itself.
+    For a number with many digits, it matches all numbers of this length. For a short number, or a word without digits, it matches
+    only the word itself.
     """
     if word.isdecimal() and len(word) >= MIN_LONG_DIGITS:
         return rf"\d{{{len(word)}}}"
@@ -168,7 +193,7 @@ def _describe_form(word: str) -> str:
 
 
 def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str = "") -> list[str]:
-    """Return the lines that were appended to a file, or nothing if one of the initial lines was changed or deleted.
+    """Return the lines that the agent appended to a file, or an empty list if it changed or deleted one of the initial lines.
 
     Args:
         submission: Work of the agent.

@@ -45,7 +45,7 @@ class Writer:
         self._rng, self._nouns = rng, nouns
 
     def write_sentence(self) -> str:
-        """Return one meaningless English sentence of 8 to 20 words."""
+        """Return a random English sentence without meaning, of 8 to 20 words."""
         rng = self._rng
         subject, thing = rng.sample(self._nouns, 2)
         opening, quality = rng.choice(_OPENINGS), rng.choice(_QUALITIES)
@@ -53,14 +53,17 @@ class Writer:
         return text[0].upper() + text[1:]
 
     def write_paragraph(self, fact: str = "") -> str:
-        """Return a paragraph of two to four filler sentences; `fact`, if given, is a sentence to insert after the first."""
+        """Return a paragraph of two to four meaningless sentences.
+
+        If the sentence `fact` is given, the paragraph has one or two meaningless sentences, and `fact` follows one of them.
+        """
         sentences = [self.write_sentence() for _ in range(self._rng.randint(1, 2) if fact else self._rng.randint(2, 4))]
         if fact:
             sentences.insert(self._rng.randint(1, len(sentences)), fact)
         return " ".join(sentences)
 
     def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
-        """Return a page of at least `min_characters` characters, with filler text spread evenly over its sections."""
+        """Return a page of at least `min_characters` characters, with meaningless text spread evenly over its sections."""
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))
@@ -86,7 +89,7 @@ def write_specification(
     rng_for: Callable[[str], random.Random],
     values: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each page of a specification, in which each fact appears once among filler text.
+    """Yield the path and the text of each page of a specification, which states each value to remember once in meaningless text.
 
     Args:
         package: Package of the task; its folder `files` has an outline of each page with title, headings, facts and tables.

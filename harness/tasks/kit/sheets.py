@@ -1,8 +1,8 @@
 """Information sheets: small documents that the agent has to write during a task, each of which states a few facts.
 
-The seed of a task decides which sheets are due, after which part of the work, and which facts each one states. Each sheet has its
-own check. Two seeds thus test the memory of different facts, over different distances. The facts are those of the task itself and
-agreements, i.e. facts about the organisation (see `harness.tasks.kit.agreements`).
+The seed of a task decides which sheets the agent has to write, after which part of the work, and which facts each sheet states.
+Each sheet has its own check. Two seeds thus test the memory of different facts, over different distances. The facts are the
+task's own and agreements, i.e. facts about the organisation (see `harness.tasks.kit.agreements`).
 """
 
 import re
@@ -32,24 +32,24 @@ SHEET_NAMES = (
     *("announcement", "archive", "auditors", "calendar", "contacts", "helpdesk", "invoice", "management", "newcomers"),
     *("partners", "printing", "reception"),
 )
-"""Names of all information sheets, of which each seed of a task selects some."""
+"""Names of all information sheets (small documents that the agent writes), from which each seed of a task selects some."""
 SHEET_COUNTS = Levels(easy=range(4, 6), standard=range(6, 11), hard=range(9, 13))
 AGREEMENT_COUNTS = Levels(easy=range(3, 6), standard=range(6, 11), hard=range(10, 15))
 FACTS_PER_SHEET = Levels(easy=range(1, 3), standard=range(1, 4), hard=range(2, 5))
 DUE_SHARES = Levels(easy=(0.0, 0.4), standard=(0.15, 1.0), hard=(0.6, 1.0))
-"""First and last point of the work at which sheets can be due, as shares of the work (0–1), for each difficulty."""
+"""Earliest and latest point of the work at which the agent has to write a sheet, as shares of the work (0–1), by difficulty."""
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 9), hard=range(6, 13))
 LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
-"""Bounds of the share of statements in the request that are short lines rather than stories or rows of a table."""
+"""Bounds, by difficulty, of the share of facts that the request states in short lines, not in stories or rows of a table."""
 NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
-"""Bounds of the share of statements that are made longer by sentences of `NOTES`."""
+"""Bounds, by difficulty, of the share of statements of facts that are made longer by sentences without information (`NOTES`)."""
 ELSEWHERE_WEIGHT = 0.12
 """Weight of each of two places, a page and a command's output, in the random choice of where an agreement is stated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Information sheet: a small document that the agent writes after a part of the work, and which states a few facts."""
+    """Information sheet: a small document that the agent has to write after a part of the work, and that states a few facts."""
 
     name: str
     """Name of the sheet, from `SHEET_NAMES`."""
@@ -66,12 +66,12 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class SheetPlan:
-    """Plan of the information sheets (small documents) that a task asks for, and of where the task states the facts in them."""
+    """Plan of the information sheets that the agent has to write, and of the places where the task states the facts for them."""
 
     sheets: tuple[Sheet, ...]
     """Sheets in the order in which they are due."""
     statements: tuple[Statement, ...]
-    """Statements of facts of the request and of agreements, mixed with misleading statements, in the order of the texts."""
+    """Statements of the facts, mixed with misleading sentences, in the order in which the texts of the task have them."""
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -87,21 +87,25 @@ class SheetPlan:
 
     @property
     def expected(self) -> dict[str, tuple[str, ...]]:
-        """Names of the facts that each sheet must state, by name of the sheet, for `judge_sheets`."""
+        """Names of the facts that each sheet must state, by name of the sheet; `judge_sheets` takes them."""
         return {one.name: one.facts for one in self.sheets}
 
     def has_form(self, form: Form) -> bool:
-        """Return whether the plan has a statement in the given form, e.g. `row` for a row of the table in the request."""
+        """Return whether the task states any fact in the given form, e.g. `row` for a row of the table in the request."""
         return any(one.form == form for one in self.statements)
 
     def read_index(self, text: str) -> StepSpec:
-        """Make the step `read_sheets`, in which the agent reads the list of sheets and agreements outside the request."""
+        """Make the step in which the agent reads which sheets it has to write, and the facts that only files or commands state.
+
+        Args:
+            text: Text of the agent's message in the step, which is named `read_sheets`.
+        """
         calls = [read(INDEX_PATH)]
         calls += [read(PAGE_PATH)] * self.has_form("page") + [run(ANSWERS_COMMAND)] * self.has_form("output")
         return look("read_sheets", text, *calls)
 
     def write_sheets(self, slot: str) -> Iterator[StepSpec]:
-        """Yield a step for each sheet due after the part of the work named `slot`, in which the agent writes the sheet."""
+        """Yield the steps in which the agent writes the sheets that are due after the part of the work named `slot`."""
         for one in self.sheets:
             if one.slot == slot:
                 yield do(f"sheet_{one.name}", f"The sheet {one.name} is due now.", write(one.path, _render_sheet(one)))
@@ -109,7 +113,7 @@ class SheetPlan:
     def render_files(
         self, titles: Mapping[str, str], sayings: Mapping[str, Saying], values: Mapping[str, object]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of the files in the initial workspace that list the sheets or state agreements.
+        """Yield the path and the text of each initial file that lists the sheets or states facts about the organisation.
 
         Args:
             titles: Description of each part of the work, as in "after the storage", by name of the part.
@@ -146,7 +150,7 @@ class SheetPlan:
 
 
 def make_label(fact: str) -> str:
-    """Return the name of a fact as a sheet shows it, with spaces instead of underscores."""
+    """Return the name of a fact as an information sheet shows it, e.g. `support line` for `support_line`."""
     return fact.replace("_", " ")
 
 
@@ -169,8 +173,8 @@ def draw_sheets(
         draws: Source of the random choices for the structure of the task.
         own_facts: Names of the task's own facts that the request states; sheets may ask for them, too.
         slots: Names of the parts of the work, in order.
-        sayings: Sentences of the task's own facts, by name of the fact.
-        only_stated: Names of sayings that the request states and no sheet asks for, e.g. values that the user changes later.
+        sayings: Sentences that state the task's own facts, by name of the fact.
+        only_stated: Names of facts that the request states and no sheet contains, e.g. values that the user changes later.
     """
     agreements = draws.draw_subset("agreements", NAMES, draws.draw_count("agreement count", AGREEMENT_COUNTS))
     names = draws.draw_order("sheets", SHEET_NAMES)[: draws.draw_count("sheet count", SHEET_COUNTS)]
@@ -185,7 +189,10 @@ def draw_sheets(
 def _deal_facts(
     draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], sheet_count: int
 ) -> list[tuple[str, ...]]:
-    """Distribute facts to sheets at random: each sheet gets at least one fact, and at least one sheet needs each agreement."""
+    """Distribute facts to sheets at random; return the names of the facts of each sheet.
+
+    Each sheet gets at least one fact, and each fact about the organisation (agreement) is on at least one sheet.
+    """
     rng = draws.make_rng("contents")
     hands: list[list[str]] = [[] for _ in range(sheet_count)]
     for at, fact in enumerate(rng.sample(agreements, len(agreements))):

@@ -1,8 +1,8 @@
-"""Statements of facts (values to remember) in the texts of a task, and misleading statements that only look like them.
+"""Statements of facts (values to remember) in the texts of a task, and misleading sentences that look like statements.
 
-The sentence that states a fact (its `Saying`) is the same for every seed, so one pattern finds the value. The seed decides the
-form of each statement: a short line, the end of a story or a row of a table in the request, a line of a page, or a line that a
-command prints. The seed also decides the order of the statements, and which misleading statements are mixed in.
+The sentence that states a fact (see `Saying`) is the same for every seed, so one pattern finds the value. The seed decides the
+form in which it appears: as a short line, at the end of a story or in a row of a table in the request, as a line of a page, or as
+a line that a command prints. The seed also decides the order of the statements, and which misleading sentences are mixed in.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,18 @@ from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import load_text
 
 Form: TypeAlias = Literal["line", "story", "row", "page", "output"]
-"""Form of a statement: line, end of a story or row of a table in the request, line of a page, or line that a command prints."""
+"""Form in which a task states a fact.
+
+`line`, `story` (at the end of a story) and `row` (in a table) are forms in the user's request, `page` is a line of a page in the
+workspace, and `output` is a line that a command prints.
+"""
 NOTES = (
     "This was settled with everybody who has to do with it, and it holds for the whole of the work and for each part of it.",
     "Whoever goes on with the work after us has to keep to it as well, and nobody may change it without asking all of them.",
 )
-"""Sentences without information that can follow any statement in the request and make it longer."""
+"""Sentences without information that can follow any statement of a fact in the user's request, to make it longer."""
 PROMPT_FORMS: tuple[Form, ...] = ("line", "story", "row")
-"""Forms of statements in the user's request; statements in other forms are elsewhere in the workspace."""
+"""Forms in which the user's request states facts; facts in other forms are stated by pages or commands of the workspace."""
 
 
 class Saying(NamedTuple):
@@ -38,12 +42,12 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Place and form in which a task states one fact, or in which it has a misleading sentence that looks like the fact."""
+    """Form in which a task states one fact (value to remember), or has a misleading sentence that looks like such a statement."""
 
     fact: str
-    """Name of the fact that is stated."""
+    """Name of the fact that the sentence states or, if misleading, seems to state."""
     form: Form
-    """Place and form of the statement, e.g. `row` for a row of the table in the request."""
+    """Form of the sentence, which includes its place, e.g. `row` for a row of the table in the request."""
     is_misleading: bool = False
     """Whether the sentence is about something else and only looks like a statement of the fact."""
     notes: int = 0
@@ -52,10 +56,14 @@ class Statement:
 
 @cache
 def load_sayings(package: str, name: str) -> Mapping[str, Saying]:
-    """Return the texts for each fact (`Saying`) from a file of a task, by name of the fact.
+    """Read the sentences that state each fact (value to remember) from a file of a task, and return them by name of the fact.
 
-    Each paragraph of the file is for one fact. Its lines are the sentence, the story and, in some paragraphs, the misleading
-    sentence.
+    Each paragraph of the file is for one fact. Its lines are the sentence that states the fact, a story that may precede the
+    sentence, and, in some paragraphs, a misleading sentence.
+
+    Args:
+        package: Python package that has the file in its folder `files`.
+        name: Path of the file in this folder, without the ending `.tmpl`.
     """
     sayings = [Saying(*paragraph.split("\n")) for paragraph in load_text(package, name).strip().split("\n\n")]
     return {Template(one.sentence).get_identifiers()[0]: one for one in sayings}
@@ -85,7 +93,17 @@ def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: flo
 def mislead(
     draws: StructureDraws, name: str, sayings: Mapping[str, Saying], count: int, weights: Mapping[Form, float]
 ) -> tuple[Statement, ...]:
-    """Draw up to `count` misleading statements and the form of each, for any facts, also for those that the task never states."""
+    """Draw at random up to `count` misleading sentences and the form of each, e.g. a short line.
+
+    The sentences may look like facts that the task never states.
+
+    Args:
+        draws: Source of the random choices for the structure of the task.
+        name: Name of this random choice, which selects its random generator.
+        sayings: Texts for each fact, by name of the fact; facts without a misleading sentence are not selected.
+        count: Maximum number of misleading sentences.
+        weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
+    """
     facts = draws.draw_subset(f"{name}/facts", [fact for fact, one in sayings.items() if one.misleading], count)
     return tuple(Statement(one.fact, one.form, True) for one in draw_statements(draws, name, facts, weights))
 
@@ -95,9 +113,8 @@ def render_request(
 ) -> str:
     """Return the text of the user's request: the template `frame`, filled with the statements of facts and with `values`.
 
-    In `frame`, statements in the form of a line replace the placeholder `${dry}`, a table of those in the form of a row replaces
-    `${rows}`, and stories replace `${told}`, each in the order of `statements`. Statements on a page or in a command's output are
-    left out.
+    In `frame`, the lines replace the placeholder `${dry}`, the table with the rows replaces `${rows}`, and the stories replace
+    `${told}`; each follows the order of `statements`. Statements on a page or in a command's output are left out.
     """
     by_form: dict[Form, list[str]] = {form: [] for form in PROMPT_FORMS}
     for one in statements:
@@ -113,7 +130,7 @@ def render_request(
 
 
 def render_sentences(statements: Iterable[Statement], form: Form, sayings: Mapping[str, Saying]) -> list[str]:
-    """Return the sentences of all statements in the given form, with placeholders such as `${rate}` instead of values."""
+    """Return the sentences stated in the given form, e.g. on a page, with placeholders such as `${rate}` instead of values."""
     return [_select_sentence(one, sayings[one.fact]) for one in statements if one.form == form]
 
 

@@ -1,8 +1,9 @@
-"""Functions that build the steps of a script from short specifications, and add the signs that show each step as done.
+"""Functions that build a task's script (the steps of a competent agent), and the signs by which a step is recognised as done.
 
-A step counts as done if the agent sees one of these signs: the finished tool calls of the step (receipts); a directory listing
-with the files that the step wrote, or, if it wrote none, with the next file that a later step writes; or a line of a summary that
-reports the step. A step that must not be repeated counts as done only by its receipts and by its printed output.
+A scripted model, whose messages a compaction policy may remove, takes a step as done if it still sees one of these signs: the
+finished tool calls of the step (receipts); a directory listing with the files that the step wrote, or, if it wrote none, with the
+next file that a later step writes; or a line of a summary that reports the step. A step that must not be repeated is recognised
+only by its receipts and by a line of its output or of a summary.
 """
 
 import re
@@ -22,7 +23,7 @@ CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|writ
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """Short specification of one step of a script; `build_steps` adds the signs by which the step is recognised as done."""
+    """Short specification of one step of a script; `build_steps` adds the signs by which the step is later recognised as done."""
 
     name: str
     """Name of the step, unique in its script."""
@@ -33,11 +34,11 @@ class StepSpec:
     summary_pattern: str = ""
     """Regular expression for a line that reports the step as done. If empty, a line must report the file as written."""
     required_text: str = ""
-    """Literal text that a line reporting the step as done must contain. If empty, the path of the file that the step writes."""
+    """Literal text that a line must contain to report the step as done. If empty, the path of the file that the step writes."""
     once: bool = False
     """Whether a directory listing never shows the step as done, e.g. since the agent needs the output that the step prints."""
     repairs: tuple[Repair, ...] = ()
-    """Tool calls that repair errors which the step is known to meet, such as a failing test."""
+    """Tool calls with which the agent repairs an error that the step is known to meet, such as a failing test."""
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
@@ -54,7 +55,7 @@ def do(
     once: bool = False,
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
-    """Make the specification of a step from its name, the text of the agent's message, and the tool calls in the message.
+    """Make the specification of a script's step from its name, the text of the agent's message, and the message's tool calls.
 
     The other parameters are the fields of `StepSpec` with the same names.
     """
@@ -62,12 +63,29 @@ def do(
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that runs a command exactly once; `summary_pattern` matches the output line that shows success."""
+    """Make a step in which the agent runs a command that must not run twice, e.g. since a second run does harm.
+
+    Args:
+        name: Name of the step, unique in its script.
+        text: Text of the agent's message.
+        command: Shell command that the agent runs.
+        summary_pattern: Regular expression for a line of the output, or of a summary, that shows success.
+        required_text: Literal text that such a line must contain.
+    """
     return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text, once=True)
 
 
 def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
-    """Make a step that runs a check; if the check prints `SUBJECT NOT fit`, the agent repairs the error with `repair_calls`."""
+    """Make a step in which the agent runs a check and, if the check prints `SUBJECT NOT fit`, repairs the error.
+
+    Args:
+        name: Name of the step, unique in its script.
+        text: Text of the agent's message that runs the check.
+        command: Shell command of the check, which prints `SUBJECT fit` or `SUBJECT NOT fit`.
+        subject: Words that stand for SUBJECT in the output, e.g. `storage is`.
+        repair_text: Text of the agent's message that repairs the error.
+        repair_calls: Tool calls that repair the error.
+    """
     repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
     return do(
         name, text, run(command), summary_pattern=rf"^\W*{subject} fit\b", required_text=f"{subject} fit", repairs=(repair,)
@@ -85,7 +103,13 @@ def add_change(text: str, command: str) -> StepSpec:
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
-    """Make the repair of an error: tool calls, and the names of the values to remember that fill their placeholders."""
+    """Make the specification of how the agent repairs an error: a message with tool calls, and the facts that they need.
+
+    Args:
+        error_pattern: Regular expression for the output that shows the error.
+        text: Text of the agent's message.
+        calls: Tool calls that repair the error; each placeholder such as `${port}` names a fact (value to remember).
+    """
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
 
@@ -109,7 +133,12 @@ class Program:
     """Regular expression for a line that reports that the tests of a module pass; `{}` stands for the name of the module."""
 
     def write_text(self, path: str, name: str = "") -> CallTemplate:
-        """Return a tool call that writes a text of the task to `path`; `name` is the text's name in the folder `files`."""
+        """Return a tool call that writes a text from the task's folder `files` to a file of the workspace.
+
+        Args:
+            path: Path to which the agent writes.
+            name: Path of the text in the folder `files`, without the ending `.tmpl`; if empty, the same as `path`.
+        """
         return write(path, load_text(self.package, name or path))
 
     def read_page(self, name: str, text: str) -> StepSpec:
@@ -124,9 +153,9 @@ class Program:
         return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
 
     def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
-        """Make a step in which the agent writes a document, whose text is in `files/papers`, to `path`.
+        """Make a step in which the agent writes a document to `path`; the text is in the task's folder `files/papers`.
 
-        Without `name`, the step is named after the file.
+        The step is called `write_NAME`; if `name` is empty, NAME is the file's name in small letters and without its ending.
         """
         file_name = path.rpartition("/")[2]
         call = self.write_text(path, f"papers/{file_name}")
@@ -141,7 +170,7 @@ class Program:
             name: Name of the module whose tests the agent writes and runs.
             text: Text of the agent's message in the step that writes the tests.
             run_text: Text of the agent's message in the step that runs the tests. If empty, a default text is used.
-            error: Regular expression for the test failure of a first version with a bug; empty if the module has no such version.
+            error: Regular expression for the failure of the tests if the agent first writes the module with a bug; else empty.
             repair_text: Text of the agent's message that repairs the failure by writing the correct module.
         """
         run_step = do(
@@ -156,12 +185,18 @@ class Program:
 
 
 def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
-    """Make a script from groups of step specifications; paths to which the agent writes begin with one of `listed_prefixes`."""
+    """Make a task's script (the steps of a competent agent) from groups of step specifications.
+
+    Args:
+        final_text: Text of the agent's last message, which ends the work.
+        listed_prefixes: Beginnings of the paths to which the agent writes, in folders that the step `orient` lists.
+        sections: Groups of step specifications, in order.
+    """
     return Script(steps=build_steps(chain(*sections), listed_prefixes), final_text=final_text)
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """Build the steps of a script from short specifications, and add how to recognise that each step is done.
+    """Build the steps of a task's script from short specifications, and add the signs by which each step is recognised as done.
 
     Args:
         specs: Short specifications of the steps, in order.
@@ -199,7 +234,10 @@ def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]
 
 @lru_cache(maxsize=4_096)
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """Return a regular expression for the main argument of a finished tool call; placeholders in the argument match any value."""
+    """Return a regular expression that recognises a finished tool call by its first argument, e.g. the path or the command.
+
+    Placeholders in the argument match any value.
+    """
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
     shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # cut off a placeholder split by the limit
     parts = re.split(r"\$\{\w+\}", shortened_key)
@@ -208,7 +246,7 @@ def _build_receipt_pattern(call: CallTemplate) -> str:
 
 
 def _iter_listed_paths(spec: StepSpec, listed_prefixes: tuple[str, ...]) -> Iterator[str]:
-    """Yield the path of each file that a step writes in a listed folder."""
+    """Yield the path of each file that a step writes and that the directory listings of the step `orient` show."""
     for call in spec.calls:
         path = call.arguments[0][1]
         if call.tool == "write_file" and path.startswith(listed_prefixes):

@@ -1,8 +1,8 @@
-"""Random draws of the structure of a task: all that differs between its seeds except the values to remember.
+"""Random choice of a task's structure, i.e. of all that differs between its seeds except the values to remember.
 
-The structure is drawn first, e.g. which work is asked for and where each value is stated. The script, the facts and the checks
-are built from the structure alone. The values are drawn independently, so two tasks can have the same structure and different
-values. Validity checks compare such tasks to find a script that contains a value.
+The structure decides, for example, which work is asked for and where each value is stated. Script, facts and checks are built
+from the structure alone. The values are drawn independently, so two tasks can have the same structure and different values. The
+validity checks of tasks compare such a pair to find a script that reveals a value.
 """
 
 import random
@@ -19,14 +19,14 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels(Generic[T_co]):
-    """Setting of a task for each difficulty, e.g. the range from which the number of documents to write is drawn."""
+    """Value of one setting of a task for each difficulty, e.g. the range from which the number of documents to write is drawn."""
 
     easy: T_co
     standard: T_co
     hard: T_co
 
     def pick(self, difficulty: Difficulty) -> T_co:
-        """Return the setting for a difficulty."""
+        """Return the value of the setting for a difficulty."""
         return {"easy": self.easy, "standard": self.standard, "hard": self.hard}[difficulty]
 
 
@@ -53,23 +53,23 @@ class StructureDraws:
     """Level of the task's demands on the agent's memory."""
 
     def make_rng(self, name: str) -> random.Random:
-        """Return the random generator for the choice with a name; it is independent of all other choices and of the values."""
+        """Return the random generator for the choice called `name`, independent of all other choices and of the task's values."""
         return make_rng(self.task, self.seed, f"structure/{name}")
 
     def pick(self, levels: Levels[T]) -> T:
-        """Return the setting for the difficulty of these draws."""
+        """Return the value of a setting for the difficulty of the task, e.g. `levels.hard`."""
         return levels.pick(self.difficulty)
 
     def draw_count(self, name: str, counts: Levels[range]) -> int:
-        """Draw a random number from the range for the difficulty of these draws."""
+        """Draw a random integer for the choice called `name`, from the range that belongs to the difficulty of the task."""
         return self.make_rng(name).choice(self.pick(counts))
 
     def draw_share(self, name: str, bounds: Levels[tuple[float, float]]) -> float:
-        """Draw a random share between the two bounds for the difficulty of these draws."""
+        """Draw a random share for the choice called `name`, between the two bounds that belong to the difficulty of the task."""
         return self.make_rng(name).uniform(*self.pick(bounds))
 
     def draw_order(self, name: str, items: Iterable[T]) -> tuple[T, ...]:
-        """Return the items in random order."""
+        """Return the items in the random order that belongs to the choice called `name`."""
         given = tuple(items)
         return tuple(self.make_rng(name).sample(given, len(given)))
 

@@ -1,7 +1,8 @@
 """Functions that read the texts of a task from the folder `files` of its package, and compose the prompt from them.
 
-A prompt states each constraint either as a bullet or at the end of a short story; the seed decides which. The sentence with the
-value is always the same, so one pattern reads the value. The surrounding text differs, so a summarizer keeps different lines.
+A prompt states each constraint on the work (a sentence with a value to remember) either as a bullet or at the end of a short
+story; the seed decides which. The sentence is always the same, so one pattern finds the value. The text around it differs, so a
+summarizer keeps different lines.
 """
 
 import random
@@ -28,12 +29,17 @@ class Constraint(NamedTuple):
 
 @cache
 def load_text(package: str, name: str) -> str:
-    """Return a text from the folder `files` of a task without filling its placeholders; `name` is the path without `.tmpl`."""
+    """Return a text from the folder `files` of a package, with its placeholders such as `${port}` left in place.
+
+    Args:
+        package: Python package that contains the folder `files`.
+        name: Path of the text in this folder, without the ending `.tmpl`.
+    """
     return files(package).joinpath(f"files/{name}.tmpl").read_text(encoding="utf-8")
 
 
 def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
-    """Return a text from the folder `files` of a task, with each placeholder such as `${port}` replaced by its value."""
+    """Return a text from the folder `files` of a package, with each placeholder such as `${port}` replaced by its value."""
     return Template(load_text(package, name)).substitute(values)
 
 

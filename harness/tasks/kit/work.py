@@ -1,7 +1,8 @@
-"""Order of the work of a task in which the agent writes a program from a specification.
+"""Random choices about the work of a task in which the agent writes a program from a specification.
 
-Such tasks have parts of the work in random order, unnecessary steps (looks), one action that must be taken once at some time, one
-optional item of work, and information sheets. A task describes them once as `WorkChoices`; each seed draws a `Work` from them.
+The seed decides the order of the parts of the work, which unnecessary steps (looks) the agent takes, when it has to take one
+action that must be taken only once, whether an optional item of work is asked for, and which small documents (information sheets)
+are due. A task describes the possibilities as `WorkChoices`, from which each seed draws its `Work`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,27 +34,37 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Choices that a seed makes for the work of a task; script, checks and texts are built from them."""
+    """Choices that a seed makes about the work of a task, e.g. the order; script, checks and texts are built from them."""
 
     parts: tuple[str, ...]
-    """Parts of the work in order."""
+    """Names of the parts of the work, in the order in which the agent does them."""
     looks: tuple[str, ...]
-    """Names of the unnecessary steps that the agent takes."""
+    """Names of the unnecessary steps (looks) that the agent of the script takes."""
     action_time: str
-    """Time at which the action that must be taken once is due, e.g. `start`."""
+    """When the action that must be taken only once is due, as a key of `WorkChoices.action_times`, e.g. `start`."""
     has_option: bool
     """Whether the task asks for the optional item."""
     sheets: SheetPlan
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     def begin(self, *actions: StepSpec) -> Iterator[StepSpec]:
-        """Yield the step that reads the list of sheets, and `actions`, the steps of the action, if it is due at the start."""
+        """Yield the first steps: the agent reads which information sheets it has to write, and takes an action due at the start.
+
+        Args:
+            actions: Steps of the action that must be taken only once.
+        """
         yield self.sheets.read_index("The order speaks of information sheets, so I look up which ones are due, and when.")
         if self.action_time == "start":
             yield from actions
 
     def carry_out(self, part: str, steps: Iterable[StepSpec], *actions: StepSpec) -> Iterator[StepSpec]:
-        """Yield the steps of a part: before them `actions`, if the action is due with the part, and after them its sheets."""
+        """Yield the steps of a part of the work, after the action if it is due now, and before the information sheets due then.
+
+        Args:
+            part: Name of the part of the work.
+            steps: Steps of the part.
+            actions: Steps of the action that must be taken only once.
+        """
         if self.action_time == part:
             yield from actions
         yield from steps
@@ -62,31 +73,31 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkChoices:
-    """Description of the work of a task from which each seed draws a `Work`."""
+    """Description of the possible work of a task, e.g. of its parts and optional items; each seed draws a `Work` from it."""
 
     package: str
     """Package of the task; its folder `files` has the texts `prompt.md`, `constraints.md` and the text of the optional item."""
     parts: Mapping[str, str]
-    """Parts of the work, with the words for each part."""
+    """Description of each part of the work in the words of the request, by name of the part."""
     prerequisites: Mapping[str, Collection[str]]
     """Names of the parts that must come before a part, by name of the part."""
     last_parts: tuple[str, ...] = ()
     """Parts that always come last, in this order; the order of all other parts is drawn."""
     looks: tuple[str, ...]
-    """Names of all unnecessary steps, in which the agent only looks at something."""
+    """Names of all unnecessary steps (looks), in which the agent only looks at something."""
     look_shares: Levels[tuple[float, float]]
-    """Bounds of the share of the unnecessary steps that the agent takes."""
+    """Bounds of the share of these steps that the agent takes, from 0 to 1, for each difficulty."""
     action: str
-    """Name of the action that must be taken once, e.g. `release`."""
+    """Name of the action that must be taken only once, e.g. `release`."""
     action_times: Mapping[str, str]
-    """Times at which the action can be due, each with the words of the request for it."""
+    """Words of the request for each time at which the action can be due, by name of the time: `start`, or what comes after it."""
     option: Option
-    """Optional item of work."""
+    """Item of work that only some seeds ask for."""
     stated_facts: Sequence[str]
     """Names of the task's own facts that the request states."""
 
     def draw(self, draws: StructureDraws) -> Work:
-        """Draw at random the choices that a seed makes for the work."""
+        """Draw the work for one seed at random: its order, its optional steps, and the documents that the agent has to write."""
         free_parts = [part for part in self.parts if part not in self.last_parts]
         parts = (*draw_work_order(draws, "parts", free_parts, self.prerequisites), *self.last_parts)
         look_count = round(draws.draw_share("look share", self.look_shares) * len(self.looks))
@@ -99,21 +110,32 @@ class WorkChoices:
         )
 
     def select_steps(self, work: Work, specs: Iterable[StepSpec]) -> Iterator[StepSpec]:
-        """Yield those of the steps that a script has: all but the looks, and the steps of the option, that were not drawn."""
+        """Yield the specifications of the steps that belong to the drawn work.
+
+        Unnecessary steps that were not drawn are left out, and so are the steps of the optional item if it is not asked for.
+        """
         drawn = {*work.looks, *(self.option.steps if work.has_option else ())}
         omitted = {*self.option.steps, *self.looks} - drawn
         yield from (spec for spec in specs if spec.name not in omitted)
 
     def list_facts(self, work: Work, facts: Iterable[Fact]) -> tuple[Fact, ...]:
-        """Return the facts of a task: its own, without that of an option that was not drawn, and those of its sheets."""
+        """Return the facts (values to remember) of a task with the drawn work.
+
+        The task's own facts, `facts`, come first, without the fact of the optional item if it is not asked for. The facts about
+        the organisation, which the agent needs for the information sheets, follow.
+        """
         return (*(fact for fact in facts if work.has_option or fact.name != self.option.fact), *work.sheets.facts)
 
     def list_checks(self, work: Work, checks: Iterable[Check], option_check: Check) -> tuple[Check, ...]:
-        """Return the checks of a task: its own, that of the option if it was drawn, and those of its sheets."""
+        """Return the checks of a task with the drawn work.
+
+        The task's own checks, `checks`, come first. `option_check` follows if the optional item is asked for, and then one check
+        for each information sheet.
+        """
         return (*checks, *[option_check] * work.has_option, *work.sheets.checks)
 
     def render_prompt(self, work: Work, values: Mapping[str, object]) -> str:
-        """Return the request of a task, which states the order of the work, the option if it was drawn, and the facts."""
+        """Return the user's request, which states the drawn order of the work, the optional item if asked for, and the facts."""
         frame = Template(load_text(self.package, "prompt.md")).safe_substitute(
             option=load_text(self.package, f"{self.option.name}.md") * work.has_option,
             action_time=self.action_times[work.action_time],
@@ -122,5 +144,5 @@ class WorkChoices:
         return render_request(frame, work.sheets.statements, self.load_sayings(), values)
 
     def load_sayings(self) -> dict[str, Saying]:
-        """Return the texts of all facts that the task and its sheets can state, by name of the fact."""
+        """Return the sentences for all facts that the request or an information sheet can need, by name of the fact."""
         return {**load_agreements(), **load_sayings(self.package, "constraints.md")}
