@@ -46,7 +46,7 @@ LETTER_PARTS = (
 
 
 def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of three generated log files: of nightly invoice runs, of printers, and of meter readers."""
+    """Yield the path and the text of three generated logs, on nightly invoice runs, on printers, and on readers of meters."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
     remark = _REMARK.format(values["operator_suspect"]) if "operator" in structure.suspicions else _QUIET_REMARK
@@ -91,7 +91,7 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of the minutes of each monthly meeting; the minutes of one month may state facts."""
+    """Yield the path and the text of the minutes of each monthly meeting; those of one month may state facts to remember."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
@@ -104,7 +104,7 @@ def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed:
 
 
 def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paragraphs of the minutes that state facts: who blames which stage, and figures that invoices must use."""
+    """Yield the paragraphs of the minutes that the agent needs: they blame a stage or state a figure that invoices must use."""
     if "council" in structure.suspicions:
         yield f"The council blames the stage `{values['council_suspect']}`, since its members are asked about it at the market."
     for fact, page in structure.pages:
@@ -113,7 +113,12 @@ def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator
 
 
 def render_figure(fact: str, values: Mapping[str, str]) -> str:
-    """Return the sentence that states the value of a figure that invoices must use, e.g. the rounding mode."""
+    """Return the sentence that states a figure which invoices must use: the rounding mode or the tier.
+
+    Args:
+        fact: Name of the figure: `rounding` or `decree_tier`.
+        values: Values drawn from the seed, by name.
+    """
     return _FIGURES[fact].format(values[fact])
 
 

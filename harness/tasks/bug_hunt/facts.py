@@ -1,8 +1,8 @@
 """Facts (values to remember) of the task `bug-hunt`: patterns that find each value, and the random draw of the values.
 
-The request states nine facts. Files, log lines and the agent's own notes state facts that can be read again. Other facts are
-printed by the bench (the tool `tools/ci.py`), which must not be asked twice: the correct rate of a stage whose first patch it
-refuses, the number of each accepted attempt, and the desk at which the fix is announced.
+The request states nine facts. Files, log lines and the agent's own notes state facts that can be read again. The bench (the tool
+`tools/ci.py`, which tests a patch) must not be asked twice; it prints the correct rate of a stage whose first patch it refuses,
+the number of each accepted attempt, and the desk at which the agent has to announce the fix.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 CULPRIT_NOTE = "notes/04-stages.md"
 NIGHTLY_LOG = "logs/nightly.log"
 MAX_BUGS = 3
-"""Maximum number of stages that have a bug."""
+"""Maximum number of stages (items of an invoice) that have a bug."""
 
 _PROMPT_FACTS: tuple[Fact, ...] = (
     make_prompt_fact("ticket", "value", "WB-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
@@ -38,7 +38,7 @@ _PROMPT_FACTS: tuple[Fact, ...] = (
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return all facts (values to remember) of a task with this structure, from its request, files, logs, bugs and sheets."""
+    """Return all facts (values to remember) of a task with the given structure, wherever they are stated."""
     return (
         *_PROMPT_FACTS,
         *_make_page_facts(structure),
@@ -59,7 +59,10 @@ def _make_page_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
-    """Yield the facts about each stage blamed without reason: the name of the stage and, if needed later, the agent's note."""
+    """Yield the facts (values to remember) about the stages of the invoice that somebody blames without reason.
+
+    They are the name of each blamed stage and, if the report needs it, the agent's own note that the stage is ruled out.
+    """
     paths = {"operator": NIGHTLY_LOG, "council": structure.minutes_path, "customer": structure.letter_path}
     for who in structure.suspicions:
         search = f"grep -n '{who} blames' {paths[who]}"
@@ -90,7 +93,7 @@ def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
 
 
 def name_rate(structure: Structure, number: int) -> str:
-    """Return the name of the fact that is the correct rate of a stage with a bug."""
+    """Return the name of the fact (value to remember) that is the correct rate of stage `number` among those with a bug."""
     return f"{'final' if structure.refusals[number - 1] else 'page'}_rate_{number}"
 
 
@@ -110,7 +113,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, the secret `key` of the tools, and outdated prices.
+    """Draw at random the values that the agent must remember, outdated prices, and the secret `key` of the tools; return by name.
 
     The stages with a bug are numbered in the order of the tariff.
     """
@@ -133,10 +136,15 @@ def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
 
 
 def compute_attempt(key: str, patch: str) -> str:
-    """Return the number of the attempt that the tool `tools/ci.py` prints for an accepted patch."""
+    """Return the number that the tool `tools/ci.py` prints when it accepts a patch, e.g. `A-4711`.
+
+    Args:
+        key: Secret of the tools, so that the agent cannot compute the number itself.
+        patch: Name of the patch, e.g. `1a.sed`.
+    """
     return derive_number(compute_digest(key, patch)[:8], "A")
 
 
 def list_culprits(values: Mapping[str, str]) -> list[str]:
-    """Return the names of the stages that have a bug, in the order of their numbers."""
+    """Return the names of the stages (items of an invoice) that have a bug, in the order of their numbers."""
     return [values[name] for number in range(1, MAX_BUGS + 1) if (name := f"culprit_{number}") in values]

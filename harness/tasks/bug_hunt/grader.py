@@ -23,17 +23,17 @@ from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.kit.texts import fill_text, load_text
 
 SWEEP_KWH = range(384, 1404, 7)
-"""Numbers of kilowatt hours for which the grader runs the agent's program; together they yield every fraction of a cent."""
+"""Numbers of kilowatt hours for which the grader runs the agent's program; the amounts have every possible fraction of a cent."""
 REGRESSION_TEST = "tests/regressions/test_drift.py"
 """Path of the regression test that the agent has to write."""
 PACKAGE_FOLDERS = ("wattbook", "wattbook/stages")
 """Folders with the modules of the invoice program."""
 BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
-"""Code that, executed at the end of a module, breaks the module, by its path. The tests in the workspace must then fail."""
+"""Code that breaks a module if it is executed at the end of the module, by path. The tests in the workspace must then fail."""
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of a task with this structure: on each stage with a bug, each document to write, and each sheet."""
+    """Return the checks of the agent's work: on the tests, each stage with a bug, and each document that the agent writes."""
     numbers = structure.bug_numbers
     culprits, rates = [f"culprit_{number}" for number in numbers], [name_rate(structure, number) for number in numbers]
     figures = ("decree_tier", "rounding")
@@ -77,7 +77,7 @@ def _list_suspects(structure: Structure) -> list[str]:
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the grader of the task: its expected values, and the programs that question the agent's code.
+    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
 
     Args:
         structure: Number of bugs, documents to write and all else that differs between seeds, except the values.
@@ -113,7 +113,7 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
 
 
 def _compute_added_cents(tariff: Tariff, stage: str) -> list[int]:
-    """Return the correct amounts in cents of an invoice item with two rates, for each number of kilowatt hours in `SWEEP_KWH`."""
+    """Return the correct amount in cents of an invoice item with two rates, for each number of kilowatt hours in `SWEEP_KWH`."""
     beyond = [max(0, kwh - tariff.tier) for kwh in SWEEP_KWH]
     pairs = zip(SWEEP_KWH, beyond, strict=True)
     return [settle(tariff.base[stage] * (kwh - more) + tariff.rate[stage] * more, tariff.mode) for kwh, more in pairs]
@@ -153,7 +153,7 @@ def _has_failures_only(found: object) -> bool:
 
 
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the modules that the agent changed; see `judge`."""
+    """Yield the results of the checks on the changed modules: whether only those with a bug changed and each one has its tag."""
     modules = [f"wattbook/stages/{culprit}.py" for culprit in submission.expected["culprits"]]
     paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
     new = [path for path in paths if path not in submission.expected["hashes"]]
@@ -174,7 +174,7 @@ def _check_regression_test(submission: Submission) -> ComparisonResult:
 
 
 def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the patches that the agent tried on the bench (the tool `tools/ci.py`); see `judge`."""
+    """Yield, for each stage with a bug, whether the agent submitted no patch twice and one patch, the last, was accepted."""
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row for row in rows if row[1] == "accepted"]
         is_unique = len({row[2] for row in rows}) == len(rows)
@@ -183,9 +183,10 @@ def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _list_tries(submission: Submission) -> list[list[list[str]]]:
-    """Return the attempts to patch each stage with a bug, as fields of the bench's log: number, outcome, patch, module and seal.
+    """Return the agent's attempts to patch each stage with a bug, as the tool `tools/ci.py` (the bench) has logged them.
 
-    A line without a valid seal (digest by the bench) counts as a refused attempt.
+    Each attempt has five fields: number, outcome, patch, module, and seal, a digest by which the bench signs the line. An attempt
+    with a wrong seal counts as refused.
     """
     values = submission.expected
     rows = [line.split() for line in list_new_lines(submission, "ci/attempts.log", values["attempts"])]
@@ -198,7 +199,7 @@ def _list_tries(submission: Submission) -> list[list[list[str]]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on notes and documents; see `judge`."""
+    """Yield the results of the checks on the notes and documents that the agent wrote, e.g. the report and the change log."""
     attempts = {}
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row[2] for row in rows if row[1] == "accepted"]

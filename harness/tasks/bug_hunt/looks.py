@@ -49,4 +49,4 @@ def _list_looks() -> Iterator[StepSpec]:
 
 
 LOOKS = {step.name: step for step in _list_looks()}
-"""Every unnecessary step (look), by name; each seed selects some of them."""
+"""Every unnecessary step (look) that the agent of the script can take, by name; each seed selects some of them."""

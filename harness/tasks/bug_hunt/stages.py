@@ -1,7 +1,7 @@
 """Electricity prices in the task `bug-hunt`: the twelve stages (items) of an invoice, meter readings, and correct amounts.
 
-Six items have two rates: one for the first kilowatt hours and one for the rest. The seed decides how many and which of the six
-still have prices from before a decree; these are the bugs.
+Six items have two rates: one for the first kilowatt hours and one for the rest. A decree has changed the prices, but the program
+still has the old ones for some of the six items; these are the bugs. The seed decides how many and which items.
 """
 
 import random
@@ -27,7 +27,7 @@ class Stage:
     field: str = ""
     """Field of a meter reading that an item with two rates charges for, e.g. `peak_kwh`; empty for an item with one price."""
     formula: str = ""
-    """Python expression that computes the amount of an item with one price (`FIGURE`); empty for an item with two rates."""
+    """Python expression for the amount of an item with one price, which it calls `FIGURE`; empty for an item with two rates."""
     unit: str = ""
     """Unit of the price of an item with one price, e.g. `cents a quarter`; empty for an item with two rates."""
     min_figure: int = 7
@@ -78,7 +78,7 @@ READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kw
 OLD_TIER_KWH = 400
 INVOICE_COUNT = 60
 HALF_CENT_SPACING = 6
-"""Distance between two invoices whose amount in one item with a bug ends in half a cent."""
+"""For each item with a bug, one in this number of invoices has an amount for the item that ends in half a cent."""
 RATES = tuple(rate for rate in range(21, 60, 2) if rate % 5)
 """Rates that a seed can draw: odd numbers not divisible by 5, so that amounts have every possible fraction of a cent."""
 
@@ -94,7 +94,7 @@ class Tariff:
     mode: str
     """Name of the rounding mode for fractions of a cent, e.g. `half_even`, as accepted by the function `settle`."""
     base: Mapping[str, int]
-    """Main price of each item on an invoice, by item name; for an item with two rates, the price of the first kilowatt hours."""
+    """Price of each item on an invoice, by item name; for an item with two rates, the price of the first kilowatt hours."""
     rate: Mapping[str, int]
     """Second rate of each invoice item with two rates, for the kilowatt hours above the tier, by item name."""
 
@@ -157,9 +157,10 @@ def draw_tariff(values: Mapping[str, str], culprits: Sequence[str], task_seed: i
 def draw_readings(
     values: Mapping[str, str], culprits: Sequence[str], correct_tariff: Tariff, task_seed: int
 ) -> dict[str, dict[str, int]]:
-    """Draw a random meter reading for each invoice.
+    """Draw a random meter reading for each invoice; return the fields of each reading by number of the invoice.
 
-    For each item that has a bug, every sixth reading yields half a cent in this item, which reveals a wrong rounding mode.
+    For each item that has a bug, the correct amount ends in half a cent on every sixth invoice, which reveals a wrong rounding
+    mode.
     """
     rng = make_rng("bug-hunt", task_seed, "readings")
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)

@@ -26,19 +26,19 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
+    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
     return make_script(FINAL_TEXT, OWN_PATHS, _Work(structure).list_steps())
 
 
 class _Work:
-    """Generator of the script for one structure of the task, with a method for the steps of each part of the work."""
+    """Generator of the script's steps for one structure of the task; each part of the work has a method that yields its steps."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self._gaps = iter(structure.looks)
 
     def list_steps(self) -> Iterator[StepSpec]:
-        """Yield all steps in order, without those unnecessary looks whose tool call an essential step also makes."""
+        """Yield all steps in order; an unnecessary look is left out if another step makes the same tool call anyway."""
         steps = tuple(self._list_parts())
         essential_calls = {call for step in steps if LOOKS.get(step.name) != step for call in step.calls}
         yield from (step for step in steps if LOOKS.get(step.name) != step or not essential_calls & {*step.calls})
@@ -59,7 +59,7 @@ class _Work:
         yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))
 
     def _look_on(self) -> Iterator[StepSpec]:
-        """Yield the unnecessary looks at files that come next, between two groups of essential steps."""
+        """Yield the next group of unnecessary looks at files, which come between two groups of essential steps."""
         yield from (LOOKS[name] for name in next(self._gaps, ()))
 
     def _orient(self) -> Iterator[StepSpec]:
@@ -219,7 +219,7 @@ def _show(name: str, text: str, command: str) -> StepSpec:
 
 
 def list_section_facts(structure: Structure, section: str) -> tuple[str, ...]:
-    """Return the names of the facts that a section of the report states."""
+    """Return the names of the facts (values to remember) that a section of the agent's report states."""
     numbers = structure.bug_numbers
     by_section = {
         "case": ("ticket", "severity", "complaint", "drift_since"),

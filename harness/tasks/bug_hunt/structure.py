@@ -19,16 +19,19 @@ PARTS: Mapping[str, str] = {
     "fixes": "once the bench has accepted all patches",
     "papers": "at the very end",
 }
-"""Parts of the work after which an information sheet can be due, and the words for this time in the list of sheets."""
+"""Parts of the work, each with the words that say in the list of information sheets that a sheet is due after the part."""
 SUSPICIONS = ("operator", "council", "customer")
 """People who may blame a stage that has no bug: the operator in a log, the council in minutes, a customer in a letter."""
 PAGES: Mapping[str, tuple[str, ...]] = {
     "decree_tier": ("decree", "minutes", "audit"),
     "rounding": ("rounding", "minutes", "audit"),
 }
-"""Pages of which one states each figure that invoices must use, by name of the fact; `minutes` are the minutes of one month."""
+"""Pages from which the seed chooses one to state a figure that invoices must use, by name of the figure.
+
+`minutes` are the minutes of one month.
+"""
 REPORT_SECTIONS = ("rates", "case", "stages", "attempts")
-"""Sections of the report; every task asks for the first one, and for some of the others depending on the seed."""
+"""Possible sections of the agent's report; every task asks for the first one, and the seed selects some of the others."""
 PAPERS = ("changelog", "announce", "report", "handover", "reply")
 RULES = ("frozen", "drift_goal")
 """Names of the facts of the request that the hand-over document always states."""
@@ -37,25 +40,31 @@ HANDOVER_FACTS = ("ticket", "desk", "entry_point", "channel", "drift_since", "de
 REPLY_FACTS = ("ticket", "drift_since", "decree_tier", "drift_goal", "entry_point", "rounding")
 """Names of the facts that the reply to the complaint may state besides the number of the invoice."""
 REFUSAL_SHARE, ONE_BY_ONE_SHARE = 0.7, 0.5
-"""Probabilities that a first patch is refused (one always is), and that refused patches are corrected at once."""
+"""Probability that the first patch for a stage is refused, and probability that the agent corrects refused patches at once.
+
+At least one first patch is always refused.
+"""
 REPLY_SHARE, SEVERITY_SHARE = 0.5, 0.5
-"""Probabilities that a task asks for a reply to the complaint, and that its announcement states the severity."""
+"""Probability that a task asks for a reply to the complaint, and probability that the announcement states the severity."""
 
 BUG_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
 SUSPICION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
 SECTION_COUNTS = Levels(easy=range(1, 2), standard=range(1, 4), hard=range(2, 4))
-"""Number of sections of the report besides the first one."""
+"""Number of sections of the report besides the first one, for each difficulty."""
 EXTRA_FACT_COUNTS = Levels(easy=range(1, 3), standard=range(2, 6), hard=range(4, 7))
 """Number of facts in the hand-over document besides `RULES`, for each difficulty."""
 LOOK_COUNTS = Levels(easy=range(26, 32), standard=range(42, 53), hard=range(50, 56))
 """Number of files and parts of logs that the agent looks at although it does not need them, for each difficulty."""
 MONTH_COUNT, LETTER_COUNT = 6, 8
-"""Numbers of files with minutes, and of letters of customers, in the workspace."""
+"""Number of files with minutes of meetings, and number of letters of customers, in the workspace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Choices that a seed makes for the task, except values to remember: what is wrong, where facts are stated, order of work."""
+    """Choices that a seed makes for the task: what is wrong, where facts are stated, in which order the work is done.
+
+    The values to remember are not part of the structure.
+    """
 
     refusals: tuple[bool, ...]
     """For each stage with a bug: whether its page states a provisional rate, so that the first patch is refused."""
@@ -66,11 +75,11 @@ class Structure:
     letter: int
     """Number of the letter in which the customer blames a stage."""
     pages: tuple[tuple[str, str], ...]
-    """Name of each figure that invoices must use, and the page that states it; see `PAGES`."""
+    """Name of each figure that invoices must use, with the name of the page that states the figure; see `PAGES`."""
     parts: tuple[str, ...]
     """Parts of the work in order; see `PARTS`."""
     is_fixed_one_by_one: bool
-    """Whether the agent corrects a refused patch at once, or only after a first attempt on every stage."""
+    """Whether the agent corrects a refused patch at once; if not, it first tries a patch for every stage with a bug."""
     looks: tuple[tuple[str, ...], ...]
     """Names of the unnecessary looks at files, one group for each gap between essential steps, in order."""
     papers: tuple[str, ...]
@@ -102,12 +111,12 @@ class Structure:
         return f"letters/{self.letter:02}.txt"
 
     def find_page(self, fact: str) -> str:
-        """Return the path of the page that states a figure that invoices must use."""
+        """Return the path of the page that states a figure for invoices: `decree_tier` or `rounding`."""
         page = dict(self.pages)[fact]
         return self.minutes_path if page == "minutes" else f"docs/{page}.md"
 
     def find_patch(self, number: int) -> str:
-        """Return the name of the patch that the bench accepts for a stage with a bug."""
+        """Return the file name of the patch that is accepted for stage `number` among those with a bug, e.g. `1b.sed`."""
         return f"{number}{'b' if self.refusals[number - 1] else 'a'}.sed"
 
 
@@ -117,7 +126,12 @@ GAP_COUNT = 9
 
 
 def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Structure:
-    """Draw at random all choices of a seed except the values to remember; `look_names` are unnecessary steps to choose from."""
+    """Draw the structure of the task at random: all choices of a seed except the values to remember.
+
+    Args:
+        draws: Source of the random choices.
+        look_names: Names of the unnecessary steps (looks) from which some are chosen.
+    """
     coin, place = draws.make_rng("coins"), draws.make_rng("place")
     refusals = [coin.random() < REFUSAL_SHARE for _ in range(draws.draw_count("bugs", BUG_COUNTS))]
     refusals[coin.randrange(len(refusals))] = True
@@ -145,7 +159,7 @@ def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Struct
 
 
 def _deal_looks(draws: StructureDraws, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Choose some unnecessary looks at random and distribute them over the gaps between essential steps, unevenly."""
+    """Choose some unnecessary looks at files at random, and distribute them unevenly over the gaps between essential steps."""
     chosen = draws.draw_order("looks", names)[: draws.draw_count("look count", LOOK_COUNTS)]
     rng = draws.make_rng("gaps")
     weights = [rng.uniform(0.2, 1.0) for _ in range(GAP_COUNT)]

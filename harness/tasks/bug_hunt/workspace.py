@@ -32,7 +32,7 @@ PAGES = (
 )
 AUDITED_COUNT = 12
 AUDITED_HALF_CENTS = 3
-"""Number of audited invoices, for each stage with a bug, whose amount in this stage ends in half a cent."""
+"""For each stage with a bug, number of audited invoices on which the amount of the stage ends in half a cent."""
 
 
 def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
@@ -60,7 +60,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 
 def _render_figures(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return what each page says about figures that invoices must use: their values, or where to read them."""
+    """Return the sentences on each page about the figures that invoices must use: their values, or the page that states them."""
     here: dict[str, list[str]] = {"decree": [], "rounding": [], "audit": []}
     for fact, page in structure.pages:
         home = "decree" if fact == "decree_tier" else "rounding"
@@ -91,7 +91,7 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """Return the Python module that computes one item of the invoice; in an item that has a bug, the prices are outdated."""
+    """Return the source of the module that computes one item of the invoice, with outdated prices if the item has a bug."""
     culprits = list_culprits(values)
     stale = stage.name in culprits
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
@@ -133,7 +133,11 @@ def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task
 
 
 def _choose_audited(invoices: list[str], complaint: str, bug_count: int, rng: random.Random) -> list[str]:
-    """Choose the audited invoices: the disputed one, for each stage with a bug some that end in half a cent there, and others."""
+    """Choose the numbers of the invoices that were audited, so that they reveal every bug.
+
+    The invoice of the complaint is always chosen. For each stage with a bug, some invoices follow on which the amount of this
+    stage ends in half a cent, and then random ones.
+    """
     chosen = {complaint}
     for number in range(bug_count):
         chosen.update(rng.sample(invoices[number::HALF_CENT_SPACING], AUDITED_HALF_CENTS))
@@ -146,7 +150,7 @@ def _render_table(header: str, rows: list[str]) -> str:
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the prompt of the task, which states facts (values to remember) and lists the documents to write."""
+    """Return the user's request, which states facts (values to remember) and lists the documents that the agent has to write."""
     sections = "; ".join(f"{section}: {_name_facts(list_section_facts(structure, section))}" for section in structure.sections)
     announced = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
     papers = [

@@ -1,8 +1,8 @@
 """Facts (values to remember) of the task `log-forensics`: patterns that find each value, and the random draw of the values.
 
-The request states some facts, which are needed late. Findings are printed by a search in a log and can be found again at 300 to
-1,500 tokens per search. Documents in the workspace state up to three facts. The number of the case and a mark for sealing logs
-are printed by commands that do harm if they are run twice.
+The request states some facts, which the agent needs late. Most facts are findings, which a search in a log prints; a forgotten
+finding costs another search of 300 to 1,500 tokens. Documents in the workspace state up to three facts. The number of the case,
+and a mark that continues the sealing of logs, are printed by commands that do harm if they are run twice.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ from harness.tasks.log_forensics.structure import LOG_BY_SEARCH, SEARCH_BY_FINDI
 class Search(NamedTuple):
     """A shell command that searches a log for a message, and the path of the log.
 
-    Most commands also print the lines around the message, as a person would do to understand it. Repeating a search therefore
-    costs as many tokens as the first search.
+    Most commands also print the lines around the message, as a person would do to understand it. A repeated search therefore
+    costs as many tokens as the first one.
     """
 
     command: str
@@ -43,11 +43,14 @@ WORDS_BY_SEARCH = {
     "by_hand": "altered by hand",
     "no_difference": "made no difference",
 }
-"""Words of the log message that each search looks for, by name of the search."""
+"""Words of a log message for which each search looks, by name of the search."""
 
 
 def make_search(structure: Structure, name: str) -> Search:
-    """Return the command that searches a log for the message `name` and prints as many lines around it as `structure` says."""
+    """Return the shell command of the search called `name`, with the log that it searches.
+
+    `structure` decides how many lines around the message the command prints.
+    """
     if name == "damage":
         return Search("grep -bo 'segment damaged beyond repair' logs/queue.log", "logs/queue.log")
     if name == "lost":
@@ -57,7 +60,7 @@ def make_search(structure: Structure, name: str) -> Search:
 
 
 class _Finding(NamedTuple):
-    """Kind, default guess (prior) and text pattern of a fact that the agent finds by a search in a log."""
+    """Properties of a fact that a search in a log prints: its kind, a wrong guess (the prior), and the pattern of its value."""
 
     kind: FactKind
     prior: str
@@ -109,7 +112,7 @@ _SEAL_MARK = make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal th
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return all facts (values to remember) of a task with this structure, from request, documents, logs, commands and sheets."""
+    """Return all facts (values to remember) of a task with the given structure, wherever they are stated."""
     papers = dict(structure.papers)
     settled = {fact.name: fact for fact in _SETTLED}
     return (
@@ -160,7 +163,10 @@ TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 
 
 
 def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, except `damage_offset`, which depends on the generated logs."""
+    """Draw at random the values that the agent must remember, and return them by name of the fact.
+
+    The value of `damage_offset` is missing, since it depends on the generated logs.
+    """
     rng_for = partial(make_rng, "log-forensics", task_seed)
     values = draw_choices("log-forensics", task_seed, (*_SETTLED, _DESK), _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():

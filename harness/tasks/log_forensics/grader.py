@@ -10,7 +10,7 @@ from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, SETTLED_BY_P
 STATEMENT_PAGES = ("requests", "cause", "change", "intruder", "damage")
 """Pages of the report that state findings, one on each line."""
 SECRET_IN_NOTES = ("first_request", "error_code", "address", "fingerprint", "ruled_out", "dump_name", "account")
-"""Names of the values that the agent's notes must not contain."""
+"""Names of the facts (values to remember) whose values the agent's notes must not contain, since a customer sees the notes."""
 _TITLES: Mapping[str, str] = {
     "requests": "the first request and the gateway that gave up are named",
     "cause": "code and shard are named",
@@ -26,7 +26,7 @@ _TITLES: Mapping[str, str] = {
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of a task with this structure: on documents, notes and sheets, and on sealed logs and opened cases."""
+    """Return the checks of the agent's work: on each document, on the notes, on the opened case and the sealed logs."""
     pages = [
         make_check(
             *(page, _TITLES[page], *FINDINGS_BY_PAGE[page], *SETTLED_BY_PAGE.get(page, ())), *["mask"] * (page == "blocklist")
@@ -71,7 +71,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _compare_page(submission: Submission, page: str) -> ComparisonResult:
-    """Check that a page of the agent's report has the right content and the layout that the task prescribes for this page."""
+    """Check that a page of the agent's report states the right values in the layout that the task prescribes for this page."""
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
         return _compare_statements(submission, path, *(f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]))
@@ -91,7 +91,7 @@ def _compare_page(submission: Submission, page: str) -> ComparisonResult:
 
 
 def _read_lines(submission: Submission, path: str) -> list[str]:
-    """Return the lines of a file without blank lines, and without blanks at the end of a line."""
+    """Return the lines of a file; blank lines are left out, and blanks at the end of a line are removed."""
     return [line.rstrip() for line in submission.read_text(path).splitlines() if line.strip()]
 
 
@@ -118,7 +118,7 @@ def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> C
 
 
 def _compare_people(submission: Submission) -> ComparisonResult:
-    """Check that the report shows the account only as a mark and its last three digits, and that no document shows it in full."""
+    """Check that the report shows the account as a mark and the last three digits, and that no document names it in full."""
     account, mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
     naming = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]

@@ -25,7 +25,7 @@ class _LogSpec(NamedTuple):
     things: str
     """Subjects of the randomly generated sentences in the log, such as `letter to a customer`, separated by commas."""
     needles: tuple[str, ...]
-    """Messages that the agent has to find in the log; placeholders such as `${address}` stand for values to remember."""
+    """The few messages that the agent has to find in the log, with placeholders such as `${address}` for values to remember."""
 
 
 LOGS = (
@@ -89,9 +89,9 @@ MISLEADING = (
     ("deploy", "setting cache_size altered by a plan, before that 512, under a ticket"),
     ("deploy", "taking back d-0001 was tried in spring, and it helped"),
 )
-"""Name of the component and text of each misleading message, which is about something else than a message to be found."""
+"""Messages that look like those which the agent has to find, but are about something else: name of the log, and text."""
 TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
-"""Names of the facts (values to remember) that are the clock time of a log message, by the first words of the message."""
+"""Name of the fact (value to remember) that is the clock time of a log message, by the first words of the message."""
 DUMP_COUNT = 16
 
 _VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"
@@ -109,7 +109,7 @@ def _list_clock_times() -> tuple[str, ...]:
 
 
 def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each generated log, and of text files (dumps) with data of one of the logged programs."""
+    """Return the path and the text of each generated log, and of each dump (text file with data of the program `ledger`)."""
     misleading = [MISLEADING[index] for index in structure.misleading]
     log_files = [
         (
@@ -122,7 +122,12 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _add_messages(log: _LogSpec, messages: Sequence[tuple[str, str]]) -> _LogSpec:
-    """Return the specification of a log, extended by those of the given messages that belong to its component."""
+    """Return the specification of a log, with those of the given messages added that belong into this log.
+
+    Args:
+        log: Specification of the log.
+        messages: Name of the log and text of each message; messages for other logs are ignored.
+    """
     return log._replace(needles=(*log.needles, *(message for name, message in messages if name == log.name)))
 
 
@@ -146,7 +151,10 @@ def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) ->
 
 
 def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
-    """Return the second of the night at which a message to be found is logged: random, or the time that a fact specifies."""
+    """Return the second of the night, counted from midnight, at which a message that the agent has to find is logged.
+
+    The second is random, unless the time of the message is itself a value to remember.
+    """
     fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:
         return rng.randrange(1_800, NIGHT_SECONDS - 1_800)

@@ -54,12 +54,12 @@ MIDDLES = {
     "queue": "1900,1935",
     "deploy": "700,740",
 }
-"""Numbers of the first and the last line of the part of each log that the agent reads, by name of the component."""
+"""First and last line, as `FIRST,LAST`, of the part in the middle of each log that the agent reads, by name of the log."""
 
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
+    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
     return make_script(FINAL_TEXT, OWN_PATHS, _list_steps(structure))
 
 
@@ -101,7 +101,7 @@ def _open_case() -> Iterator[StepSpec]:
 
 
 def _search_log(structure: Structure, log: str) -> Iterator[StepSpec]:
-    """Yield the steps on one log: look at parts of it, search it for each message that the report needs, note the searches."""
+    """Yield the steps on one log: the agent looks at parts, searches for each needed message, and notes the searches."""
     path = f"logs/{log}.log"
     looks = {
         "count": (f"The {log} log: first how many lines there are of each level.", run(f"cut -c 10-14 {path} | sort | uniq -c")),
@@ -137,7 +137,7 @@ def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
 
 
 def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:
-    """Yield the steps that write those pages of the report that are due once `log_count` logs are searched."""
+    """Yield the steps in which the agent writes the pages of its report that are due once it has searched `log_count` logs."""
     for name in (name for name, due in structure.pages if due == log_count):
         if name == "damage":
             yield look("read_dump", "The dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))

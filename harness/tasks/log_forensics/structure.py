@@ -1,4 +1,4 @@
-"""Choices that a seed makes for the task `log-forensics`: which logs are searched for what and when, and what is reported."""
+"""Choices that a seed makes for the task `log-forensics`: which logs the agent searches, what for, and what it reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ SEARCH_BY_FINDING: Mapping[str, str] = {
     "damage_offset": "damage",
     "lost_orders": "lost",
 }
-"""Name of the search that finds each value in a log."""
+"""Name of the search in a log that prints each value, by name of the value."""
 LOG_BY_SEARCH: Mapping[str, str] = {
     **dict.fromkeys(("alarm", "circuit", "burst"), "gateway"),
     **dict.fromkeys(("rejected", "dump", "healthy"), "app"),
@@ -35,7 +35,7 @@ LOG_BY_SEARCH: Mapping[str, str] = {
     "damage": "queue",
     **dict.fromkeys(("by_hand", "no_difference"), "deploy"),
 }
-"""Name of the component in whose log each search finds its message; the search `lost` looks into the dumps instead."""
+"""Name of the log in which each search finds its message, by name of the search; `lost` is missing, as it searches the dumps."""
 FINDINGS_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "requests": ("first_request", "gateway_host"),
     "cause": ("error_code", "shard"),
@@ -48,7 +48,7 @@ FINDINGS_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "people": ("account",),
     "retention": (),
 }
-"""Findings (facts from logs) that each page of the report states, by name of the page; each seed selects some of the pages."""
+"""Names of the facts from logs that each page of the report states, by name of the page; each seed selects some of the pages."""
 SETTLED_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "timeline": ("time_suffix", "separator"),
     "blocklist": ("deny_word",),
@@ -62,7 +62,7 @@ PROMPT_FACTS = ("heading", "audience", "ticket")
 LOOKS = ("count", "errors", "middle", "open", "warnings")
 """Ways to look at a log before it is searched; the scripted agent uses some of them for each log, depending on the seed."""
 PAPERS = ("runbook", "addendum", "form")
-"""Documents in the workspace of which one states each fact of `Structure.desk_facts`."""
+"""Documents in the workspace from which the seed chooses one to state a fact of `Structure.desk_facts`."""
 OPTIONAL_FILING_FACTS = ("incident_class", "desk", "case_number")
 HANDOVER_FACTS = (
     "case_number",
@@ -76,44 +76,47 @@ HANDOVER_FACTS = (
 )
 """Names of the facts that the hand-over document may state, if the task has them."""
 MISLEADING_COUNT = 10
-"""Number of messages in `logs.MISLEADING`, some of which are put into the logs."""
+"""Number of misleading messages in `logs.MISLEADING`, from which each seed selects some for the logs."""
 
 PAGE_COUNTS = Levels(easy=range(5, 7), standard=range(6, 10), hard=range(9, 11))
 LOOK_SHARES = Levels(easy=(0.4, 0.6), standard=(0.65, 0.95), hard=(0.9, 1.0))
 CONTEXT_LINES = Levels(easy=range(4, 14), standard=range(8, 36), hard=range(24, 38))
-"""Number of lines around a message that a search prints."""
+"""Number of lines that a search prints before the message, and again after it, for each difficulty."""
 LATE_SHARES = Levels(easy=(0.0, 0.3), standard=(0.1, 1.0), hard=(0.8, 1.0))
-"""Share of the pages that are written only after all logs are searched, rather than as soon as their findings are known."""
+"""Bounds of the share of pages that are due only after all logs are searched, rather than once their facts are known."""
 HANDOVER_COUNTS = Levels(easy=range(2, 4), standard=range(2, 6), hard=range(5, 8))
 MISLEADING_COUNTS = Levels(easy=range(3), standard=range(2, 8), hard=range(6, 11))
 SEAL_AT_ONCE_SHARE, OPEN_LATE_SHARE = 0.5, 0.75
-"""Probabilities that all logs are sealed at once, and that the case is opened only after some logs are searched."""
+"""Probability that all logs are sealed at once, and probability that the case is opened only after some logs are searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Choices that a seed makes for the task, except values to remember: what is asked, where facts are stated, order of work."""
+    """Choices that a seed makes for the task: what is asked, where facts are stated, in which order the work is done.
+
+    The values to remember are not part of the structure.
+    """
 
     logs: tuple[str, ...]
     """Components whose logs are searched, in order."""
     pages: tuple[tuple[str, int], ...]
-    """Name of each page of the report, and the number of logs after which it is due, in the order of the work."""
+    """Name of each page of the report, and number of searched logs after which the page is due, in the order of the work."""
     looks: tuple[tuple[str, tuple[str, ...]], ...]
-    """Component of each log, and the ways in which the agent looks at the log before it searches it; see `LOOKS`."""
+    """Name of each log, and the ways in which the agent looks at the log before the first search; see `LOOKS`."""
     contexts: tuple[tuple[str, int], ...]
-    """Number of lines around the message that each search prints, by name of the search."""
+    """Name of each search, and number of lines that the search prints before the message and again after it."""
     first_portion: int
     """Number of logs that are sealed in the first of two portions; 0 if all logs are sealed at once."""
     open_after: int
     """Number of logs that are searched before the case is opened."""
     papers: tuple[tuple[str, str], ...]
-    """Name of each fact that a document in the workspace states, and the document; see `PAPERS`."""
+    """Name of each fact that a document in the workspace can state, and name of the document; see `PAPERS`."""
     filing_facts: tuple[str, ...]
     """Names of the facts that the report states for the archive, besides its heading, its audience and its ticket."""
     handover_facts: tuple[str, ...]
     """Names of the facts that the hand-over document states."""
     misleading: tuple[int, ...]
-    """Indexes of the misleading messages in the logs."""
+    """Indexes in `logs.MISLEADING` of the misleading messages that the logs contain."""
     sheets: SheetPlan
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
@@ -134,7 +137,7 @@ class Structure:
 
     @property
     def desk_facts(self) -> tuple[str, ...]:
-        """Names of the needed facts that documents in the workspace state rather than the request or a log."""
+        """Names of the needed facts that a document in the workspace states, not the request or a log."""
         return (
             *["mask"] * ("blocklist" in self.page_names),
             *(name for name in ("incident_class", "desk") if name in self.filing_facts),
@@ -147,13 +150,13 @@ class Structure:
 
 
 def list_findings(pages: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the findings that some pages need, each once, in the order of `SEARCH_BY_FINDING`."""
+    """Return the names of the findings (facts from logs) that the given pages of the report need, without duplicates."""
     needed = {finding for page in pages for finding in FINDINGS_BY_PAGE[page]}
     return tuple(finding for finding in SEARCH_BY_FINDING if finding in needed)
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
+    """Draw the structure of the task at random: all choices of a seed except the values to remember."""
     others = tuple(page for page in FINDINGS_BY_PAGE if page != "cause")
     names = ("cause", *draws.draw_subset("pages", others, draws.draw_count("page count", PAGE_COUNTS) - 1))
     logs = _order_logs(draws, list_findings(names))
@@ -183,13 +186,17 @@ def draw_structure(draws: StructureDraws) -> Structure:
 
 
 def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return in random order the components whose logs contain the findings (facts from logs)."""
+    """Return the names of the logs in which the given findings (facts from logs) are found, in random order."""
     needed = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in findings}
     return draws.draw_order("logs", (log for log in COMPONENTS if log in needed))
 
 
 def _schedule_pages(draws: StructureDraws, names: tuple[str, ...], logs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Draw when each page is due: once its findings are known, or only after all logs; return the pages in this order."""
+    """Draw at random when each page of the report is due: once the facts on it are known, or only after all logs are searched.
+
+    Returns:
+        Name of each page, and number of searched logs after which the page is due, in the order of the work.
+    """
     rng, late_share = draws.make_rng("due pages"), draws.draw_share("late share", LATE_SHARES)
     due = []
     for name in draws.draw_order("page order", names):

@@ -52,9 +52,9 @@ _QUESTIONS = {
     "account": "Whose session was seen in two regions? | auth: seen in two regions",
     "ruled_out": "Which release made no difference when it was taken back? | deploy: made no difference",
 }
-"""Question about each finding, and the words that a component uses, as columns of a table."""
+"""Question about each fact from a log, and the log and the words by which to find it, as two columns of a table."""
 _LINE_COUNTS = {"requests": 2, "cause": 2, "change": 2, "intruder": 2, "damage": 3, "timeline": 2}
-"""Number of lines of each page that has more than one."""
+"""Number of lines of each page of the report that has more than one line, by name of the page."""
 TEXTS = (
     *("docs/questions.md", "docs/form.md", "docs/runbook.md", "docs/addendum.md"),
     *("tools/open_case.py", "tools/seal.py", "tools/check_report.py"),
@@ -62,7 +62,7 @@ TEXTS = (
 
 
 def build_papers(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file in the initial workspace, except the logs and dumps."""
+    """Return the path and the text of each file that the agent finds at the start, except the logs and dumps."""
     writer = Writer(make_rng("log-forensics", task_seed, "papers"), NOUNS)
     words: dict[str, object] = {
         **values,
@@ -81,7 +81,7 @@ def build_papers(structure: Structure, values: Mapping[str, str], task_seed: int
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the prompt of the task, which states facts and the order of the work."""
+    """Return the user's request, which states facts (values to remember) and the order of the work."""
     first, logs = structure.first_portion, structure.logs
     opening = (
         f"As soon as {join_names(logs[: structure.open_after])} were searched," if structure.open_after else "At the very start"
@@ -95,7 +95,7 @@ def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Return names joined by commas, with `and` before the last."""
+    """Return the names as one text, joined by commas and a final `and`, e.g. `app, auth and queue`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
@@ -104,16 +104,16 @@ def _load_sayings() -> dict[str, Saying]:
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:
-    """Return the words that say when a sheet is due after each part of the work, for the list of sheets.
+    """Return the words with which the list of information sheets says when a sheet is due, by name of the part of the work.
 
-    The words must not make a line of the list look like a report that the sheet is finished, as `written` would.
+    The words must not make a line of the list look like a report that the sheet is finished, as the word `written` would.
     """
     logs = {log: f"once the {log} log is noted, after its pages" for log in structure.logs}
     return {**logs, "answers": "after all pages", "report": "after the hand-over"}
 
 
 def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the facts that each document states, as sentences by name of its placeholder; unneeded facts are left out."""
+    """Return the sentences with which each document states needed facts, by name of the placeholder in the document."""
     stated: dict[str, list[str]] = {paper: [] for paper in PAPERS}
     for fact, paper in structure.papers:
         if fact in structure.desk_facts:
@@ -124,7 +124,7 @@ def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[
 
 
 def _render_wanted(structure: Structure) -> dict[str, object]:
-    """Return the texts about the requested pages for documents and tools of the workspace, by name of the placeholder."""
+    """Return the texts that tell the agent what the report needs and in which order to seal logs, by name of the placeholder."""
     due = dict.fromkeys(structure.page_names, "once all logs are noted")
     due |= {
         page: f"once {join_names(structure.logs[:count])} are noted"
@@ -149,6 +149,6 @@ def _render_wanted(structure: Structure) -> dict[str, object]:
 
 
 def render_config(changed_settings: Mapping[str, str]) -> str:
-    """Return the text of the configuration file of the program `ledger`, with `changed_settings` replacing initial values."""
+    """Return the configuration file of the program `ledger`, in which `changed_settings` replace the initial settings."""
     rows = [f"{name} = {changed_settings.get(name, value)}" for name, value in INITIAL_SETTINGS.items()]
     return "\n".join(["[ledger]", *rows, "journal = on", "mirror = db-2", ""])

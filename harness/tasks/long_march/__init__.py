@@ -13,9 +13,9 @@ Kinds of information that the agent needs, and when:
 | corrections | half-way between statement and use | the newest number; the old number is wrong |
 
 Every step walks to one post and prints the report of the post. Some reports state the numbers of one or more cairns. A note asks
-for these numbers later; each note has one check. The number of facts to be remembered and the tokens per step are on average the
-same at step 200 and at step 9,000, apart from the effect of the policy. The number of notes grows with the number of steps.
-Walking to a post twice fails a check and does not print the report again.
+for these numbers later; each note has one check. The number of facts to be remembered at a time and the tokens per step are on
+average the same at step 200 and at step 9,000, apart from what the compaction policy removes. The number of notes grows with the
+number of steps. Walking to a post twice fails a check and does not print the report again.
 
 The settings (`harness.task.World`) change the number of steps, the mean number of tokens per step including the call, the spread
 of report sizes, the share of facts on pages, the number of steps between statement and use, how often a fact is stated

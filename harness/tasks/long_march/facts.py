@@ -24,7 +24,7 @@ ORDER_KINDS: Mapping[str, FactKind] = {
     "purse": "artifact",
     "gate": "decision",
 }
-"""Kind of each order of the user, by key of the order."""
+"""Kind of fact, e.g. `goal`, that each order of the user is, by key of the order."""
 CAIRN_FORMS: tuple[tuple[FactKind, str], ...] = (
     ("value", "height"),
     ("artifact", "crate"),
@@ -32,31 +32,31 @@ CAIRN_FORMS: tuple[tuple[FactKind, str], ...] = (
     ("error", "ford"),
     ("next-step", "station"),
 )
-"""Kind of fact and word for the number, for each form of a statement about a cairn."""
+"""Kind of fact and word for the number, for each form of a statement about a cairn (a marked place on the way)."""
 
 
 class Values(NamedTuple):
-    """Numbers that the task states, as drawn for one seed, by key of the fact."""
+    """Numbers to remember that were drawn for one seed, before and after corrections."""
 
     first: dict[str, str]
-    """Number that the task first states, before any correction."""
+    """Number that the task states first, by key of the fact."""
     final: dict[str, str]
-    """Correct number after the correction, if there is one."""
+    """Right number at the end, which differs from the first one if the task corrects the fact, by key of the fact."""
 
 
 @cache
 def load_cairn_sayings() -> tuple[Saying, ...]:
-    """Return the texts of each form of a statement about a cairn, in the order of `CAIRN_FORMS`."""
+    """Return the sentences for each form of a statement about a cairn (a marked place), in the order of `CAIRN_FORMS`."""
     return tuple(Saying(*paragraph.split("\n")) for paragraph in load_text(__package__, "cairns.md").strip().split("\n\n"))
 
 
 def load_orders() -> Mapping[str, Saying]:
-    """Return the texts of each order of the user, by key of the order."""
+    """Return the sentences that state each order of the user, by key of the order."""
     return load_sayings(__package__, "orders.md")
 
 
 def draw_values(marks: Iterable[Mark], task_seed: int) -> Values:
-    """Draw at random the number that each fact has first, and the number after its correction if the schedule has one."""
+    """Draw at random the number of each fact, and another one if the task corrects the fact later."""
     first, final = {}, {}
     for mark in marks:
         old, new = make_rng("long-march", task_seed, mark.key).sample(range(1_000, 10_000), 2)
@@ -65,17 +65,21 @@ def draw_values(marks: Iterable[Mark], task_seed: int) -> Values:
 
 
 def find_form(key: str) -> int:
-    """Return the form of the statements about a cairn, as an index in `CAIRN_FORMS`; it depends on the cairn's number alone."""
+    """Return the index in `CAIRN_FORMS` of the form in which the task states the number of a cairn.
+
+    Args:
+        key: Key of the cairn, e.g. `cairn17`, which alone decides the form.
+    """
     return int(key.removeprefix("cairn")) % len(CAIRN_FORMS)
 
 
 def describe(mark: Mark) -> str:
-    """Return the words for a fact in the announcement of a note, e.g. `height of cairn17`."""
+    """Return the words that name a fact where the agent is asked for a note, e.g. `height of cairn17`, or `lamp` for an order."""
     return mark.key if mark.is_order else f"{CAIRN_FORMS[find_form(mark.key)][1]} of {mark.key}"
 
 
 def find_saying(mark: Mark) -> Saying:
-    """Return the texts that state a fact, with placeholders for the number and for the key of a cairn."""
+    """Return the sentences that state a fact, with placeholders for the number and for the cairn (a marked place), if any."""
     return load_orders()[mark.key] if mark.is_order else load_cairn_sayings()[find_form(mark.key)]
 
 
@@ -86,7 +90,7 @@ def render_sentence(mark: Mark, value: str) -> str:
 
 
 def make_facts(marks: Sequence[Mark]) -> tuple[Fact, ...]:
-    """Make a fact (a number to remember) for each schedule of a fact that a note asks for."""
+    """Make the facts (numbers to remember) of a task from their schedules; numbers for which no note asks are left out."""
     return tuple(_make_fact(mark) for mark in marks if mark.use_step)
 
 

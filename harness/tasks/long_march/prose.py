@@ -1,6 +1,6 @@
 """Generator of filler text around the facts (numbers to remember) of the task `long-march`.
 
-The sizes of texts are distributed like those of tool outputs in recorded sessions.
+The sizes of the texts are distributed like the sizes of tool outputs in recorded sessions of agents.
 """
 
 import random
@@ -22,10 +22,16 @@ MAX_CHARACTERS = 9_000
 
 
 def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
-    """Return sizes of reports in characters: quantiles of a lognormal distribution with the given mean, in random order.
+    """Return the sizes of `count` reports in characters: quantiles of a lognormal distribution, in random order.
 
-    Quantiles rather than random draws are used so that mean and spread are the same for every seed. Sizes above `MAX_CHARACTERS`
-    are cut off, and the other sizes are scaled up to keep the mean.
+    Since quantiles are used and not random draws, mean and spread are the same for every seed. Sizes above `MAX_CHARACTERS` are
+    cut off, and the other sizes are scaled up to keep the mean.
+
+    Args:
+        count: Number of reports.
+        mean: Mean size in characters.
+        sigma: Spread of the sizes: standard deviation of their logarithm.
+        rng: Random generator for the order.
     """
     normal = NormalDist()
     shape = [exp(sigma * normal.inv_cdf((at + 0.5) / count)) for at in range(count)]

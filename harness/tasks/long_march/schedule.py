@@ -9,7 +9,7 @@ from harness.task import World
 FIRST_FIND_STEP = 5
 """Number of the first step whose report states a number; earlier steps read the orders that stand on pages."""
 MIN_STEPS = 50
-"""Minimum number of steps if the settings do not specify `use_lag_steps`."""
+"""Minimum number of steps of the task if the user does not specify `use_lag_steps`."""
 MAX_STEPS = 10_000
 """Maximum number of steps that a user can request for the task `long-march`."""
 MIN_TOKENS, MAX_TOKENS = 150, 1_000
@@ -51,7 +51,7 @@ class Mark:
 
 
 class Note(NamedTuple):
-    """Note that the agent has to write at a post, with the numbers that the note states."""
+    """Note that the agent has to write at a post (a place on the way), and the numbers that the note has to state."""
 
     post: int
     """Number of the post at which the note is due, which is also the number of the step that writes it."""
@@ -65,12 +65,12 @@ class Note(NamedTuple):
 
     @property
     def check_name(self) -> str:
-        """Name of the check of the note."""
+        """Name of the check of this note, e.g. `note_cairn17`."""
         return f"note_{self.marks[0].key}"
 
 
 def check_world(world: World) -> None:
-    """Check that each setting is in the range that the task supports, and that the settings fit together.
+    """Check that the task supports each of the user's settings, and that the settings fit together.
 
     Raises:
         UsageError: A setting is out of range, or settings contradict each other.

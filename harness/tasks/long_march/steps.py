@@ -1,4 +1,4 @@
-"""Script of the task `long-march`: the steps of a competent agent, which depend on the structure and not on the values."""
+"""Script of the task `long-march`: the steps of a competent agent, which are the same whatever the numbers to remember are."""
 
 import re
 from collections.abc import Sequence

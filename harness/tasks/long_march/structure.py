@@ -21,37 +21,37 @@ TOKENS_PER_STEP = Levels(easy=300, standard=450, hard=600)
 OUTPUT_SIGMA = 1.9
 """Spread of the sizes of reports as in recorded sessions."""
 LAG_BOUNDS = Levels(easy=(10.0, 25.0), standard=(30.0, 80.0), hard=(60.0, 100.0))
-"""Bounds of the mean number of steps between the statement and the use of a number, which is the same in a whole instance."""
+"""Bounds, by difficulty, of the mean number of steps between the statement and the use of a number (the mean lag of a task)."""
 LAG_SPREAD = 0.5
-"""Largest difference of the lag of one number from the mean lag of the instance, as a share of the mean lag."""
+"""Largest difference between the lag of one number and the mean lag of the task, as a share of the mean lag."""
 RECOVERABLE_BOUNDS = Levels(easy=(0.3, 0.6), standard=(0.0, 0.3), hard=(0.0, 0.15))
-"""Bounds of the share of the numbers that a page states, so that they can be read again."""
+"""Bounds, by difficulty, of the share of the numbers that a page states, so that the agent can read them again."""
 UPDATE_BOUNDS = Levels(easy=(0.0, 0.15), standard=(0.05, 0.4), hard=(0.25, 0.5))
-"""Bounds of the share of the numbers that are corrected before their use."""
+"""Bounds, by difficulty, of the share of the numbers that are corrected before their use."""
 REPEAT_BOUNDS = Levels(easy=(0.3, 0.6), standard=(0.0, 0.4), hard=(0.0, 0.1))
-"""Bounds of the share of the numbers in reports that a later report states again before their use."""
+"""Bounds, by difficulty, of the share of the numbers in reports that a later report repeats before their use."""
 GAPS = Levels(easy=range(7, 11), standard=range(4, 9), hard=range(3, 7))
-"""Numbers of steps between two reports that state numbers."""
+"""Range, by difficulty, of the number of steps from one report that states numbers to the next."""
 NUMBERS_PER_NOTE = Levels(easy=(1,), standard=(1, 1, 1, 2), hard=(1, 2, 3))
-"""Numbers that one report states, and that one note asks for."""
+"""Possible counts, by difficulty, of the numbers that one report states and for which one note asks together."""
 ORDER_COUNTS = Levels(easy=range(2, 4), standard=range(3, 7), hard=range(5, 9))
-"""Number of orders of the user."""
+"""Range, by difficulty, of the number of orders of the user."""
 ORDER_LAG_FACTOR = 3
-"""Longest time between the start and the use of an order, as a multiple of the mean lag of the instance."""
+"""Largest number of steps from the start to the use of an order, as a multiple of the mean lag (see `LAG_BOUNDS`)."""
 IDLE_BOUNDS = Levels(easy=(0.0, 0.1), standard=(0.0, 0.3), hard=(0.2, 0.5))
-"""Bounds of the share of the stated numbers for which no note asks."""
+"""Bounds, by difficulty, of the share of the stated numbers for which no note asks."""
 RUMOUR_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.4), hard=(0.4, 0.8))
-"""Bounds of the number of misleading sentences, as a share of the number of reports that state numbers."""
+"""Bounds, by difficulty, of the number of misleading sentences in reports for each number that reports state."""
 LINE_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5))
-"""Bounds of the share of the statements that are short lines, rather than part of a story or a row of a table."""
+"""Bounds, by difficulty, of the share of facts that are stated in a short line, not in a story or a row of a table."""
 NOTE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
-"""Bounds of the share of the statements that are made longer by sentences without information."""
+"""Bounds, by difficulty, of the share of statements of facts that are made longer by sentences without information."""
 MISLEADING_COUNTS = Levels(easy=range(2), standard=range(5), hard=range(3, 7))
-"""Number of misleading sentences in the request."""
+"""Range, by difficulty, of the number of misleading sentences in the user's request."""
 
 
 class Rumour(NamedTuple):
-    """Misleading sentence of a report, which looks like a statement about a cairn but is about another place."""
+    """Misleading sentence in a report: it looks like a statement about a cairn (a marked place), but is about another place."""
 
     post: int
     """Number of the post whose report contains the sentence."""
@@ -65,7 +65,7 @@ class Rumour(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
+    """Choices that a seed makes for the task, except the numbers to remember; script, checks and texts are built from them."""
 
     steps: int
     """Number of steps, including the first, in which the agent looks where the march stands."""
@@ -74,14 +74,14 @@ class Structure:
     output_sigma: float
     """Spread of the sizes of reports: sigma of their lognormal distribution."""
     marks: tuple[Mark, ...]
-    """Schedule of each number: first the user's orders, then the numbers of cairns in the order of their statement."""
+    """Schedule of each number to remember: first the user's orders, then the numbers of cairns in order of their statement."""
     rumours: tuple[Rumour, ...]
     """Misleading sentences of reports."""
     statements: tuple[Statement, ...]
-    """Statements of the request: orders, and misleading sentences."""
+    """Orders and misleading sentences in the user's request, each with its form, e.g. a short line."""
 
     def list_notes(self) -> list[Note]:
-        """Return the notes that the agent has to write, in order."""
+        """Return the notes that the agent has to write on its way, in order of the steps."""
         marks_by_step: dict[int, list[Mark]] = {}
         for mark in self.marks:
             if mark.use_step:
@@ -90,7 +90,7 @@ class Structure:
 
 
 class _Use(NamedTuple):
-    """First draft of the schedule of a number: key, the step from which its lag counts, and the step that uses it (or 0)."""
+    """Key of a number to remember, the step from which it is known, and the step in which a note needs it, or 0 if none does."""
 
     key: str
     begin_step: int
@@ -98,7 +98,9 @@ class _Use(NamedTuple):
 
 
 def draw_structure(draws: StructureDraws, world: World) -> Structure:
-    """Draw at random all choices that a seed makes for the task, except the values to remember; keep the given settings.
+    """Draw the structure of the task at random: all choices of a seed except the numbers to remember.
+
+    Settings of `world` that are not None are kept, e.g. the number of steps.
 
     Raises:
         UsageError: A setting is out of range, or settings contradict each other.
@@ -123,7 +125,7 @@ def draw_structure(draws: StructureDraws, world: World) -> Structure:
 
 
 class _Lags:
-    """Draws of the number of steps between statement and use, which a setting can fix."""
+    """Random draws of the lag, the number of steps between the statement and the use of a number; a setting can fix the lag."""
 
     def __init__(self, draws: StructureDraws, world: World, steps: int) -> None:
         self._rng, self.fixed, self.last_step = draws.make_rng("lags"), world.use_lag_steps, steps - 1
@@ -131,13 +133,13 @@ class _Lags:
         self._least, self._most = max(2, int(world.redundancy or 0)), steps - 1 - FIRST_FIND_STEP
 
     def draw_use(self, begin_step: int) -> int:
-        """Return the step in which a number is used that is stated in the step `begin_step`; 0 if the march ends before."""
+        """Draw the step in which a note needs a number that step `begin_step` states; 0 if the task ends before."""
         drawn = round(self._mean * self._rng.uniform(1 - LAG_SPREAD, 1 + LAG_SPREAD))
         lag = self.fixed or max(self._least, min(self._most, drawn))
         return int(begin_step + lag) if begin_step + lag <= self.last_step else 0
 
     def draw_order_use(self, begin_step: int) -> int:
-        """Return the step in which an order is used that is known in the step `begin_step`."""
+        """Draw the step in which a note needs an order of the user that is known from step `begin_step` on."""
         longest = min(self.last_step - begin_step, round(ORDER_LAG_FACTOR * self._mean))
         lag = self._rng.randint(min(longest, max(self._least, round(self._mean * LAG_SPREAD))), longest)
         return int(begin_step + (self.fixed or lag))
@@ -208,9 +210,15 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
 
 
 def _choose_keys(rng: random.Random, cairns: Sequence[str], orders: Sequence[str], share: float) -> frozenset[str]:
-    """Choose at random the facts that get a property, e.g. a later correction, and return their keys; `share` is 0 to 1.
+    """Choose at random a share of the facts, e.g. those that are corrected later, and return their keys.
 
-    The user's orders are chosen only if all other facts are chosen, since orders belong in the request.
+    The user's orders are chosen only after all other facts, since orders belong in the request.
+
+    Args:
+        rng: Random generator for this choice.
+        cairns: Keys of the facts that reports state.
+        orders: Keys of the user's orders.
+        share: Share of all facts to choose, from 0 to 1.
     """
     shuffled = rng.sample(cairns, len(cairns))
     return frozenset(list(chain(shuffled, orders))[: round(share * (len(cairns) + len(orders)))])

@@ -29,11 +29,11 @@ CALL_TOKENS = 40
 LEG_POSTS = 100
 """Number of posts (stations of the walk) whose reports are stored in one file in the folder `route`."""
 ORDER_INDEXES = {key: at for at, key in enumerate(ORDER_KINDS)}
-"""Index of the statement of each order among the sentences of the tool `walk.awk`; the forms of cairns follow."""
+"""Index of each order's sentence in the tool `tools/walk.awk`, by key of the order; the sentences about cairns follow."""
 
 
 def render_prompt(structure: Structure, values: Values) -> str:
-    """Return the prompt of the task, which states each order of the user or names the page that states the order."""
+    """Return the user's request, which states each order or names the page that states the order."""
     orders = [mark for mark in structure.marks if mark.is_order]
     pages = (
         f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}.\n"
@@ -88,7 +88,7 @@ def _draw_talk_sizes(structure: Structure, draws: StructureDraws) -> list[int]:
 
 
 def _count_tokens(structure: Structure) -> float:
-    """Return about how many tokens statements, announcements, pages and notes add to the whole march."""
+    """Estimate the number of tokens in the whole task that are not filler text: statements of facts, pages, and notes."""
     characters, calls = 0, 0
     for mark in structure.marks:
         sentence = len(find_saying(mark).sentence) - 10
@@ -108,7 +108,7 @@ def _render_statement(mark: Mark, value: str) -> str:
 
 
 def _render_awk_texts() -> str:
-    """Return the statements that set the texts of all facts in the tool `walk.awk`, one for each line."""
+    """Return the lines of awk code that define all sentences of the tool `tools/walk.awk`, e.g. the one on a cairn's height."""
     sayings = [
         *((key, Template(saying.sentence).substitute({key: "%s"}), saying.story, "") for key, saying in load_orders().items()),
         *(
@@ -129,9 +129,9 @@ def _render_awk_texts() -> str:
 
 
 def _generate_items(structure: Structure, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield, for each statement of a fact and for each note, the number of the post that shows it, and it in encoded form.
+    """Yield what reports show besides filler text, i.e. facts and requests for notes, each as number of a post and encoded text.
 
-    The tool `tools/walk.awk` decodes the text when the agent reaches the post.
+    The tool `tools/walk.awk` decodes the text when the agent reaches the post (a place on the way).
     """
     for mark in structure.marks:
         yield from _generate_statements(mark, values.first[mark.key], values.final[mark.key])
