@@ -11,9 +11,10 @@ Phases of the work, and the information from each phase that the agent needs lat
 | second change | all sheets revised, the rest written | third interval, new zone; a day without buses stated only here |
 | documents | overview, poster, letter, list of bays | constraints, goal, preference of the prompt; bays from early surveys |
 
-The seed decides the structure of the task: the stops and their order; when the rules change and when the permit is requested; the
-order and the lengths of the lines in which the user changes the rules; which stops have bays; and which information sheets are
-due. An information sheet is a small document with facts, apart from the timetables; see `harness.tasks.kit.sheets`.
+A bay is the numbered place at a bus stop from which the buses leave. The seed decides the structure of the task: the stops and
+their order; when the rules change and when the permit is requested; the order and the lengths of the lines in which the user
+changes the rules; which stops have bays; and which information sheets are due. An information sheet is a small document that the
+agent writes, apart from the timetables, and that states some values to remember; see `harness.tasks.kit.sheets`.
 
 Most summaries keep the prompt, as instructed, and the prompt states the old rules. An agent that loses a later message
 therefore does not guess: it applies the outdated rule to new and to revised sheets. The interval is stated three times with

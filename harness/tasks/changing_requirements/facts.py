@@ -1,6 +1,6 @@
 """Facts (values to remember) of the task `changing-requirements`: patterns that find each value, and their random draw.
 
-Three rules are changed by later messages of the user, one of them twice.
+The user's later messages change three rules for the timetable, one of them twice; only the last value of a rule is right.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ BAY_FACTS: Mapping[str, Fact] = {
     stop: make_file_fact(f"bay_{stop}", "value", f"surveys/{stop}.md", "0", rf"The buses of {stop} leave from bay (\d+)\b")
     for stop in STOPS
 }
-"""Fact for the number of the bay of each bus stop, by name of the stop."""
+"""Fact that is the number of the bay (the place from which the buses leave) at each bus stop, by name of the stop."""
 CHOICES = {
     "hotline": range(200_000, 1_000_000),
     "rest_day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
@@ -47,7 +47,10 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember; keys such as `zone_1` hold values that the user changes later."""
+    """Draw at random the values that the agent must remember, and return them by name.
+
+    Names such as `zone_1` are those of values that the user states first and changes later.
+    """
     rng_for = partial(make_rng, "changing-requirements", task_seed)
     values = draw_agreements("changing-requirements", task_seed) | draw_choices(
         "changing-requirements", task_seed, FACTS, CHOICES, ("TP", "RW", "VK", "ND")

@@ -36,7 +36,13 @@ def _check_sheet(stop: str) -> StepSpec:
 
 
 def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[StepSpec]:
-    """Yield the steps for the stops from index `first` to before `last`, with the permit and the information sheets due then."""
+    """Yield the steps that write the timetables of some stops, and the request for the permit and the documents due meanwhile.
+
+    Args:
+        structure: Choices that the seed makes, e.g. the stops of the line.
+        first: Index of the first of these stops.
+        last: Index of the stop after the last of these stops.
+    """
     for number, stop in enumerate(structure.stops[first:last], start=first + 1):
         yield from _write_sheet(stop)
         if stop in structure.looks:
@@ -50,7 +56,7 @@ def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[Ste
 
 @lru_cache(maxsize=64)
 def _build_sections(structure: Structure) -> tuple[tuple[StepSpec, ...], ...]:
-    """Return the steps before the first change of the rules, those up to the second change, and those after it."""
+    """Return three groups of steps: before the user's first change of the rules, up to the second change, and after it."""
     first, second = (change.sheet_count for change in structure.changes)
     begin = (
         look("orient", "Let me look around.", *(list_directory(folder) for folder in (".", "surveys", "sheets", "plan"))),
@@ -78,12 +84,12 @@ def _build_sections(structure: Structure) -> tuple[tuple[StepSpec, ...], ...]:
 
 
 def find_change_steps(structure: Structure) -> tuple[int, int]:
-    """Return two step numbers: the user changes the rules for the timetable right before each of these steps."""
+    """Return the numbers of the two steps right before which the user changes the rules for the timetable."""
     before_first, before_second, _ = map(len, _build_sections(structure))
     return before_first + 1, before_first + before_second + 1
 
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
+    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
     return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *_build_sections(structure))

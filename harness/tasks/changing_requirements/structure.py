@@ -11,11 +11,14 @@ from harness.tasks.kit.structure import Levels, StructureDraws
 STOP_COUNTS = Levels(easy=range(15, 18), standard=range(18, 24), hard=range(23, 25))
 FIRST_CHANGE_SHARES = Levels(easy=(0.3, 0.35), standard=(0.3, 0.45), hard=(0.3, 0.35))
 SECOND_CHANGE_SHARES = Levels(easy=(0.75, 0.85), standard=(0.6, 0.85), hard=(0.6, 0.65))
-"""Share of the timetables written before the user's second change; after an early change, its rules must be remembered long."""
+"""Bounds, by difficulty, of the share of timetables that are written before the user's second change of the rules.
+
+After an early change, the agent must remember the changed rules for a long time.
+"""
 BAY_COUNTS = Levels(easy=range(2, 4), standard=range(2, 7), hard=range(6, 8))
 LOOK_COUNTS = Levels(easy=range(3, 6), standard=range(6, 13), hard=range(12, 15))
 SURVEY_CHARACTERS = (3_500, 6_000, 9_400)
-"""Minimum lengths of generated surveys in characters; each survey fits into one tool output."""
+"""Possible minimum lengths, in characters, of a survey (description of a bus stop); each survey fits into one tool output."""
 SURVEY_WEIGHTS = Levels(easy=(3, 1, 1), standard=(1, 1, 2), hard=(0, 1, 3))
 """Relative frequency of each length in `SURVEY_CHARACTERS`, for each difficulty."""
 STATED_FACTS = ("operator", "opening", "ticket", "greeting")
@@ -35,7 +38,7 @@ class Change:
     lines: tuple[int, ...]
     """Indexes of the lines that state new rules, in the order of the message."""
     notes: tuple[int, ...]
-    """Number of notes after each line of the message."""
+    """Number of sentences without information (see `harness.tasks.kit.statements.NOTES`) after each line of the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +48,21 @@ class Structure:
     stops: tuple[str, ...]
     """Names of the stops, in the order in which the line passes them."""
     bays: tuple[str, ...]
-    """Stops whose bay number is read early, in a survey, and needed only at the end."""
+    """Stops whose survey states a bay number, which the agent reads early and needs only at the end."""
     changes: tuple[Change, Change]
-    """The user's changes of the rules."""
+    """Time and layout of the two messages in which the user changes the rules."""
     permit_after: int
     """Number of timetables that are finished when the agent requests the permit."""
     looks: tuple[str, ...]
     """Stops whose timetable the agent looks at again without need."""
     survey_characters: tuple[int, ...]
-    """Minimum length of the survey of each stop."""
+    """Minimum length in characters of the survey (description) of each stop, in the order of `stops`."""
     sheets: SheetPlan
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
+    """Draw the structure of the task at random: all choices of a seed except the values to remember."""
     stops = draws.draw_order("stops", STOPS)[: draws.draw_count("stop count", STOP_COUNTS)]
     first = round(draws.draw_share("first change", FIRST_CHANGE_SHARES) * len(stops))
     second = round(draws.draw_share("second change", SECOND_CHANGE_SHARES) * len(stops))

@@ -1,4 +1,4 @@
-"""Initial workspace of the task `changing-requirements`: tools, a survey of each bus stop, and old notes."""
+"""Initial workspace of the task `changing-requirements`: tools, a survey (description) of each bus stop, and old notes."""
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -18,7 +18,7 @@ NOUNS = (
 
 
 def describe_line(values: Mapping[str, str], structure: Structure) -> dict[str, str]:
-    """Return the values for the placeholders in the task's texts that name the bus stops and their bays."""
+    """Return the words for the placeholders that name the bus stops and their bays in the texts of the task, by placeholder."""
     bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in structure.bays)
     stops = structure.stops
     return {
@@ -53,7 +53,16 @@ def _generate_surveys(values: Mapping[str, str], structure: Structure, draws: St
 
 @lru_cache(maxsize=1_000)
 def _write_survey(draws: StructureDraws, stop: str, size: int, *, has_bay: bool) -> str:
-    """Return the survey of a stop, with a placeholder for its bay; tasks of equal structure share the text."""
+    """Return the survey (description) of a bus stop, in which a placeholder stands for the number of the bay.
+
+    The survey is the same for all tasks with the same structure, so it is cached.
+
+    Args:
+        draws: Source of the random choices for the structure of the task.
+        stop: Name of the stop.
+        size: Minimum length of the survey in characters.
+        has_bay: Whether the survey states the number of a bay, from which the buses leave.
+    """
     facts = (f"The buses of {stop} leave from bay ${{bay_{stop}}} and no other.",) * has_bay
     sections = [Section("The place"), Section("Getting on", facts=facts), Section("Remarks")]
     return Writer(draws.make_rng(f"survey/{stop}"), NOUNS).write_page(f"Survey of {stop}", sections, size)

@@ -1,7 +1,7 @@
 """Facts (values to remember) of the task `flashcards`: patterns that find each value, and the random draw of the values.
 
-Ten constraints are stated only in the prompt and needed late. Eight values are stated on pages that can be read again. Five are
-printed by commands: two of these commands can be repeated, one prints its value only while the check fails, and two do harm if
+Ten facts are stated only in the prompt and needed late. Eight facts are stated on pages that can be read again. Five facts are
+printed by commands: two of these commands can be repeated, one prints the value only as long as a check fails, and two do harm if
 they are repeated.
 """
 
@@ -75,7 +75,7 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, the secret `salt` of the tools, and one row of a sample deck.
+    """Draw at random the values that the agent must remember, one row of a sample deck, and the secret `salt` of the tools.
 
     The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
     """

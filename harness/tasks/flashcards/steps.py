@@ -17,7 +17,7 @@ OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json",
 NEED_IDS = {"files", "generation"}
 """Parts of the work that need the module for ids."""
 FEED_PARTS = {"files", "review"}
-"""Parts after both of which the second portion of the sample deck is fed to the catalogue."""
+"""Parts of the work that must both be done before the agent feeds the second portion of the sample deck to the catalogue."""
 PAPER_TEXTS = {
     "README.md": "The README replaces the one that says that nothing is built.",
     "docs/manual.md": "The manual for the schools' administrators, who look into the database themselves.",
@@ -33,7 +33,7 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
+    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
     begun = (_orient(structure), _write_scheduler(), _write_storage())
     worked = (_work_on(part, structure) for part in structure.work.parts)
     specs = chain(*begun, *worked, _hand_over())
@@ -41,7 +41,7 @@ def build_script(structure: Structure) -> Script:
 
 
 def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps of one part of the work, and the steps due with it in this order of parts, such as information sheets."""
+    """Yield the steps of one part of the work, and what is due just before or after the part, e.g. information sheets."""
     done = structure.work.parts[: structure.work.parts.index(part)]
     if structure.work.action_time == (part if done else "ordered parts"):
         yield from _reserve_release()

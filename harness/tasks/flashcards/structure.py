@@ -1,4 +1,4 @@
-"""Choices that a seed makes for the task `flashcards`: order of the work, unnecessary steps, documents and sheets to write."""
+"""Choices that a seed makes for the task `flashcards`, e.g. the order of the work and the documents that are asked for."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ PARTS: Mapping[str, str] = {
     "commands": "after the command line",
     "papers": "after README, manual and settings",
 }
-"""Parts of the work after which an information sheet can be due, and the words for this time in the list of sheets."""
+"""Parts of the work, each with the words that say in the list of information sheets that a sheet is due after the part."""
 PREREQUISITES: Mapping[str, tuple[str, ...]] = {"review": ("generation",), "removal": ("review",)}
-"""Parts of the work that must come before a part, by name of the part."""
+"""Names of the parts of the work that must come before a part, by name of the part."""
 LOOKS = (
     *("look_at_tools", "left_to_the_order", "tabulate_intervals", "look_at_test_scheduler_again", "suite_of_bottom"),
     *("look_at_card_again", "look_at_importer_again", "try_offline_generator", "sizes_so_far", "look_at_storage_again"),
@@ -40,9 +40,9 @@ PAPERS = ("README.md", "docs/manual.md", "settings.example.json")
 PAGES = ("command-line", "decisions", "generation", "import-export", "overview", "scheduling", "statistics", "storage")
 """Names of the pages of the specification."""
 REMARK_COUNTS = Levels(easy=range(2), standard=range(4), hard=range(2, 6))
-"""Number of remarks, irrelevant to the task, that are added at the end of a page of the specification."""
+"""Range, by difficulty, of the number of irrelevant remarks at the end of a page of the specification."""
 REMARKS = 10
-"""Number of remarks in the text `remarks.md`."""
+"""Number of irrelevant remarks in the text `files/remarks.md.tmpl`, from which each seed selects some."""
 WORK = WorkChoices(
     package=__package__,
     parts=PARTS,
@@ -55,7 +55,7 @@ WORK = WorkChoices(
     option=Option("catalogue", CATALOGUE_SHARE, "ingest_token", frozenset({"feed_first_rows", "feed_other_rows"})),
     stated_facts=PROMPT_FACTS,
 )
-"""Description of the work from which each seed draws its order of the work."""
+"""Description of the possible work, from which each seed draws the order, the unnecessary steps and the information sheets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class Structure:
     work: Work
     """Order of the work, unnecessary steps, and information sheets."""
     papers: tuple[str, ...]
-    """Paths of the first documents, in the order in which the agent writes them."""
+    """Paths of the documents before the hand-over, in the order in which the agent writes them."""
     remarks: tuple[tuple[str, tuple[int, ...]], ...]
-    """Name of each page, and the indexes in `remarks.md` of the irrelevant remarks at the page's end."""
+    """Name of each page of the specification, and the indexes in `remarks.md` of the irrelevant remarks at its end."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
+    """Draw the structure of the task at random: all choices of a seed except the values to remember."""
     remark_rng = draws.make_rng("remarks")
     remark_counts = draws.pick(REMARK_COUNTS)
     return Structure(

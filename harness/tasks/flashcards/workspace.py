@@ -22,7 +22,7 @@ PART_NAMES = {
     "numbers": "statistics",
     "copies": "the backup",
 }
-"""Words for each part of the work in the overview page, for the parts whose order depends on the seed."""
+"""Words on the overview page for each part of the work whose order the seed decides, by name of the part."""
 
 
 def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tuple[str, str], ...]:
@@ -32,7 +32,7 @@ def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tu
 
 
 def _render_file(path: str, values: Mapping[str, str], structure: Structure) -> str:
-    """Return the text of a file in the initial workspace; irrelevant remarks are added to a page of the specification."""
+    """Return the text of a file in the initial workspace; a page of the specification ends with some irrelevant remarks."""
     order = ", ".join(PART_NAMES[part] for part in structure.work.parts if part in PART_NAMES)
     text = fill_text(__package__, f"workspace/{path}", {**values, "order_of_work": order})
     remarks = load_text(__package__, "remarks.md").strip().split("\n\n")

@@ -14,8 +14,8 @@ Phases of the work, and the information that the agent needs in each phase:
 | command line | page, about, cli, tests, trials, next audit | name, version, status from the prompt; the id from the start |
 | documents | README, manual, settings, change log, hand-over | nearly all of the above once more |
 
-The task is a smaller version of `flashcards` for container images that have Bun. Facts and values differ, and the pages of the
-specification are long and generated as in `spec-api`. The structure of an instance decides the same as in `flashcards`:
+The task is a smaller version of `flashcards` for container images that have Bun. The facts (values to remember) are others, and
+the pages of the specification are long and generated as in `spec-api`. The seed decides the same as in `flashcards`:
 
 - the order of the work, as far as one part does not need the other;
 - the information sheets that are due after some parts (see `harness.tasks.kit.sheets`);
@@ -78,18 +78,18 @@ CHECKS: tuple[Check, ...] = (
     make_check("one_release", "exactly one release was reserved"),
     make_check("audits", "the first audit and the next one were made", "next_audit"),
 )
-"""Checks that every instance has."""
+"""Checks of the task for every seed."""
 FEEDING_CHECK = make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "feed_mark")
-"""Check of the instances in which the sample deck is fed to the catalogue."""
+"""Additional check if the task asks the agent to feed the sample deck to the catalogue."""
 
 
 def make_flashcards_bun(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `flashcards-bun` for a seed.
+    """Make the task `flashcards-bun` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. the order of the work; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. the order of the work; None uses `task_seed`.
     """
     draws = StructureDraws("flashcards-bun", task_seed if structure_seed is None else structure_seed, difficulty)
     structure = draw_structure(draws)

@@ -1,7 +1,7 @@
 """Facts (values to remember) of the task `flashcards-bun`: patterns that find each value, and the random draw of the values.
 
-Eleven facts are stated only in the prompt and needed late. Seven are stated on pages that can be read again at 2,000 tokens per
-page. Five are printed by commands, two of which do harm if they are repeated.
+Eleven facts are stated only in the prompt and needed late. Seven facts are stated on pages that can be read again, for 2,000
+tokens per page. Five facts are printed by commands, of which two do harm if they are repeated.
 """
 
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output.
 
-    The values of all agreements are drawn as well, whether an instance states them or not.
+    The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
     """
     values = draw_agreements("flashcards-bun", task_seed) | draw_choices(
         "flashcards-bun", task_seed, FACTS, CHOICES, ("SR", "LB", "CX", "HV")

@@ -22,11 +22,17 @@ BROKEN = {
     "src/scheduler.ts": "answered = (memory) => memory;\n",
     "src/storage.ts": "Storage.prototype.get = () => undefined;\n",
 }
-"""Code that, executed at the end of a module, breaks the module, by its path. The agent's tests must then fail."""
+"""Code that breaks a module if it is executed at the end of the module, by path. The agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of an instance from its values and structure, and from the text of each initial file by its path."""
+    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
+
+    Args:
+        values: Values drawn from the seed, by name.
+        structure: Choices that the seed makes, e.g. which documents the agent has to write.
+        initial_files: Text of each file in the initial workspace, by path.
+    """
     due = {"sheets": structure.work.sheets.expected, "feeds_deck": structure.work.has_option}
     initial = {"entries": initial_files["CHANGELOG.md"].splitlines(), "rows": initial_files["decks/flags.csv"].splitlines()[1:]}
     suite = load_text(__package__, "grader/suite.py")
@@ -45,7 +51,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents and on files that tools of the workspace wrote; see `judge`."""
+    """Yield the results of the checks on the agent's documents, e.g. the manual, and on the logs that tools have written."""
     values = submission.expected
     expected: dict[str, Any] = {"program": values["program_name"], "farewell": values["farewell"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "mature_days")}
@@ -76,7 +82,12 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks that call the agent's code and look at its answers; see `judge`."""
+    """Yield the results of the checks on the answers of the agent's code.
+
+    Args:
+        answers: Answers of the agent's code, by name of the question.
+        values: Right values, by name.
+    """
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     limit, draft, program = int(values["new_per_day"]), values["draft_mark"], values["program_name"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
@@ -107,7 +118,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
 
 
 def _check_tests(answers: Mapping[str, Any]) -> ComparisonResult:
-    """Check the runs of the agent's tests: enough tests pass, and some fail while modules are broken on purpose."""
+    """Check that enough of the agent's tests pass, and that at least one fails while modules are broken on purpose."""
     counts = []
     for found in answers.get("tests", ["no answer"]):
         match found:

@@ -25,13 +25,13 @@ PROGRAM = Program(
     passed_pattern=r"(?i)\btests/{}\.test\.ts\b.{{0,40}}\b(?:pass|passes|passed|green)\b",
 )
 OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md", "sheets/")
-"""Beginnings of the paths to which the agent writes; a step counts as done once a directory listing shows its file."""
+"""Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 PAPER_TEXTS = {
     "README.md": "The README replaces the one that says that nothing is built.",
     "docs/manual.md": "The manual for the stations, who look into files and tables themselves.",
     "settings.example.json": "The example settings; nothing reads them, they tell the stations which limits hold.",
 }
-"""Text of the agent's message in which it writes each of the first papers, by path."""
+"""Text of the agent's message in the step that writes each of the first documents, by path of the document."""
 FINAL_TEXT = (
     "The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
     "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, "
@@ -41,7 +41,7 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
+    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
     work = structure.work
     worked = (work.carry_out(part, _SECTIONS[part](structure), _reserve_release()) for part in work.parts)
     specs = chain(_orient(structure), *worked, _hand_over())

@@ -1,4 +1,4 @@
-"""Structure of an instance of the task `flashcards-bun`: order of the work, looks, lengths of pages, and sheets asked for."""
+"""Choices that a seed makes for the task `flashcards-bun`, e.g. the order of the work and the lengths of the pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ PARTS: Mapping[str, str] = {
     "commands": "the command line",
     "papers": "README, manual and settings",
 }
-"""Parts of the work, with the words in which the request and the list of sheets speak of them."""
+"""Parts of the work, each with the words for the part in the user's request and in the list of information sheets."""
 PREREQUISITES: Mapping[str, tuple[str, ...]] = {
     "storage": ("scheduler",),
     "decks": ("scheduler",),
@@ -27,21 +27,21 @@ PREREQUISITES: Mapping[str, tuple[str, ...]] = {
     "commands": ("session", "numbers"),
     "papers": ("commands",),
 }
-"""Parts that must come before a part."""
+"""Names of the parts of the work that must come before a part, by name of the part."""
 LOOKS = (
     *("look_at_tools", "tabulate_intervals", "look_at_deck", "try_generator", "look_at_storage_again", "map"),
     *("suite_before_cli", "look_before_cli", "try_usage", "try_review", "try_answers", "try_generate", "try_approve"),
     *("try_numbers", "try_export", "try_idle", "sizes", "code_again"),
 )
-"""Names of steps without an effect on the result, in which the agent looks at something; an instance has some of them."""
+"""Names of unnecessary steps, in which the agent only looks at something; each seed selects some of them."""
 LOOK_SHARES = Levels(easy=(0.1, 0.3), standard=(0.5, 0.95), hard=(0.9, 1.0))
 RELEASE_TIMES: Mapping[str, str] = {
     "start": "At the very start",
     "commands": "Right before you begin with the command line,",
 }
-"""Times at which an instance has a release reserved, with the words of the request."""
+"""Times at which the agent can be asked to reserve a release, each with the words of the request for it."""
 FEED_SHARE = 0.6
-"""Share of the instances in which the sample deck is fed to a catalogue."""
+"""Probability that the task asks the agent to feed the sample deck to a catalogue."""
 PAPERS = ("README.md", "docs/manual.md", "settings.example.json")
 PAGE_SIZES = {
     "overview": 5_200,
@@ -55,7 +55,7 @@ PAGE_SIZES = {
 }
 """Typical length in characters of each page that is generated for the specification, by name of the page."""
 SIZE_FACTORS = Levels(easy=(0.97, 1.0), standard=(0.98, 1.08), hard=(1.05, 1.08))
-"""Bounds of the factor by which the length of a page differs from its typical length."""
+"""Bounds, by difficulty, of the factor between the minimum length that a seed draws for a page and the typical length."""
 WORK = WorkChoices(
     package=__package__,
     parts=PARTS,
@@ -67,23 +67,23 @@ WORK = WorkChoices(
     option=Option("catalogue", FEED_SHARE, "feed_mark", frozenset({"feed_first_rows", "feed_other_rows"})),
     stated_facts=PROMPT_FACTS,
 )
-"""Description of the work from which each seed draws its order of the work."""
+"""Description of the possible work, from which each seed draws the order, the unnecessary steps and the information sheets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Structure of an instance, from which its script, checks and texts are built."""
+    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
     work: Work
     """Order of the work, unnecessary steps, and information sheets."""
     papers: tuple[str, ...]
-    """Paths of the first papers, in the order in which the agent writes them."""
+    """Paths of the documents before the hand-over, in the order in which the agent writes them."""
     page_sizes: tuple[tuple[str, int], ...]
     """Name and minimum length in characters of each page of the specification."""
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw the structure of an instance."""
+    """Draw the structure of the task at random: all choices of a seed except the values to remember."""
     return Structure(
         work=WORK.draw(draws),
         papers=draws.draw_order("papers", PAPERS),

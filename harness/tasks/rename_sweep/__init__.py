@@ -1,8 +1,9 @@
 """The task `rename-sweep`: rename one function in forty to sixty files, folder by folder, and record each finished folder.
 
-A tool records finished folders in a ledger under a name, the book. It prints a code (the voucher) when the book is opened; the
-agent needs the voucher to close the book, and then gets a receipt. In some folders a helper function already has the new name;
-the tool prints once how helpers are to be called instead.
+A tool keeps a ledger, the record of finished folders. The agent opens a book in the ledger, records each folder in it, and closes
+the book at the end. The tool prints a code (the voucher) when the book is opened; the agent needs the voucher to close the book,
+and then gets a receipt. In some folders a helper function already has the new name; the tool prints once how helpers are to be
+called instead.
 
 Phases of the work, and the information from each phase that the agent needs later:
 
@@ -13,14 +14,14 @@ Phases of the work, and the information from each phase that the agent needs lat
 | other modules | the excluded folder; which module keeps the old name as an alias, and until when; a name from an error |
 | documents | the voucher from the start, the receipt, and nearly all constraints once more |
 
-The renamed folders can be listed again with one call of `tools/left.sh`. The recorded folders cannot: the ledger contains digests
-only, and a folder that is recorded twice fails a check. Forgetting therefore costs one call in the first case and a check in the
-second. The name for helpers and the voucher are stated once and needed until the end; the last folder is stated once and needed
-late.
+An agent that forgets which folders are renamed can list them again with one call of `tools/left.sh`. An agent that forgets which
+folders are recorded cannot: the ledger contains digests only, and a folder that is recorded twice fails a check. The name for
+helpers and the voucher are stated once and needed until the end; the last folder is stated once and needed late.
 
-The structure decides which folders are swept in which order, which of them have a helper in the way, what the agent reads, when
-the name for helpers is reserved, the order of the work after the folders, and which facts the hand-over and the sheets state. The
-workspace is a working package whose modules, functions and tests are generated from the seed.
+The seed decides in which folders the function is renamed, and in which order; which of them have a helper with the new name; what
+the agent reads; when the name for helpers is reserved; the order of the work after the folders; and which facts (values to
+remember) the hand-over and other documents state. The workspace is a working package whose modules, functions and tests are
+generated from the seed.
 """
 
 from harness.task import Difficulty, Task
@@ -34,12 +35,12 @@ from harness.tasks.rename_sweep.workspace import build_workspace, render_prompt
 
 
 def make_rename_sweep(task_seed: int, *, difficulty: Difficulty = "standard", structure_seed: int | None = None) -> Task:
-    """Make the instance of the task `rename-sweep` for a seed.
+    """Make the task `rename-sweep` for a seed.
 
     Args:
         task_seed: Seed that decides the values that the agent must remember.
-        difficulty: Level of the instance's demands on memory.
-        structure_seed: Seed that decides the structure, e.g. the folders and their order; None takes `task_seed`.
+        difficulty: Level of the task's demands on the agent's memory.
+        structure_seed: Seed that decides the structure, e.g. the folders and their order; None uses `task_seed`.
     """
     seed = task_seed if structure_seed is None else structure_seed
     structure = draw_structure(StructureDraws("rename-sweep", seed, difficulty))

@@ -1,4 +1,4 @@
-"""Checks of the task `rename-sweep`; the structure decides how many folders they examine, and which facts the papers state."""
+"""Checks of the task `rename-sweep`; the seed decides how many folders they examine and which facts the documents must state."""
 
 from harness.task import Check
 from harness.tasks.kit.graders import make_check
@@ -6,7 +6,7 @@ from harness.tasks.rename_sweep.structure import Structure
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of an instance: of its modules, its ledger and its papers, and of its sheets."""
+    """Return the checks of the agent's work: on the modules, on the ledger (the record of finished folders), and on documents."""
     numbers = range(1, len(structure.groups) + 1)
     return (
         make_check("tests", "all tests pass, unchanged, without the temporary line", "new_name", "old_name"),

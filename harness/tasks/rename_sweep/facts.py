@@ -35,11 +35,11 @@ _FACTS: tuple[Fact, ...] = (
 )
 
 OPTIONAL_FACTS = ("receipt", "desk")
-"""Names of the facts that an instance has only if its hand-over states them."""
+"""Names of the facts that a task has only if the agent has to state them in the hand-over document."""
 
 
 def make_facts(structure: Structure) -> tuple[Fact, ...]:
-    """Return the facts of an instance: those of the task itself, and of its sheets."""
+    """Return all facts (values to remember) of a task with the given structure, wherever they are stated."""
     unused = {*OPTIONAL_FACTS} - {*structure.result_facts}
     helped = tuple(f"quay/{folder}/stays.py" for folder in structure.collision_folders)
     facts = (replace(fact, also_in=helped) if fact.name == "new_name" else fact for fact in _FACTS if fact.name not in unused)
@@ -64,7 +64,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, and the secret `key` from which tools derive some of them."""
+    """Draw at random the values that the agent must remember, and the secret `key` from which tools compute some of them."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
     values = draw_choices("rename-sweep", task_seed, _FACTS, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
     book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))

@@ -23,11 +23,17 @@ from harness.tasks.rename_sweep.workspace import KEY_BY_FACT
 CORE = "quay/core.py"
 """Path of the module that defines the function to be renamed."""
 BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(globals().items()) if callable(value)})\n"}
-"""Code that, executed at the end of a module, breaks all its functions, by path of the module. The tests must then fail."""
+"""Code that breaks all functions of a module if it is executed at the end of the module, by path. The tests must then fail."""
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of an instance from its structure, its values, and the text of each initial file by its path."""
+    """Build the grader of the task, which knows the right values and the initial files, and runs the tests.
+
+    Args:
+        structure: Choices that the seed makes, e.g. in which folders the agent has to rename the function.
+        values: Values drawn from the seed, by name.
+        initial_files: Text of each file in the initial workspace, by path.
+    """
     expected = {
         **values,
         **describe_initial_files(initial_files, ("quay/", "tests/")),
@@ -66,11 +72,11 @@ class _Work:
         return {path: self.submission.read_text(path) for path in self.values["hashes"]}
 
     def list_paths(self, folder: str) -> list[str]:
-        """Return the paths of the files in a folder that existed at the start."""
+        """Return the paths of the files that the folder contained at the start of the task."""
         return [path for path in self.texts if path.startswith(folder + "/")]
 
     def is_initial(self, path: str, text: str) -> bool:
-        """Return whether a text equals the text of a file at the start."""
+        """Return whether `text` equals the text that the file at `path` had at the start of the task."""
         return bool(hash_text(text) == self.values["hashes"][path])
 
     def is_unchanged(self, folder: str) -> bool:
@@ -78,27 +84,27 @@ class _Work:
         return all(self.is_initial(path, self.texts[path]) for path in self.list_paths(folder))
 
     def holds(self, path: str, name: str) -> bool:
-        """Return whether a file contains a name as a whole word."""
+        """Return whether a file of the agent contains a name, e.g. of a function, as a whole word."""
         text = self.texts[path] if path in self.texts else self.submission.read_text(path)
         return re.search(rf"\b{name}\b", text) is not None
 
     def is_renamed(self, path: str) -> bool:
-        """Return whether the new name replaced the old one in a file, and nothing else changed.
+        """Return whether the agent has replaced the function's old name by the new one in a file, and changed nothing else.
 
-        Other changes are allowed in a file in which the agent had to rename a helper function too.
+        Other changes are allowed in a file with a helper function that the agent had to rename, too.
         """
         is_helped = path in {f"quay/{folder}/stays.py" for folder in self.values["collision_folders"]}
         is_whole = is_helped or self.is_initial(path, re.sub(rf"\b{self.new}\b", self.old, self.texts[path]))
         return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
 
     def check_renamed(self, *folders: str) -> ComparisonResult:
-        """Check that the new name replaced the old one in every module of the given folders."""
+        """Check that the agent has replaced the function's old name by the new one in every module of the given folders."""
         paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
         wrong = [path for path in paths if not self.is_renamed(path)]
         return ComparisonResult(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
 
     def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the results of the checks on the modules of the package; see `judge`."""
+        """Yield the results of the checks on the modules, e.g. whether the function is renamed in each folder."""
         values = self.values
         excluded, alias = f"quay/{values['excluded_folder']}", f"quay/{values['alias_module']}.py"
         for number, folders in enumerate(values["groups"], start=1):
@@ -121,11 +127,15 @@ class _Work:
         yield "registry", is_right, f"entry {entry and entry[1]!r}"
 
     def read_ledger(self, name: str) -> list[str]:
-        """Return the lines of a log of the ledger (the record of finished folders), e.g. of the log `close`."""
+        """Return the lines of one log of the ledger (the record of finished folders), e.g. `record` for recorded folders."""
         return self.submission.read_text(f"ledger/{name}.log").splitlines()
 
     def compute_seal(self, batch: str) -> str:
-        """Return the digest by which the ledger (the list of finished folders) must record a finished folder."""
+        """Return the digest that the ledger (the record of finished folders) must contain for a finished folder.
+
+        Args:
+            batch: Name of the folder, followed by ` first` or ` last` for the first and the last folder.
+        """
         words = f"{self.values['key']}:{self.values['ledger_book']}:{batch}"
         return hashlib.sha256(words.encode()).hexdigest()[:24]
 
@@ -136,7 +146,7 @@ class _Work:
         return ComparisonResult(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
 
     def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the results of the checks on the ledger, the record of finished folders; see `judge`."""
+        """Yield the results of the checks on the ledger, e.g. whether each finished folder is recorded once and in order."""
         values, first, last = self.values, self.batches[0], self.batches[-1]
         swept = [self.check_renamed(values[name]) for name in ("first_folder", "last_folder")]
         yield "ends", *combine(*swept, self.check_recorded(first, last))
@@ -151,7 +161,7 @@ class _Work:
         yield "closed", closed == [f"{book} {values['voucher']}"], f"closed {closed}"
 
     def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the results of the checks on the change log and the hand-over document; see `judge`."""
+        """Yield the results of the checks on the change log and on the hand-over document."""
         values, text = self.values, self.submission.read_text("CHANGELOG.md")
         new = list_new_lines(self.submission, "CHANGELOG.md", values["entries"])
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")

@@ -31,7 +31,7 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script that a scripted model follows: an agent's steps, with placeholders such as `${rate}` for values."""
+    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
     return make_script(FINAL_TEXT, ("HANDOVER.json", f"{SHEETS_FOLDER}/"), _all_steps(structure))
 
 
@@ -62,7 +62,10 @@ def _all_steps(structure: Structure) -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that adds an entry to the ledger, the task's list of finished work, by a command that must run only once."""
+    """Make a step in which the agent adds an entry to the ledger (the record of finished folders) by a command.
+
+    The command must not run twice. See `harness.tasks.kit.steps.do_once` for the arguments; `words` follow the tool's path.
+    """
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
@@ -112,15 +115,15 @@ def _reserve_name() -> StepSpec:
 
 
 def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step of the work in one folder; the step counts as done once a printed table lists the folder as finished."""
+    """Make a step of the work in one folder; it counts as done once a printed table of folders lists the folder as renamed."""
     swept = f"quay/{folder}: swept"
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
 def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps that rename a function in the first folder; the agent must remember the name of this folder.
+    """Yield the steps that rename the function in the first folder, whose name the agent must remember.
 
-    The steps also count as done once a printed table lists the next folder as finished.
+    The steps also count as done once a printed table of folders lists the second folder as renamed.
     """
     folder = "quay/${first_folder}"
     for name, text, command in (
@@ -173,7 +176,7 @@ def _pause_steps() -> Iterable[StepSpec]:
 
 
 def _last_batch_steps() -> Iterable[StepSpec]:
-    """Yield the steps that rename a function in the last folder, whose name the agent must remember."""
+    """Yield the steps that rename the function in the last folder, whose name the agent must remember."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
     yield look(

@@ -38,7 +38,7 @@ KEY_BY_FACT: Mapping[str, str] = {
     "desk": "desk_to_tell",
     "goal_left": "goal_files_left",
 }
-"""Key of each fact in the hand-over."""
+"""Key of each fact in the JSON object of the hand-over document, by name of the fact."""
 
 
 class Figure(NamedTuple):
@@ -76,7 +76,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the prompt of the task, which states facts and the order of the folders."""
+    """Return the user's request, which states facts (values to remember) and the order of the folders."""
     listed = f": {', '.join(structure.folders)}" if structure.order == "listed" else ""
     keys = ", ".join(KEY_BY_FACT[fact] for fact in (*structure.rule_facts, *structure.result_facts))
     words = {**values, "folder_order": f"{ORDERS[structure.order]}{listed}", "keys": keys}
@@ -88,7 +88,7 @@ def _load_sayings() -> dict[str, Saying]:
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:
-    """Return the words in which the list of sheets says when a sheet is due, by part of the work."""
+    """Return the words with which the list of information sheets says when a sheet is due, by name of the part of the work."""
     folders = {folder: f"after the folder {folder}" for folder in structure.folders}
     return {
         "start": "after the first batch",
@@ -150,7 +150,7 @@ def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str)
 
 
 def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
-    """Return the result that a generated function must have for a ship and a number of hours."""
+    """Return the right result of a generated function for a ship and a number of hours, both before and after the renaming."""
     place = (sum(map(ord, ship)) + 3 * hours) % 97 if figure.callee == old else len(ship) + hours
     return figure.factor * place + figure.offset
 

@@ -1,7 +1,7 @@
 """Facts (values to remember) of the task `spec-api`: patterns that find each value, and the random draw of the values.
 
-Eleven facts are stated only in the prompt and needed late. Fifteen are stated on pages that can be read again at 2,000 to 3,000
-tokens per page. Five are printed by commands, two of which do harm if they are repeated.
+Eleven facts are stated only in the prompt and needed late. Fifteen facts are stated on pages that can be read again, for 2,000 to
+3,000 tokens per page. Five facts are printed by commands, of which two do harm if they are repeated.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from harness.tasks.kit.draws import compute_digest, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
-"""Shell command that prints the end of a specification page, since the page is too long for one tool output."""
+"""Shell command that prints the end of the specification page on resources, which is too long for one tool output."""
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:

@@ -30,11 +30,17 @@ QUESTIONS = (
 CANDIDATES = ("conflict_code", "cursor_field", "delivered_event", "env_prefix", "signature_header", "sum_line", "weight_field")
 """Names of facts for which the grader tries every value that a seed can draw, to find out which one the agent's code uses."""
 BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
-"""Code that, executed at the end of a module, breaks the module, by its path. The agent's tests must then fail."""
+"""Code that breaks a module if it is executed at the end of the module, by path. The agent's tests must then fail."""
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task from its values, its structure, and the text of each initial file by path."""
+    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
+
+    Args:
+        values: Values drawn from the seed, by name.
+        structure: Choices that the seed makes, e.g. which documents the agent has to write.
+        initial_files: Text of each file in the initial workspace, by path.
+    """
     samples = initial_files["samples/parcels.csv"].splitlines()[1:]
     expected: dict[str, Any] = {**values, "entries": initial_files["CHANGELOG.md"].splitlines(), "rows": samples}
     expected |= {"sheets": structure.work.sheets.expected, "pushes_samples": structure.work.has_option}
@@ -50,7 +56,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents and on files that tools of the workspace wrote; see `judge`."""
+    """Yield the results of the checks on the agent's documents, e.g. the README, and on the logs that tools have written."""
     values = submission.expected
     expected = {"agent": values["client_name"], "prefix": values["env_prefix"], "key": values["client_key"]}
     expected |= {name: int(values[name]) for name in ("timeout_seconds", "batch_size", "cache_minutes")}
@@ -81,7 +87,12 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks that call the agent's code and look at its answers; see `judge`."""
+    """Yield the results of the checks on the answers of the agent's code.
+
+    Args:
+        answers: Answers of the agent's code, by name of the question.
+        values: Right values, by name.
+    """
     limit, cursor, code, weight = (
         int(values["page_limit"]),
         values["cursor_field"],

@@ -1,4 +1,4 @@
-"""Choices that a seed makes for the task `spec-api`: order of the work, unnecessary steps, lengths of pages, sheets to write."""
+"""Choices that a seed makes for the task `spec-api`, e.g. the order of the work and the lengths of the pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ PARTS: Mapping[str, str] = {
     "commands": "the command line",
     "papers": "README, integration page and settings",
 }
-"""Parts of the work, with the words for each part in the request and in the list of information sheets."""
+"""Parts of the work, each with the words for the part in the user's request and in the list of information sheets."""
 PREREQUISITES: Mapping[str, tuple[str, ...]] = {
     "parcels": ("numbers",),
     "wire": ("parcels", "money"),
@@ -31,7 +31,7 @@ PREREQUISITES: Mapping[str, tuple[str, ...]] = {
     "commands": ("messages", "client", "labels"),
     "papers": ("commands",),
 }
-"""Parts of the work that must come before a part, by name of the part."""
+"""Names of the parts of the work that must come before a part, by name of the part."""
 LOOKS = (
     *("look_at_tools", "look_at_samples", "review_basics", "look_before_client", "look_before_service", "map", "try_help"),
     *("try_about", "try_list", "try_check", "search_times", "sizes", "suite_before_papers", "code_again", "read_papers"),
@@ -62,7 +62,7 @@ PAGE_SIZES = {
 LONG_PAGE = "06-resources"
 """Page that is too long for one tool output; its length is the same for every seed."""
 SIZE_FACTORS = Levels(easy=(0.75, 0.85), standard=(0.85, 1.05), hard=(1.05, 1.08))
-"""Bounds of the factor by which the typical length of each other page is multiplied."""
+"""Bounds, by difficulty, of the factor between the minimum length that a seed draws for a page and the typical length."""
 WORK = WorkChoices(
     package=__package__,
     parts=PARTS,
@@ -74,7 +74,7 @@ WORK = WorkChoices(
     option=Option("push", PUSH_SHARE, "push_mark", frozenset({"push_first", "push_rest"})),
     stated_facts=PROMPT_FACTS,
 )
-"""Description of the work from which each seed draws its order of the work."""
+"""Description of the possible work, from which each seed draws the order, the unnecessary steps and the information sheets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Structure:
 
 
 def draw_structure(draws: StructureDraws) -> Structure:
-    """Draw at random all choices that a seed makes for the task, e.g. the order of the work, except the values to remember."""
+    """Draw the structure of the task at random: all choices of a seed except the values to remember."""
     return Structure(
         work=WORK.draw(draws),
         page_sizes=tuple((page, _draw_size(draws, page, size)) for page, size in PAGE_SIZES.items()),
