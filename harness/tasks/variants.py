@@ -118,7 +118,7 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
 
 
 def _check_knobs(task: Task, world: World) -> None:
-    """Raise UsageError if the task does not support a setting in `world` or its value."""
+    """Raise UsageError if the task does not support one of the settings that `world` specifies, or not with this value."""
     steps = len(task.script.steps)
     for name in world.overrides:
         if name not in KNOBS:

@@ -59,7 +59,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 def _generate_night(night: date, drift_since: str, remark: str, rng: random.Random) -> Iterator[str]:
     """Yield the log lines of one nightly invoice run, with lines about wrong amounts from the day of the first error on.
 
-    `remark` is a remark of the operator, which is logged two days after the first error.
+    Two days after the first error, the log also contains `remark`, a remark of the operator.
     """
     drift_start = date.fromisoformat(drift_since)
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"

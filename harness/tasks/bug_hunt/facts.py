@@ -75,7 +75,7 @@ def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
-    """Yield the facts (values to remember) about one stage that has a bug."""
+    """Yield the facts (values to remember) about stage `number` among those with a bug, e.g. its name and its correct rate."""
     search = f"grep -h 'stale stage {number} is' {CULPRIT_NOTE} || python3 tools/compare.py --stale"
     words = rf"stale stage {number} is `(\w+)`"
     yield make_output_fact(f"culprit_{number}", "artifact", search, "vat", words, source="tools/compare.py")

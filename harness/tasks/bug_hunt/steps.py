@@ -153,7 +153,13 @@ class _Work:
         yield from self._try_patch(number, "b", name_rate(self.structure, number))
 
     def _try_patch(self, number: int, letter: str, rate: str) -> Iterator[StepSpec]:
-        """Yield the steps that write a patch for a stage and submit it to the bench, which accepts or refuses it."""
+        """Yield the steps in which the agent writes a patch for a stage and submits it to the bench (the tool `tools/ci.py`).
+
+        Args:
+            number: Number of the stage among those with a bug.
+            letter: Letter of the try: `a` for the first patch, `b` for the correction of a refused one.
+            rate: Name of the fact that is the rate in the patch.
+        """
         patch, stage = f"patches/{number}{letter}.sed", f"${{culprit_{number}}}"
         text = load_text(__package__, "agent/patch.sed").replace("${rate}", f"${{{rate}}}")
         outcome = "refused" if letter == "a" and self.structure.refusals[number - 1] else "accepted"

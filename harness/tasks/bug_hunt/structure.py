@@ -67,11 +67,11 @@ class Structure:
     """
 
     refusals: tuple[bool, ...]
-    """For each stage with a bug: whether its page states a provisional rate, so that the first patch is refused."""
+    """Whether the first patch is refused, for each stage with a bug, since the page of the stage states a provisional rate."""
     suspicions: tuple[str, ...]
     """People who blame a stage that has no bug, in the order in which the agent refutes them; see `SUSPICIONS`."""
     month: int
-    """Index of the month whose minutes state facts."""
+    """Index in `MONTHS` of the month whose minutes (notes of a meeting) may state facts to remember."""
     letter: int
     """Number of the letter in which the customer blames a stage."""
     pages: tuple[tuple[str, str], ...]
@@ -81,11 +81,11 @@ class Structure:
     is_fixed_one_by_one: bool
     """Whether the agent corrects a refused patch at once; if not, it first tries a patch for every stage with a bug."""
     looks: tuple[tuple[str, ...], ...]
-    """Names of the unnecessary looks at files, one group for each gap between essential steps, in order."""
+    """Names of the unnecessary steps (looks at files), in groups: one for each gap between essential steps, in order."""
     papers: tuple[str, ...]
     """Names of the documents to write, in the order of the work."""
     sections: tuple[str, ...]
-    """Sections of the report."""
+    """Names of the sections of the agent's report, in order."""
     announces_severity: bool
     """Whether the announcement states the severity; otherwise the hand-over does."""
     handover_facts: tuple[str, ...]
@@ -102,7 +102,7 @@ class Structure:
 
     @property
     def minutes_path(self) -> str:
-        """Path of the minutes that state facts."""
+        """Path of the minutes (notes of a meeting) that may state facts to remember."""
         return f"docs/minutes/{MONTHS[self.month]}.md"
 
     @property

@@ -22,7 +22,7 @@ SURVEY_CHARACTERS = (3_500, 6_000, 9_400)
 SURVEY_WEIGHTS = Levels(easy=(3, 1, 1), standard=(1, 1, 2), hard=(0, 1, 3))
 """Relative frequency of each length in `SURVEY_CHARACTERS`, for each difficulty."""
 STATED_FACTS = ("operator", "opening", "ticket", "greeting")
-"""Names of the facts of the request that never change; an information sheet can ask for them at any time."""
+"""Names of the facts in the request that never change, so that an information sheet can need them at any time."""
 FIRST_RULES = ("interval_1", "first_bus_1", "zone_1")
 """Names of the rules that the request states and the user changes later."""
 CHANGE_LINES = 3
@@ -36,7 +36,7 @@ class Change:
     sheet_count: int
     """Number of timetables that are finished when the user sends the message."""
     lines: tuple[int, ...]
-    """Indexes of the lines that state new rules, in the order of the message."""
+    """Order in which the message states its new rules: indexes of the lines in the task's text, e.g. `(2, 0, 1)`."""
     notes: tuple[int, ...]
     """Number of sentences without information (see `harness.tasks.kit.statements.NOTES`) after each line of the message."""
 

@@ -20,7 +20,8 @@ The seed decides the structure of the task, which comprises:
 
 - the order of files, generation, a day, archive, statistics and backup, as far as one does not need the other;
 - the sheets: how many, which ones, after which phase each is due, and which facts it states;
-- the form of each statement in the prompt: a short line, the end of a story or the row of a table, among misleading statements;
+- the form in which the prompt states each fact (a short line, the end of a story or the row of a table), and which misleading
+  sentences stand among them;
 - when a release is reserved, and whether the deck is fed to a catalogue in two portions, of which the second needs a resume token
   that the tool prints once;
 - at which files and outputs the agent looks on the way, and how long the pages are.

@@ -49,7 +49,7 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
-"""Names of the facts that only the request states."""
+"""Names of the facts (values to remember) that only the request states."""
 
 CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("mnemo", "recollect", "engram", "cardamom", "retain", "memoria", "anamnesis", "keepsake"),

@@ -15,7 +15,7 @@ PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_te
 OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md", "sheets/")
 """Beginnings of the paths of files that the agent writes; a step is done once a directory listing shows its file."""
 NEED_IDS = {"files", "generation"}
-"""Parts of the work that need the module for ids."""
+"""Parts of the work that need the program's module for the ids of cards; the agent writes it before the first of them."""
 FEED_PARTS = {"files", "review"}
 """Parts of the work that must both be done before the agent feeds the second portion of the sample deck to the catalogue."""
 PAPER_TEXTS = {

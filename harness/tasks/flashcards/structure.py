@@ -63,7 +63,7 @@ class Structure:
     """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
     work: Work
-    """Order of the work, unnecessary steps, and information sheets."""
+    """Choices about the work: its order, unnecessary steps, and information sheets (small documents that are asked for)."""
     papers: tuple[str, ...]
     """Paths of the documents before the hand-over, in the order in which the agent writes them."""
     remarks: tuple[tuple[str, tuple[int, ...]], ...]

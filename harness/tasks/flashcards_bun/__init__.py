@@ -18,8 +18,8 @@ The task is a smaller version of `flashcards` for container images that have Bun
 the pages of the specification are long and generated as in `spec-api`. The seed decides the same as in `flashcards`:
 
 - the order of the work, as far as one part does not need the other;
-- the information sheets that are due after some parts (see `harness.tasks.kit.sheets`);
-- the form of each statement in the prompt, among misleading statements;
+- the information sheets, small documents that are due after some parts (see `harness.tasks.kit.sheets`);
+- the form in which the prompt states each fact, and which misleading sentences stand among them;
 - when a release is reserved, and whether the deck is fed to a catalogue;
 - the lengths of the pages, and at which files and outputs the agent looks on the way.
 

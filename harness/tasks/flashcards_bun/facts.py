@@ -56,7 +56,7 @@ FACTS: tuple[Fact, ...] = (
 )
 
 PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
-"""Names of the facts that only the request states."""
+"""Names of the facts (values to remember) that only the request states."""
 
 CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("halyard", "bosun", "beacon", "marlin", "fairlead", "leadline", "cleat", "binnacle"),

@@ -15,9 +15,9 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 from harness.tasks.kit.statements import Saying, Statement, load_sayings
 
 PAGE_PATH = "sheets/agreements.md"
-"""Path of the page in the workspace that states some agreements (facts about the organisation)."""
+"""Path of the page in the workspace that states facts about the organisation (agreements), if a task has such a page."""
 ANSWERS_PATH = "sheets/answers.sh"
-"""Path of the shell script in the workspace that prints some agreements (facts about the organisation)."""
+"""Path of the script in the workspace that prints facts about the organisation (agreements), if a task has such a script."""
 ANSWERS_COMMAND = f"sh {ANSWERS_PATH}"
 
 _FACTS: tuple[Fact, ...] = (

@@ -36,7 +36,7 @@ MIN_LONG_DIGITS = 5
 
 
 class ComparisonResult(NamedTuple):
-    """Result of a comparison: whether a condition holds, and a description of what was found."""
+    """Result of comparing the agent's work with what is expected: whether it is right, and a description of what was found."""
 
     passed: bool
     detail: str

@@ -44,7 +44,10 @@ LINE_WEIGHT_BOUNDS = Levels(easy=(0.6, 0.9), standard=(0.1, 0.9), hard=(0.1, 0.5
 NOTE_SHARE_BOUNDS = Levels(easy=(0.0, 0.2), standard=(0.0, 0.75), hard=(0.5, 1.0))
 """Bounds, by difficulty, of the share of statements of facts that are made longer by sentences without information (`NOTES`)."""
 ELSEWHERE_WEIGHT = 0.12
-"""Weight of each of two places, a page and a command's output, in the random choice of where an agreement is stated."""
+"""Weight of a page, and of a command's output, in the random choice of where a fact about the organisation is stated.
+
+The forms of statements in the user's request have the weight 1 together.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Sheet:
     """Information sheet: a small document that the agent has to write after a part of the work, and that states a few facts."""
 
     name: str
-    """Name of the sheet, from `SHEET_NAMES`."""
+    """Name of the sheet, which is one of `SHEET_NAMES`."""
     slot: str
     """Name of the part of the work after which the sheet is due."""
     facts: tuple[str, ...]
@@ -75,7 +78,7 @@ class SheetPlan:
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """Facts about the organisation (agreements) that the texts of the task state, such as the room for questions."""
+        """Facts about the organisation (agreements) that the task states, such as the room for questions."""
         return make_agreements(self.statements)
 
     @property

@@ -85,7 +85,13 @@ def draw_statements(
 
 
 def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: float) -> tuple[Statement, ...]:
-    """Make a random share of the statements longer by one or more sentences of `NOTES`, which carry no information."""
+    """Return the statements, of which a random share is followed by sentences without information (`NOTES`).
+
+    Args:
+        draws: Source of the random choices for the structure of the task.
+        statements: Statements of facts in the texts of the task.
+        share: Probability of such sentences after a statement, from 0 to 1.
+    """
     rng = draws.make_rng("notes")
     return tuple(replace(one, notes=rng.randint(1, len(NOTES)) if rng.random() < share else 0) for one in statements)
 

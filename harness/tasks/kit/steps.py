@@ -42,7 +42,13 @@ class StepSpec:
 
 
 def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step in which the agent only looks at the workspace and writes no file."""
+    """Make a step in which the agent only looks at the workspace, e.g. reads a file, and changes nothing.
+
+    Args:
+        name: Name of the step, unique in its script.
+        text: Text of the agent's message.
+        calls: Tool calls that the message requests.
+    """
     return do(name, text, *calls)
 
 
@@ -211,7 +217,13 @@ def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> 
 
 @lru_cache(maxsize=4_096)
 def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]) -> Step:
-    """Build a step; `next_path` is the path of the next file that a later step writes, or empty."""
+    """Build one step of a script from its short specification; see `build_steps`.
+
+    Args:
+        spec: Short specification of the step.
+        next_path: Path of the next file that a later step writes, or empty if there is none.
+        listed_prefixes: Beginnings of the paths to which the agent writes.
+    """
     receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
     own_paths = tuple(_iter_listed_paths(spec, listed_prefixes))
     listed = () if spec.once else own_paths or ((next_path,) if next_path else ())

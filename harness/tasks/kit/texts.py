@@ -19,7 +19,7 @@ STORY_SHARE = 0.5
 
 
 class Constraint(NamedTuple):
-    """Constraint in a task's prompt: a sentence with a value to remember, and a short story that may precede the sentence."""
+    """Constraint on the agent's work: a sentence with a value to remember, and a story that the prompt may tell before it."""
 
     sentence: str
     """Sentence of the prompt that states the constraint with its value, e.g. a name that the agent must use."""

@@ -20,7 +20,7 @@ from harness.tasks.kit.texts import load_text
 
 
 class Option(NamedTuple):
-    """Optional item of work, which only some seeds ask for, e.g. to feed a deck to a catalogue."""
+    """Optional item of work, which only some seeds ask for, e.g. to enter sample data into a catalogue."""
 
     name: str
     """Name of the random choice, and of the text in the folder `files` that asks for the item, without `.md`."""
@@ -29,7 +29,7 @@ class Option(NamedTuple):
     fact: str
     """Name of the fact that only this item needs."""
     steps: frozenset[str]
-    """Names of the steps that belong to the item."""
+    """Names of the script's steps that belong to the item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class WorkChoices:
     """Description of the possible work of a task, e.g. of its parts and optional items; each seed draws a `Work` from it."""
 
     package: str
-    """Package of the task; its folder `files` has the texts `prompt.md`, `constraints.md` and the text of the optional item."""
+    """Python package of the task; its folder `files` has `prompt.md`, `constraints.md` and the text of the optional item."""
     parts: Mapping[str, str]
     """Description of each part of the work in the words of the request, by name of the part."""
     prerequisites: Mapping[str, Collection[str]]
@@ -94,7 +94,7 @@ class WorkChoices:
     option: Option
     """Item of work that only some seeds ask for."""
     stated_facts: Sequence[str]
-    """Names of the task's own facts that the request states."""
+    """Names of the task's own facts (values to remember) that the request states."""
 
     def draw(self, draws: StructureDraws) -> Work:
         """Draw the work for one seed at random: its order, its optional steps, and the documents that the agent has to write."""

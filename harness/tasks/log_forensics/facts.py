@@ -24,7 +24,7 @@ class Search(NamedTuple):
     """
 
     command: str
-    """Shell command that searches the log and prints the line with the lines around it."""
+    """Shell command that searches the log and prints the message, usually with the lines around it."""
     source: str
     """Path of the log that the command searches; a directory listing must show the path before a search is repeated."""
 

@@ -8,7 +8,7 @@ from harness.tasks.kit.sheets import judge_sheets
 from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, SETTLED_BY_PAGE, Structure
 
 STATEMENT_PAGES = ("requests", "cause", "change", "intruder", "damage")
-"""Pages of the report that state findings, one on each line."""
+"""Pages of the agent's report that consist of findings (facts from logs), one on each line."""
 SECRET_IN_NOTES = ("first_request", "error_code", "address", "fingerprint", "ruled_out", "dump_name", "account")
 """Names of the facts (values to remember) whose values the agent's notes must not contain, since a customer sees the notes."""
 _TITLES: Mapping[str, str] = {
@@ -127,7 +127,7 @@ def _compare_people(submission: Submission) -> ComparisonResult:
 
 
 def _compare_notes(submission: Submission) -> ComparisonResult:
-    """Check that the agent's note on each component names the component, and that no note contains a result of a search."""
+    """Check that the agent's note on each searched log contains the name of the log, and that no note contains a finding."""
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]

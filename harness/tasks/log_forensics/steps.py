@@ -33,7 +33,7 @@ SEARCH_TEXTS = {
     "by_hand": "A setting was changed without a ticket, they say: which one, and what was it before?",
     "no_difference": "A release was taken back in vain, which rules it out.",
 }
-"""Text of the agent's message for each search."""
+"""Text of the agent's message in the step that makes each search, by name of the search."""
 PAGE_TEXTS = {
     "requests": "The page on requests.",
     "cause": "The page on the cause.",
@@ -45,7 +45,7 @@ PAGE_TEXTS = {
     "suspects": "The release that was ruled out, and what it is called now.",
     "retention": "How long evidence is kept.",
 }
-"""Text of the agent's message for each page; the page on people is written by a command."""
+"""Text of the agent's message in the step that writes each page of the report; a command writes the page on people."""
 MIDDLES = {
     "gateway": "4000,4050",
     "app": "3600,3660",

@@ -56,7 +56,7 @@ SETTLED_BY_PAGE: Mapping[str, tuple[str, ...]] = {
     "people": ("person_mark",),
     "retention": ("keep_days",),
 }
-"""Names of the facts in the request that a page of the report needs, by name of the page."""
+"""Names of the facts in the request that a page of the report needs besides findings, by name of the page."""
 PROMPT_FACTS = ("heading", "audience", "ticket")
 """Names of the facts in the request that are needed for every seed."""
 LOOKS = ("count", "errors", "middle", "open", "warnings")
@@ -98,7 +98,7 @@ class Structure:
     """
 
     logs: tuple[str, ...]
-    """Components whose logs are searched, in order."""
+    """Names of the logs that the agent searches, in order."""
     pages: tuple[tuple[str, int], ...]
     """Name of each page of the report, and number of searched logs after which the page is due, in the order of the work."""
     looks: tuple[tuple[str, tuple[str, ...]], ...]

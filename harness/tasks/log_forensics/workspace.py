@@ -31,7 +31,7 @@ _FORMS = {
     "suspects": "one line: the release that was taken back, a colon, and what it is called now.",
     "retention": "one line `keep: DAYS`.",
 }
-"""Prescribed layout of each page of the report that does not just list findings."""
+"""Layout that the task prescribes for each page of the report that does not just list findings, by name of the page."""
 _CORRECTION_FORM = (
     "- config/ledger.conf: the setting has its former value again, and behind it two blanks, `#`, a blank and the ticket."
 )

@@ -11,7 +11,7 @@ from harness.tasks.long_march.schedule import Mark, Note
 from harness.tasks.long_march.structure import Structure
 
 REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
-"""Pattern for the number of the post that the agent has reached; all steps up to this number are then done."""
+"""Regular expression for the number of the post that the agent has reached; all steps up to this number are then done."""
 
 
 @lru_cache(maxsize=64)

@@ -1,6 +1,6 @@
 """Choices that a seed makes for the task `long-march`: which numbers are stated where and how, and which notes ask for them.
 
-Settings of `World` that are not None are kept exactly, and only the others are drawn.
+Settings that the user specifies (fields of `World` that are not None) are kept exactly; the seed decides only the others.
 """
 
 import random
@@ -19,7 +19,7 @@ from harness.tasks.long_march.schedule import FIRST_FIND_STEP, Mark, Note, check
 STEP_COUNTS = Levels(easy=range(120, 151), standard=range(135, 171), hard=range(150, 201))
 TOKENS_PER_STEP = Levels(easy=300, standard=450, hard=600)
 OUTPUT_SIGMA = 1.9
-"""Spread of the sizes of reports as in recorded sessions."""
+"""Default spread of the sizes of reports (sigma of their lognormal distribution), as measured in recorded sessions."""
 LAG_BOUNDS = Levels(easy=(10.0, 25.0), standard=(30.0, 80.0), hard=(60.0, 100.0))
 """Bounds, by difficulty, of the mean number of steps between the statement and the use of a number (the mean lag of a task)."""
 LAG_SPREAD = 0.5
@@ -68,7 +68,7 @@ class Structure:
     """Choices that a seed makes for the task, except the numbers to remember; script, checks and texts are built from them."""
 
     steps: int
-    """Number of steps, including the first, in which the agent looks where the march stands."""
+    """Number of steps of the task, including the first step, in which the agent asks a tool for its position."""
     tokens_per_step: int
     """Mean number of tokens that a step adds to the conversation."""
     output_sigma: float
@@ -76,7 +76,7 @@ class Structure:
     marks: tuple[Mark, ...]
     """Schedule of each number to remember: first the user's orders, then the numbers of cairns in order of their statement."""
     rumours: tuple[Rumour, ...]
-    """Misleading sentences of reports."""
+    """Misleading sentences that reports contain."""
     statements: tuple[Statement, ...]
     """Orders and misleading sentences in the user's request, each with its form, e.g. a short line."""
 
@@ -151,7 +151,7 @@ def _draw_orders(names: Sequence[str], lags: _Lags) -> list[_Use]:
 
 
 def _draw_finds(draws: StructureDraws, lags: _Lags) -> list[_Use]:
-    """Draw the reports that state numbers, the cairns to which the numbers belong, and the notes that ask for the numbers."""
+    """Draw at random which reports state numbers, to which cairns (marked places) they belong, and which notes ask for them."""
     gaps, counts, idle = (draws.make_rng(name) for name in ("gaps", "numbers", "idle"))
     idle_share = draws.draw_share("idle share", IDLE_BOUNDS)
     drafts, step = [], FIRST_FIND_STEP

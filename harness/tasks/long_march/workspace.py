@@ -25,7 +25,7 @@ from harness.tasks.long_march.structure import Rumour, Structure
 STEP_TOKENS = 46
 """Number of tokens that a step adds besides its report: the agent's message, its tool call, and the first line of output."""
 CALL_TOKENS = 40
-"""Number of tokens that each further tool call of a step adds, without the texts that `_count_characters` counts."""
+"""Number of tokens that each further tool call of a step adds, without the texts that `_count_tokens` counts."""
 LEG_POSTS = 100
 """Number of posts (stations of the walk) whose reports are stored in one file in the folder `route`."""
 ORDER_INDEXES = {key: at for at, key in enumerate(ORDER_KINDS)}

@@ -68,7 +68,7 @@ class _Work:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Final text of each file that existed at the start, by path."""
+        """Text that the agent left in each file that existed at the start of the task, by path."""
         return {path: self.submission.read_text(path) for path in self.values["hashes"]}
 
     def list_paths(self, folder: str) -> list[str]:

@@ -16,8 +16,8 @@ Phases of the work, and the information that the agent needs in each phase:
 The seed decides the structure of the task, which comprises:
 
 - the order of the phases up to the command line, as far as one does not need the other;
-- the information sheets that are due after some of them (see `harness.tasks.kit.sheets`);
-- the form of each statement in the prompt, among misleading statements;
+- the information sheets, small documents that are due after some phases (see `harness.tasks.kit.sheets`);
+- the form in which the prompt states each fact, and which misleading sentences stand among them;
 - when the client is enrolled, and whether samples are sent;
 - the lengths of the pages, and at which files and outputs the agent looks on the way.
 

@@ -81,7 +81,7 @@ FACTS: tuple[Fact, ...] = (
 )
 
 PROMPT_FACTS: tuple[str, ...] = tuple(fact.name for fact in FACTS if fact.said_in == "prompt")
-"""Names of the facts that only the request states."""
+"""Names of the facts (values to remember) that only the request states."""
 
 CHOICES: dict[str, Sequence[object]] = {
     "client_name": ("parcelkin", "quayside", "stowaway", "lorry-line", "crate-mate", "waybill", "carrier-pigeon", "haulier"),

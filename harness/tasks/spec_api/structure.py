@@ -60,7 +60,7 @@ PAGE_SIZES = {
 }
 """Typical length in characters of each page that is generated for the specification, by name of the page."""
 LONG_PAGE = "06-resources"
-"""Page that is too long for one tool output; its length is the same for every seed."""
+"""Name of the page that is too long for one tool output; its length is the same for every seed."""
 SIZE_FACTORS = Levels(easy=(0.75, 0.85), standard=(0.85, 1.05), hard=(1.05, 1.08))
 """Bounds, by difficulty, of the factor between the minimum length that a seed draws for a page and the typical length."""
 WORK = WorkChoices(
@@ -82,7 +82,7 @@ class Structure:
     """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
 
     work: Work
-    """Order of the work, unnecessary steps, and information sheets."""
+    """Choices about the work: its order, unnecessary steps, and information sheets (small documents that are asked for)."""
     page_sizes: tuple[tuple[str, int], ...]
     """Name and minimum length in characters of each page of the specification."""
 
