@@ -186,7 +186,7 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: object)
         raise UsageError(f"the function of task {name!r} returned {task!r:.80} for seed {seed}, expected a Task")
     for fact in task.facts:
         if task.values.get(fact.name) == fact.prior:
-            problem = f"the value of the fact {fact.name!r} equals its prior {fact.prior!r}, so a guess would be right"
+            problem = f"the value of the fact {fact.name!r} equals its prior (default guess) {fact.prior!r}, so a guess is right"
             advice = "draw the value by draw_values, which excludes the prior"
             raise UsageError(f"the task {name!r} is not valid with seed {seed}: {problem}; {advice}")
     return task

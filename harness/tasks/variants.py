@@ -210,7 +210,10 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
         values = template(other).values
         old |= {name: values[name] for name in missing if values[name] != task.values[name]}
         missing -= old.keys()
-    raise UsageError(f"world.update_rate: the fact {min(missing)!r} of {task.name!r} has the same value under every seed")
+    raise UsageError(
+        f"world.update_rate: the fact {min(missing)!r} of {task.name!r} has the same value under every seed, so there is no "
+        "outdated value to correct; draw its value from the seed, or do not set update_rate"
+    )
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:

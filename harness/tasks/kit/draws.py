@@ -36,7 +36,10 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
     for name, options in choices.items():
         allowed = _exclude(options, priors.get(name))
         if not allowed:
-            raise UsageError(f"the fact {name!r} has no possible value except its prior {priors.get(name)!r}; add other options")
+            raise UsageError(
+                f"the fact {name!r} has no possible value except its prior (the value that an agent would guess), "
+                f"{priors.get(name)!r}; add other values to the choices"
+            )
         values[name] = str(make_rng(task, task_seed, name).choice(allowed))
     return values
 

@@ -78,7 +78,7 @@ def check_world(world: World) -> None:
     lag, steps, tokens, redundancy = world.use_lag_steps, world.steps, world.tokens_per_step, world.redundancy
     needed = FIRST_FIND_STEP + 1
     if lag is not None and lag < 2:
-        raise UsageError(f"world.use_lag_steps: long-march needs at least 2 (got {lag})")
+        raise UsageError(f"world.use_lag_steps: long-march needs at least 2 steps from the statement to the use (got {lag})")
     if steps is not None and lag is not None and steps < lag + needed:
         raise UsageError(
             f"world.steps: a march with use_lag_steps={lag} needs at least {lag + needed} steps (got {steps}); "
@@ -92,4 +92,7 @@ def check_world(world: World) -> None:
         raise UsageError(f"world.tokens_per_step: long-march supports {MIN_TOKENS} to {MAX_TOKENS} tokens (got {tokens})")
     most = lag or MIN_STEPS - needed
     if redundancy is not None and redundancy > most:
-        raise UsageError(f"world.redundancy: must be at most {'use_lag_steps=' if lag else ''}{most} (got {redundancy})")
+        raise UsageError(
+            f"world.redundancy: long-march states a fact at most once a step before its use, so the value must be at most "
+            f"{'use_lag_steps=' if lag else ''}{most} (got {redundancy})"
+        )
