@@ -272,7 +272,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return a copy of a fact that says whether the agent can read its value again in a file and whether the user corrects it."""
+    """Return a copy of a fact (value to remember) that says whether a file states the value and whether the user corrects it."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

@@ -33,7 +33,7 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the steps of a competent agent, which a scripted model follows, with placeholders such as `${ticket}` for values."""
+    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
     begun = (_orient(structure), _write_scheduler(), _write_storage())
     worked = (_work_on(part, structure) for part in structure.work.parts)
     specs = chain(*begun, *worked, _hand_over())

@@ -181,7 +181,7 @@ def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]
 
 
 def _describe_form(word: str) -> str:
-    """Return a regular expression for the words of the same form, e.g. `FC-` and any number for the word `FC-12`.
+    """Return a regular expression for all words of the same form as a word, e.g. `FC-` and any number for the word `FC-12`.
 
     For a number with many digits, it matches all numbers of this length. For a short number, or a word without digits, it matches
     only the word itself.

@@ -136,7 +136,7 @@ def render_request(
 
 
 def render_sentences(statements: Iterable[Statement], form: Form, sayings: Mapping[str, Saying]) -> list[str]:
-    """Return the sentences stated in the given form, e.g. on a page, with placeholders such as `${rate}` instead of values."""
+    """Return the sentences that a task states in one form, e.g. on a page; placeholders such as `${rate}` stand for values."""
     return [_select_sentence(one, sayings[one.fact]) for one in statements if one.form == form]
 
 

@@ -122,7 +122,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _add_messages(log: _LogSpec, messages: Sequence[tuple[str, str]]) -> _LogSpec:
-    """Return the specification of a log, with those of the given messages added that belong into this log.
+    """Return a copy of the specification of a log, to which the messages for this log are added.
 
     Args:
         log: Specification of the log.
