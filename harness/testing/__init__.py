@@ -1,7 +1,8 @@
-"""Contract tests, Hypothesis strategies, fakes and checks for policies, models, sandboxes, workers and tasks of your own.
+"""Test tools for policies, models, sandboxes, workers and tasks that you write yourself.
 
-Inherit a contract suite in a test module and name the implementation under test; pytest then runs every test of the suite. The
-names below are loaded when they are first used.
+A contract suite is a class of tests that every implementation of an interface must pass. Inherit the suite in a test module and
+name your implementation; pytest then runs every test of the suite. The package also has Hypothesis strategies, fakes, and the
+laws (validity checks of tasks). The names below are loaded when they are first used.
 """
 
 from importlib import import_module

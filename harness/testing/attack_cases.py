@@ -1,8 +1,8 @@
 """Attacks on a sandbox: Python scripts that run inside it and report what they reach although the sandbox should prevent it.
 
-An attack that the sandbox does not stop harms no machine: scripts open files of the kernel without writing, and set values to
-what they already are. `run_attack` runs one attack and returns what it reached. The suite `SandboxAttacks` runs all attacks on
-one sandbox backend. The benchmark counts how many attacks are stopped by each kind of sandbox.
+An attack that the sandbox does not stop does no harm: the scripts open files of the kernel without writing to them, and set
+values to what they already are. `run_attack` runs one attack and returns what it reached. The test suite `SandboxAttacks` runs
+all attacks on one kind of sandbox. The benchmark counts how many attacks each kind of sandbox stops.
 """
 
 import json
@@ -18,11 +18,15 @@ from harness.protocols import Sandbox
 from harness.sandboxes.seccomp import DENIED_CALLS
 
 Family: TypeAlias = Literal["kernel", "server", "resources", "neighbour", "machine", "tools"]
-"""Target of an attack: system calls, the tool server, unlimited resources, another sandbox, the machine, or file tools."""
+"""Target of an attack.
+
+The targets are, in this order: system calls, the tool server (the process that runs the commands), memory and disk, another
+sandbox, the machine outside the sandbox, and the tools that read and write files.
+"""
 ATTACK_SECONDS: Final = 5.0
 """Seconds after which an attack is stopped."""
 SLACK_SECONDS: Final = 60.0
-"""Number of seconds after the timeout of an attack within which the sandbox must answer."""
+"""Seconds that the sandbox may take to answer after the timeout of an attack; a later answer counts as an escape."""
 
 PRELUDE: Final = """
 import ctypes, errno, fcntl, mmap, os, resource, signal, socket, struct, subprocess, sys, threading, time
@@ -75,21 +79,27 @@ def fork(count, work, adjust=True):
             break
     time.sleep(2)
 """
-"""Beginning of the script of every attack. Attacks print a line that begins with `ESCAPED` if they reach what they must not."""
+"""Beginning of the script of every attack, with helper functions.
+
+A script prints a line that begins with `ESCAPED` if it reaches something that the sandbox should protect.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One attack: a script that runs in a sandbox, and optionally a script in a second sandbox or file operations after it."""
+    """Attack on a sandbox: a script that runs inside the sandbox, and optionally a second action that follows the script.
+
+    The second action is a script in another sandbox (`look`) or file operations from outside (`use_tools`).
+    """
 
     name: str
     family: Family
     script: str
     """Python statements that run in the sandbox after `PRELUDE`."""
     look: str = ""
-    """Python statements that run in a second sandbox while the first is open, and report an escape if they see anything of it."""
+    """Python statements that run in a second sandbox, and report an escape if they see anything of the first sandbox."""
     use_tools: Callable[[Sandbox], str] | None = None
-    """Function that uses the sandbox's files from outside and describes an escape; an empty text means none."""
+    """Function that reads or writes the sandbox's files from outside, and returns a description of an escape or an empty text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +113,10 @@ class AttackVerdict:
 
 @dataclass(slots=True)
 class AttackedSandboxes:
-    """Pair of sandboxes: one under attack, and a neighbour. Both are reused until an attack ends or damages them."""
+    """Pair of sandboxes for attacks: one is attacked, and the other is its neighbour.
+
+    Both are reused for the next attacks until an attack ends or damages them.
+    """
 
     make_sandbox: Callable[[], Sandbox]
     """Function that returns a new sandbox, not yet started."""
@@ -111,7 +124,7 @@ class AttackedSandboxes:
     _sandboxes: list[Sandbox] = field(default_factory=list)
 
     def open(self, index: int) -> Sandbox:
-        """Return the sandbox under attack (0) or the one beside it (1), started."""
+        """Return the attacked sandbox (index 0) or its neighbour (index 1), and start the sandbox if it is not running."""
         while len(self._sandboxes) <= index:
             sandbox = self.make_sandbox()
             self._stack.callback(sandbox.close)
@@ -126,10 +139,10 @@ class AttackedSandboxes:
 
 
 def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> AttackVerdict:
-    """Run one attack, and return what it reached or broke.
+    """Run one attack on a sandbox, and return what the attack reached or broke.
 
-    The sandbox contained the attack if the attack reports nothing, and if the sandbox then still answers or says that the attack
-    ended it.
+    The attack is contained if it reports no escape and leaves no file on the machine, and if the sandbox afterwards still works
+    or reports that its own commands ended it.
     """
     mark = f"mark-{abs(hash(attack.name)) % 10**9}-{id(sandboxes) % 10**9}"
     escapes: list[str] = []
@@ -156,7 +169,7 @@ def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> AttackVerdict:
 
 
 def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sandbox]) -> Iterator[AttackVerdict]:
-    """Run attacks one after the other and yield the result of each."""
+    """Run attacks one after the other in sandboxes from `make_sandbox`, and yield the result of each attack."""
     sandboxes = AttackedSandboxes(make_sandbox)
     try:
         for attack in attacks:
@@ -166,7 +179,10 @@ def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sand
 
 
 def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
-    """Run an attack script in a sandbox, and return the escapes that it reports; a script that runs far too long is one too."""
+    """Run an attack script in a sandbox, and return the escapes that the script reports.
+
+    A script that runs much longer than its timeout, or that has an error in its code, also counts as an escape.
+    """
     sandbox.write("attack.py", (PRELUDE + script).encode())
     result = sandbox.run(f"python3 attack.py {mark}", timeout_seconds=ATTACK_SECONDS)
     lines = result.stdout.decode(errors="replace").splitlines()
@@ -179,7 +195,7 @@ def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
 
 
 def _check_intact(sandbox: Sandbox) -> Iterator[str]:
-    """Yield what no longer works in a sandbox after an attack; all its processes are ended first, as before grading."""
+    """End all processes of a sandbox after an attack, as before grading, and yield what no longer works in the sandbox."""
     with suppress(ToolError):  # a workspace in which nothing can be written costs the checks of the task, not the sandbox
         sandbox.prepare_grading({"intact": b"yes"})
         if sandbox.read("intact") != b"yes":
@@ -191,7 +207,7 @@ def _check_intact(sandbox: Sandbox) -> Iterator[str]:
 
 
 def _find_marked_files(mark: str) -> Iterator[str]:
-    """Yield a description of each file that an attack created on this machine, outside the sandbox."""
+    """Yield a description of each file with the name `mark` that an attack created on this machine, outside the sandbox."""
     for folder in ("/tmp", "/dev/shm", "/var/tmp"):  # noqa: S108  where every user can write
         if Path(folder, mark).exists():
             yield f"the file {folder}/{mark} exists on this machine"
@@ -214,7 +230,10 @@ _CALL_TEXTS: Final[Mapping[str, Sequence[int | str]]] = {
 
 
 def _build_denied_attack(family: str) -> Attack:
-    """Return an attack that tries all system calls of one family that the seccomp program must deny, e.g. those that mount."""
+    """Return an attack that tries all forbidden system calls of one family, e.g. `mount` and the other calls that mount.
+
+    The seccomp program (the filter of system calls in the kernel) must deny all of these calls.
+    """
     calls = [(name, list(numbers), list(_CALL_TEXTS.get(name, (0,) * 6))) for name, numbers in DENIED_CALLS[family].items()]
     script = f"""
 for name, numbers, values in {json.dumps(calls)}:
@@ -759,7 +778,7 @@ for path in ("/etc/passwd",):
 
 
 def _read_or_refuse(sandbox: Sandbox, *paths: str) -> str:
-    """Read files, and return the path of the first that gave content from outside the workspace; empty if none did."""
+    """Try to read files through the sandbox; return the first path that gave content from outside the workspace, else empty."""
     for path in paths:
         try:
             if b"root:" in sandbox.read(path):
@@ -804,7 +823,10 @@ def _list_names(sandbox: Sandbox) -> str:
 
 
 def _snapshot_outside(sandbox: Sandbox) -> str:
-    """Take snapshots while a script swaps a directory for a link, and describe a snapshot with files from outside, if any."""
+    """Take snapshots while a script swaps a directory for a link that leads outside the workspace.
+
+    Return a description of the first snapshot with files from outside; empty if there is none.
+    """
     for _ in range(60):
         try:
             files = sandbox.snapshot().files

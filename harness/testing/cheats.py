@@ -1,7 +1,8 @@
-"""Tasks with one defect each, which show that the laws (validity checks of tasks) find such defects.
+"""Tasks with one deliberate defect each, which show that the laws (validity checks of tasks) find such defects.
 
-A task with such a defect is called a cheat. For example, an agent can finish it without remembering anything, or its results
-depend on something other than the seed. Each cheat is the example task that `harness task new` writes, with a few texts replaced.
+A task with such a defect is called a cheat. Examples are a task that an agent can finish without remembering anything, and a task
+whose results depend on something other than the seed. Each cheat is the example task that `harness task new` writes, with a few
+texts replaced.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ FUNCTION = "greeting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cheat:
-    """Task with one deliberate defect, and the finding with which a law (validity check of tasks) must report it.
+    """Task with one deliberate defect, and the error report (finding) that a law (validity check of tasks) must give for it.
 
     Attributes:
         law: Name of the law that finds the defect. Required.
@@ -65,7 +66,10 @@ _FILES = "        workspace=(\n"
 
 
 def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
-    """Return edits of the example task after which an expression, which uses a module, computes the value `times`."""
+    """Return text replacements after which an expression computes the value `times` of the example task.
+
+    The expression is Python code that uses the named module.
+    """
     return {
         _IMPORTS: f'"""\n\nimport {module}\n\nfrom harness.tasks.kit import make_rng\nfrom harness.task import',
         _VALUES: f'    values["times"] = str({expression})\n{_VALUES}',
@@ -73,7 +77,7 @@ def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
 
 
 def _draw_from(text: str, module: str = "os") -> dict[str, str]:
-    """Return edits of the example task after which its value `times` depends not only on the seed but also on an expression.
+    """Return text replacements after which the value `times` of the example task depends on the seed and on an expression.
 
     The value is drawn from a wide range, so that two results of the expression hardly ever give the same value.
     """
@@ -81,17 +85,26 @@ def _draw_from(text: str, module: str = "os") -> dict[str, str]:
 
 
 def _add_step(command: str) -> dict[str, str]:
-    """Return the replacement that adds a step `extra` with a shell command before the step that writes the greetings."""
+    """Return the text replacement that adds a step to the example task, before the step that writes the greetings.
+
+    The new step has the name `extra` and runs a shell command.
+    """
     return {_WRITE_STEP: f'    look("extra", "One more look.", run({command!r})),\n{_WRITE_STEP}'}
 
 
 def _add_file(path: str, text: str) -> dict[str, str]:
-    """Return the replacement that adds a file to the workspace of the example task; path and text are Python expressions."""
+    """Return the text replacement that adds a file to the workspace of the example task.
+
+    The arguments are Python expressions for the path and the text of the file.
+    """
     return {_FILES: f"{_FILES}            ({path}, {text}),\n"}
 
 
 def _count_by(expression: str) -> dict[str, str]:
-    """Return the edit of the example task after which a shell expression, not the value `times`, sets the number of greetings."""
+    """Return the text replacement after which a shell expression sets the number of greetings that the example task writes.
+
+    Without the replacement, the value `times` sets the number.
+    """
     return {_GREETINGS: f"for i in $$(seq {expression}); do"}
 
 
@@ -99,7 +112,10 @@ _TIMES_VERDICT = "len(lines) == times"
 
 
 def _judge_times(condition: str) -> dict[str, str]:
-    """Return the edit of the example task after which its check `times` passes under another condition, a Python expression."""
+    """Return the text replacement after which the check `times` of the example task passes under another condition.
+
+    The condition is a Python expression.
+    """
     return {_TIMES_VERDICT: condition}
 
 
@@ -143,7 +159,11 @@ _COUNTERS = {
         r"the judge writes .*\(line \d+ of",
     ),
 }
-"""Counters of calls, by place: code that makes a counter, an expression that counts and returns the count, words of a finding."""
+"""Ways in which code can count its calls, by the place that holds the count.
+
+Each entry has the code that makes the counter, an expression that counts and returns the count, and a regular expression for the
+error report that must name the counter.
+"""
 CHEATS: Mapping[str, Cheat] = {
     # the template depends on something other than the seed
     "unseeded value": Cheat(
@@ -390,7 +410,7 @@ CHEATS: Mapping[str, Cheat] = {
         fact="times",
         words="its value stands in the output of this step",
     ),
-    # the work gets a value from elsewhere than the facts
+    # the agent's work takes a value from elsewhere than the facts
     "value in an exit code": Cheat(
         law="law-5-told",
         edits={

@@ -43,7 +43,7 @@ class FakeModel:
         self._replies = iter(replies)
 
     def reply(self, request: protocols.Request, listen: Callable[[TextDelta], None] = protocols.ignore) -> protocols.Reply:
-        """Return the next prepared reply, with token counts of one token for four characters.
+        """Return the next prepared reply, with token counts that assume four characters for each token.
 
         Raises:
             ModelError: The next prepared reply is an error.
@@ -65,7 +65,7 @@ class FakeModel:
 
 @dataclass(frozen=True, slots=True)
 class FakeTool:
-    """Tool for tests that returns a prepared result for each call id.
+    """Tool for tests that returns a prepared result for each tool call, chosen by the id of the call.
 
     Attributes:
         name: Name of the tool, as used in tool calls. Required.
@@ -85,7 +85,7 @@ class FakeTool:
 
     @property
     def spec(self) -> protocols.ToolSpec:
-        """Description of this tool as sent to a model, with a name and without parameters."""
+        """Description of this tool as a model receives it, with the tool's name and no parameters."""
         return protocols.ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:
@@ -142,7 +142,7 @@ class MemorySandbox:
         self._files[_normalize_path(path)] = content
 
     def list(self, path: str) -> tuple[protocols.FileEntry, ...]:
-        """Return the entries of a directory of the workspace, sorted by name."""
+        """Return the files and directories in a directory of the workspace, sorted by name."""
         folder = _normalize_path(path)
         prefix = "" if folder == "." else folder + "/"
         below = [name.removeprefix(prefix) for name in self._files if name.startswith(prefix)]
@@ -177,7 +177,10 @@ class MemorySandbox:
         self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
-        """Write files after deleting what exists at their top-level paths: to write `a/b.py`, the whole folder `a` is deleted."""
+        """Write the files of a grader after deleting everything at the top level of their paths.
+
+        For example, the whole folder `a` is deleted before `a/b.py` is written.
+        """
         own = {path.partition("/")[0] for path in files}
         self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in own}
         for path, content in files.items():

@@ -1,7 +1,7 @@
-"""Make tasks and answer requests with scripted models in a new Python process with another hash seed.
+"""Make tasks, and answer requests with scripted models, in a new Python process with another hash seed.
 
-Comparing the results with those of the current process shows whether a task or a model depends on the state of its process. The
-new process receives everything as JSON: the name of the template and, for a model, its profile and one request.
+A difference from the results of the current process shows that a task or a model depends on the state of its process. The new
+process receives everything as JSON: the name of the task template and, for a model, the model's name and one request.
 """
 
 import hashlib
@@ -33,22 +33,23 @@ CIRCUMSTANCES: Mapping[Circumstance, str] = {
     "environment": "with another user, home directory and time zone",
     "date": "on another day",
 }
-"""Phrase for each circumstance in which a new process can differ, e.g. `on another day`; used in messages about tasks."""
+"""Phrase for messages about each circumstance in which a new process can differ, e.g. `on another day` for the date."""
 _ONLY_HASHES: tuple[Circumstance, ...] = ("hash seed",)
 _SAME_HASH_SEED = "3"
 """Value of `PYTHONHASHSEED` in new processes that must all have the same hash seed."""
 OTHER_ENVIRONMENT = {"USER": "someone", "LOGNAME": "someone", "TZ": "Etc/GMT-11"}
-"""Environment variables of a new process in another environment, besides its home directory."""
+"""Environment variables, besides the home directory, of a new process that differs in its environment."""
 
 
 class TaskPart(NamedTuple):
-    """Part of a task (a fact, a step or a field) that is digested and compared separately."""
+    """Part of a task whose digest is compared separately: a value, a fact, a step of the script, or a field of `Task`."""
 
     kind: Literal["value", "fact", "step", "field"]
     name: str
-    """Name of the fact, of the step, or of the field of `Task`.
+    """Name of the value, the fact, the step, or the field of `Task`.
 
-    The part for the field `facts`, `values` or `script` covers only names, since each fact, value and step is a part of its own.
+    For the fields `facts`, `values` and `script`, the part contains only names, since each fact, value and step is a part of its
+    own.
     """
 
 
@@ -69,7 +70,7 @@ class FreshModelSpec(NamedTuple):
 
 
 def digest_parts(task: Task) -> Digests:
-    """Return the digest of each part of a task (facts, steps and fields). Equal parts have equal digests in every process."""
+    """Return a digest of each part of a task, such as a fact or a step. Equal parts have equal digests in every process."""
     plain = {one.name: getattr(task, one.name) for one in fields(task)}
     plain["values"] = sorted(task.values)
     grader = task.grader  # the representation of a function contains its address
@@ -91,9 +92,9 @@ def digest_in_fresh_process(
     Args:
         name: Name of the task template, as for `load_task`.
         seeds: Seeds of the tasks.
-        differing: Circumstances, such as the date, in which the new process differs from this one. If `hash seed` is not among
-            them, the hash seed is a fixed one, so results are compared with those of another new process. The date is unchanged
-            where `libfaketime` is not installed. Default: all.
+        differing: Circumstances, such as the date, in which the new process differs from this one. Without `hash seed`, the new
+            process has a fixed hash seed; compare the results with those of another such process. The date is unchanged where
+            `libfaketime` is not installed. Default: all.
 
     Raises:
         UsageError: The template makes no task in the new process.
@@ -110,7 +111,7 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
 
 
 def observe_in_fresh_process(name: str) -> Observation:
-    """Make tasks in a new process; return where the task template reads the clock, and which default guesses can be right.
+    """Make tasks in a new process, and return what `observe_template` observes, e.g. where the template reads the clock.
 
     Raises:
         UsageError: The template makes no task in the new process.
@@ -124,13 +125,13 @@ def _observe_template(name: str) -> object:
 
 
 def _resolve_name(name: str) -> str:
-    """Return the name of a task template with an absolute path, so that another working directory makes no difference."""
+    """Return the name of a task template with the absolute path of its file, so that it holds in every working directory."""
     path, colon, function = name.rpartition(":")
     return f"{Path(path).resolve()}:{function}" if colon else name
 
 
 def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
-    """Answer a request with a scripted model in a new process, and return the answer as `encode_reply` does.
+    """Answer a request with a scripted model in a new process, and return the answer in the form of `encode_reply`.
 
     Args:
         model_spec: Settings of the scripted model that answers.

@@ -1,8 +1,8 @@
-"""Describe the state that the code of a task keeps in its process, to find out whether a call of the code changes this state.
+"""Find out whether a call of a task's code changes state that the code keeps in its process, such as a counter of its calls.
 
-Code that keeps a counter of its calls could behave differently the next time. The description follows references from a function:
-to global variables of its module and of the task's other modules, closures, default values, attributes, and objects of any class.
-State outside of these places is not described, e.g. in files or in C libraries.
+Such code could behave differently the next time. The state is found by following references from a function: to global variables
+of its module and of the task's other modules, closures, default values, attributes, and objects of any class. Other state, e.g.
+in files or in C libraries, is not found.
 """
 
 import hashlib
@@ -16,25 +16,30 @@ from types import BuiltinFunctionType, CellType, FunctionType, GeneratorType, Me
 from typing import Any
 
 FOREIGN_PREFIXES = ("<frozen", *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-"""Beginnings of the paths of files with code of Python and of installed packages."""
+"""Path prefixes by which files of Python itself and of installed packages are recognized."""
 _HARNESS_DIRECTORY = Path(__file__).parents[1]
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 
 
 def is_task_file(path: str) -> bool:
-    """Return whether a file has code of a task: not of Python, installed packages, or the harness except its own tasks."""
+    """Return whether a file contains code of a task.
+
+    Files of Python, of installed packages and of the harness do not, except the harness's own tasks.
+    """
     if not path or path.startswith(FOREIGN_PREFIXES):
         return False
     return not Path(path).is_relative_to(_HARNESS_DIRECTORY) or Path(path).relative_to(_HARNESS_DIRECTORY).parts[0] == "tasks"
 
 
 def list_changed_variables(function: Callable[..., object], act: Callable[[], object], *values: object) -> list[str]:
-    """Call `act` twice, and return the variables that the second call changes; a cache changes only with the first call.
+    """Call `act` twice, and return the names of the variables that the second call changes.
+
+    Changes by the first call are allowed, because it may fill a cache.
 
     Args:
-        function: Function of a task that `act` calls; the variables that it can reach are compared.
-        act: Function that does the same each time.
-        values: Further values that the function can change, compared together.
+        function: Function of a task that `act` calls; all variables that this function can reach are compared.
+        act: Function that should do the same each time.
+        values: Further values that the function can change; they are compared together, under the name `expected`.
     """
     act()
     before = _describe_state(function, *values)
@@ -44,7 +49,7 @@ def list_changed_variables(function: Callable[..., object], act: Callable[[], ob
 
 
 def _describe_state(function: Callable[..., object], *values: object) -> dict[str, str]:
-    """Return what a function of a task can keep from one call to the next: a digest of each variable, by name."""
+    """Return a digest of each variable in which a function of a task can keep something for its next call, by variable name."""
     description = _StateDescription()
     description.add_function(function)
     description.add("expected", values)
@@ -61,7 +66,7 @@ class _StateDescription:
         self._waiting: list[tuple[str, Mapping[str, object]]] = []
 
     def add(self, name: str, value: object) -> None:
-        """Add the digest of one value, and of the modules of the functions to which the value refers."""
+        """Add the digest of one value under a name; the modules of functions to which the value refers are noted for later."""
         digest = hashlib.sha256()
         for part in self._list_parts(value):
             digest.update(part.encode(errors="replace") + b"\0")
@@ -157,7 +162,7 @@ def _is_task_class(value: type) -> bool:
 
 
 def _reduce(value: object) -> tuple[object, ...]:
-    """Return the parts from which a copy of an object could be made; nothing if the object cannot be copied."""
+    """Return the parts from which Python could make a copy of an object; nothing if the object cannot be copied."""
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:  # noqa: BLE001  (code of any class)

@@ -30,7 +30,7 @@ OBSERVED_SEEDS = range(6)
 MAX_SEEDS = 1000
 """Maximum number of seeds whose values are compared with the default guesses (priors)."""
 MAX_MADE_CHARACTERS = 10_000_000
-"""Total length of tasks in characters after which no further seeds are tried, because large tasks take long to make."""
+"""Total length in characters of the tasks made, after which no further seeds are tried, because large tasks take long to make."""
 CLOCK_NAMES = frozenset(
     f"{name}{suffix}" for name in ("time", "monotonic", "perf_counter", "clock_gettime", "process_time") for suffix in ("", "_ns")
 ) | {"localtime", "gmtime", "ctime", "asctime", "strftime", "now", "today", "utcnow"}
@@ -52,12 +52,15 @@ WRITING_EVENTS = frozenset(
         *("subprocess.Popen", "sqlite3.connect", "socket.connect", "socket.bind", "socket.sendto", "ctypes.dlopen"),
     }
 )
-"""Names of audit events of actions that can leave something for the next call, e.g. a file; `open` is judged by its mode."""
+"""Names of audit events of actions that can leave something for the next call, e.g. a file.
+
+The event `open` is not listed, because it counts only if the file is opened for writing.
+"""
 _WRITING_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT
 MIN_DISTINCT_RESULTS = 3
-"""Smallest number of different results of a random draw by which a value is recognized as a multiple of the result plus a sum."""
+"""Smallest number of different results of a random draw from which a linear rule between result and value is inferred."""
 _CACHING_CODES = frozenset(function.__code__ for function in (platform.node, platform.uname, platform.platform, uuid.getnode))
-"""Code of functions of the standard library that ask the machine only once in each process and keep the answer."""
+"""Code objects of functions of the standard library that ask the machine once in each process and then keep the answer."""
 FILE_TIME_NAMES = frozenset(
     {f"st_{kind}time{suffix}" for kind in "amc" for suffix in ("", "_ns")} | {f"get{kind}time" for kind in "amc"}
 )
@@ -69,11 +72,14 @@ _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] =
     random.Random.sample.__code__: lambda names: names["population"],
     random.Random.randrange.__code__: lambda names: _list_range(names["start"], names["stop"], names["step"]),
 }
-"""Function that finds the options of a random draw among the local variables of a function of `random`, by its code."""
+"""Functions that return the options of a random draw, by the code object of the function of `random` that draws.
+
+Each takes the local variables of the drawing function.
+"""
 
 
 class Observation(NamedTuple):
-    """Observations of a task template (a function that makes a task from a seed) while it made tasks."""
+    """Record of what the code of a task did that its results should not depend on, such as reading the clock."""
 
     clock_calls: Sequence[str]
     """Calls that read the clock: the function, and the line of the template that calls it, e.g. `now (line 12 of task.py)`."""
@@ -92,7 +98,7 @@ class Observation(NamedTuple):
 
     @property
     def hidden_inputs(self) -> Sequence[tuple[str, str]]:
-        """What the code of a task does that can make its results differ under the same seed, each as a verb and its object."""
+        """Actions that can make the results of a task's code differ under the same seed, each as a pair of verb and object."""
         return (
             *(("reads the clock by", call) for call in self.clock_calls),
             *(("reads the machine by", call) for call in self.machine_calls),
@@ -102,7 +108,7 @@ class Observation(NamedTuple):
 
 
 class _Draw(NamedTuple):
-    """One random draw by a task template: its line of code, its number among the draws on this line, options and results."""
+    """Random draw by a task template: the line of code, its number among the draws on this line, its options and results."""
 
     place: str
     number: int
@@ -111,7 +117,10 @@ class _Draw(NamedTuple):
 
 
 class _Observer:
-    """Profile function that records calls of the clock and random draws, and audit hook that records actions which write."""
+    """Observer that records what the code of a task does: clock calls, random draws, and actions that write something.
+
+    The object is a profile function, which sees the calls; an audit hook passes the writing actions to `observe_write`.
+    """
 
     def __init__(self) -> None:
         self.clock_calls: dict[str, None] = {}
@@ -134,7 +143,7 @@ class _Observer:
             self._record_draw(frame, argument)
 
     def observe_write(self, event: str, frame: FrameType) -> None:
-        """Record an audit event of an action that writes something, if a line of a task causes the action."""
+        """Record an audit event of an action that writes something, if code of a task caused the action."""
         if not _is_import(frame) and (place := _find_calling_place(frame)):
             self.writing_calls[f"{event} ({place})"] = None
 
@@ -149,13 +158,16 @@ class _Observer:
             self.draws.append(_Draw(place, number, options, results))
 
     def take_draws(self) -> list[_Draw]:
-        """Return the draws since the last call of this method."""
+        """Return the random draws that were recorded since the last call of this method."""
         draws, self.draws, self._counts = self.draws, [], {}
         return draws
 
 
 def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
-    """Load a task template, make tasks from several seeds, and return its calls of the clock and its risky random draws."""
+    """Load a task template, make tasks from several seeds, and return what the template does besides using the seed.
+
+    This includes, for example, calls of the clock, and random draws whose result can equal the default guess for a fact.
+    """
     observer = _Observer()
     with _observing(observer):
         template = load()
@@ -175,7 +187,10 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
 
 
 def observe_calls(act: Callable[[], object]) -> Observation:
-    """Call a function, and return the calls that read the clock or the machine in code of tasks, e.g. of a judge."""
+    """Call a function, and return the calls in the code of a task that read the clock or the machine, or that write.
+
+    The code is, for example, that of a judge (grading function).
+    """
     observer = _Observer()
     with _observing(observer):
         act()
@@ -184,7 +199,7 @@ def observe_calls(act: Callable[[], object]) -> Observation:
 
 @contextmanager
 def _observing(observer: _Observer) -> Iterator[None]:
-    """Let an observer see all calls and audit events of this thread."""
+    """Let an observer see all calls of this thread and all audit events while the context is open."""
     _install_audit_hook()
     earlier = sys.getprofile()
     _observers.append(observer)
@@ -224,7 +239,7 @@ def _is_import(frame: FrameType) -> bool:
 
 
 def _list_file_times(template: TaskTemplate) -> Iterator[str]:
-    """Yield the places at which the module of a template reads the times of files."""
+    """Yield the lines at which the module of a task template reads the times of files."""
     try:
         path = Path(inspect.getsourcefile(template) or "")
         tree = ast.parse(path.read_bytes())
@@ -239,8 +254,8 @@ def _list_file_times(template: TaskTemplate) -> Iterator[str]:
 def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> str:
     """Return the line that draws a fact's value from options that include its default guess (prior); empty if none is known.
 
-    A line draws the value if, under every seed, the same draw of this line gives the value, at the same position of its results.
-    The value may also be a multiple of the result plus a constant, with a constant text before and after the number.
+    A line draws the value if the same draw of this line, at the same position of its results, gives the value under every seed.
+    The value may also be a linear function of the result, with constant text before and after the number.
     """
     values = [task.values.get(fact.name, "") for task, _ in tasks]
     by_position: dict[tuple[str, int, int], list[_Draw]] = {}
@@ -258,9 +273,9 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
 
 
 def _find_option_behind(prior: str, values: Sequence[str], drawn: Sequence[str]) -> str:
-    """Return the result of a random draw for which the value of a fact would be its default guess (prior).
+    """Return the drawn number that would give a fact the value of its default guess (prior), as text.
 
-    The result is empty if the values are no linear function of what was drawn under the same seeds.
+    The result is empty if the values of the fact are no linear function of the numbers drawn under the same seeds.
     """
     numbers, given = _read_numbers(drawn), _read_numbers([prior, *values])
     if not given or len({*numbers}) < MIN_DISTINCT_RESULTS:
@@ -275,7 +290,7 @@ def _find_option_behind(prior: str, values: Sequence[str], drawn: Sequence[str])
 
 
 def _read_numbers(texts: Sequence[str]) -> list[Fraction]:
-    """Return the number in each text; nothing if a text has no or several numbers, or if the texts around the numbers differ."""
+    """Return the one number in each text. The list is empty if a text has no or several numbers, or if the other words differ."""
     found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
     surroundings = {(match[1], match[3]) for match in found}
     return [Fraction(match[2]) for match in found] if len(found) == len(texts) and len(surroundings) == 1 else []
@@ -312,9 +327,9 @@ def _is_unseeded(function: Any) -> bool:
 
 
 def _find_calling_place(frame: FrameType) -> str:
-    """Return the line of a task that caused a call in a stack frame, directly or through the standard library.
+    """Return the line of a task's code that caused a call in a stack frame, directly or through the standard library.
 
-    The result is empty for calls of the harness and for modules of the library that are being imported.
+    The result is empty for calls of the harness, and for calls by a library module while it is being imported.
     """
     caller: FrameType | None = frame
     while caller is not None and caller.f_code.co_filename.startswith(FOREIGN_PREFIXES):
@@ -325,7 +340,7 @@ def _find_calling_place(frame: FrameType) -> str:
 
 
 def _find_place(frame: FrameType) -> str:
-    """Return line and file of a stack frame in the code of a task; empty for any other code."""
+    """Return the line and the file of a stack frame that belongs to the code of a task; empty for any other code."""
     path = frame.f_code.co_filename
     return f"line {frame.f_lineno} of {Path(path).name}" if is_task_file(path) else ""
 

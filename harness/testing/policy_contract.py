@@ -27,8 +27,8 @@ Law = Callable[[tuple[Entry, ...], str, Hook], None]
 class PolicyContract:
     """Suite of contract tests for a compaction policy. Inherit the suite and set `policy`.
 
-    Hypothesis tries each test on many conversations. A policy made of stages (see `harness.compaction.pipeline`) has most of the
-    tested properties by construction; a policy that makes its own plans must ensure them itself.
+    Hypothesis tries each test on many random conversations. A policy made of stages (see `harness.compaction.pipeline`) has most
+    of the tested properties by construction; a policy that makes its own plans must ensure these properties itself.
 
     Example:
         >>> from harness.policies import KeepLast
@@ -89,7 +89,7 @@ class PolicyContract:
                 if event is None or hook == "manual":
                     return
                 view = fold(view, Entry(len(log) + 1 + attempt, event), self.policy.counter)
-            raise AssertionError("the policy keeps compacting a view that does not grow")
+            raise AssertionError("the policy keeps compacting although no message was added")
 
         self._check_all(check_rest)
 

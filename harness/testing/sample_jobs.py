@@ -1,6 +1,7 @@
-"""Jobs for the contract tests of workers: short sessions without model and sandbox, one of which raises, dies or never ends.
+"""Jobs for the contract tests of workers: short sessions without model and sandbox, some of which fail on purpose.
 
-This module imports no test library, because worker processes import it.
+A job can finish, raise an error, kill its worker process, or never end. This module imports no test library, because worker
+processes import it.
 """
 
 import os
@@ -45,7 +46,10 @@ def make_sample_job(behavior: Behavior, number: int, folder: Path) -> Job:
 
 
 def run_sample_job(job: Job, cancellation: Cancellation | None = None) -> FinishedTrial:
-    """Log the start of a session, behave as the job demands, and record the end of the trial. Called by the tested workers."""
+    """Run a sample job: log the start of its session, behave as the job demands, and record the end of its trial.
+
+    The tested workers call this function.
+    """
     run = TrialRun(started_at=1.0, session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         log = journal.open_session_log(job.trial_id, created_at_ms=1_000, clock=lambda: 1.0)

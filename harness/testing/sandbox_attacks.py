@@ -50,7 +50,7 @@ for directory in sys.argv[1:]:
     for number in range(count):
         os.unlink("%s/%d" % (directory, number))
 """
-"""Script that creates empty files in each of the directories given until no more can be created, and then deletes the files."""
+"""Script that fills each of the given directories with empty files until no more can be created, and then deletes them."""
 _CONNECT_OUTSIDE = """
 import socket
 for address in ("192.0.2.1", "8.8.8.8"):
@@ -132,7 +132,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run(_COUNT_MARKED_PROCESSES.format(mark=mark.replace(".", "[.]"))).stdout == b"0\n"
 
     def test_a_flood_is_bounded_by_the_time_out(self, sandbox: Sandbox) -> None:
-        """A command with endless output ends at its timeout, and its output is cut to the size limit."""
+        """A command that prints without end is stopped at its timeout, and its output is cut to the size limit."""
         result = sandbox.run("yes", timeout_seconds=0.5)
         assert result.timed_out
         assert len(result.stdout) == SMALL_LIMITS.output_bytes
@@ -164,7 +164,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_frames_cannot_be_forged(self, sandbox: Sandbox) -> None:
-        """Commands cannot forge messages, since they cannot write to any file descriptor of the sandbox's tool server."""
+        """Commands cannot forge messages to the harness, since they cannot write to file descriptors of the tool server."""
         self.require("hide_descriptors")
         sandbox.write("forge.py", _FORGE_FRAMES.encode())
         assert sandbox.run("python3 forge.py $PPID").stdout == b""

@@ -158,7 +158,10 @@ class FileLaws(SandboxLaws):
     """Contract tests of reading, writing and listing files in a sandbox."""
 
     def test_a_file_comes_back_as_written(self, sandbox: Sandbox) -> None:
-        """Any bytes up to the limit can be written and read by relative or absolute path; parent directories are created."""
+        """A file of any bytes up to the limit can be written and read by relative or absolute path.
+
+        Missing parent directories are created.
+        """
         content = bytes(range(256)) * (SMALL_LIMITS.file_bytes // 256)
         sandbox.write("a/b/ü \n.bin", content)
         assert sandbox.read("/workspace/a/b/ü \n.bin") == content
@@ -272,7 +275,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
 
     def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
-        """A snapshot gets a new id even if a file changes within one clock tick and keeps its size."""
+        """A snapshot gets a new id even if a file has changed within one tick of the clock and has kept its size."""
         seen = set()
         for number in range(30):
             sandbox.write("x", b"%04d" % number)

@@ -28,12 +28,12 @@ def find_library() -> Path | None:
 
 
 def build_environment(library: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the environment variables that make a program load the clock library and see the shifted date."""
+    """Return the environment variables that make a program load the library `libfaketime` and see the shifted date."""
     return {"LD_PRELOAD": os.fspath(library), "FAKETIME": f"+{SHIFT_SECONDS}", "DONT_FAKE_MONOTONIC": "1"}
 
 
 def remove_leftovers(pid: int) -> None:
-    """Remove the shared memory that the clock library leaves behind if the process ended without cleaning up."""
+    """Remove the shared memory that the library `libfaketime` leaves behind for a process that ended without cleaning up."""
     for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
         Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108
 

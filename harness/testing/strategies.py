@@ -51,13 +51,13 @@ def _draw_result(draw: st.DrawFn, call: ToolCall) -> ToolResult:
 
 @st.composite
 def conversations(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = True) -> tuple[Message, ...]:
-    """Draw a conversation that providers accept: system message, user message, then steps whose calls all have results.
+    """Draw a random conversation that providers accept: system message, user message, then steps in which all calls have results.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.
         max_steps: Maximum number of steps after the first user message. Default: `30`.
-        begin_with_request: Whether a user message follows the system message; without it, the conversation begins with any step,
-            like a recording whose beginning is missing. Default: `True`.
+        begin_with_request: Whether a user message follows the system message. If not, the conversation begins with any step, like
+            a recording whose beginning is missing. Default: `True`.
 
     Example:
         >>> from hypothesis import given
@@ -83,7 +83,7 @@ def logs(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = Tru
         begin_with_request: Whether a user message follows the system message, as in `conversations`. Default: `True`.
 
     Example:
-        Test that the view of a log without compactions shows every message:
+        Test that the view (the messages that the model sees next) of a log without compactions has every message:
 
         >>> from hypothesis import given
         >>> from harness.events import MessageAdded
@@ -217,7 +217,7 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
         max_steps: Maximum number of steps with tool calls. Default: `12`.
 
     Example:
-        Test that a policy never lets the model see an empty view:
+        Test that a policy never removes all messages that the model sees:
 
         >>> from hypothesis import given, settings
         >>> from harness.events import Compaction
@@ -263,7 +263,7 @@ def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[events.Entr
         policy: Compaction policy under which the session runs.
 
     Example:
-        Test that providers accept the view after a rollback:
+        Test that providers accept the messages that the model sees after a rollback:
 
         >>> from hypothesis import given, settings
         >>> from harness.policies import KeepLast

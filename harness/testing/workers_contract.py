@@ -1,4 +1,4 @@
-"""Contract tests of workers: behavior that every implementation of `harness.Workers` must show."""
+"""Contract tests of workers, which run jobs (trials) in parallel: behavior that every `harness.Workers` must show."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ LONG_SECONDS = 3_600.0
 
 
 class WorkersContract:
-    """Suite of contract tests for workers. Inherit the suite and define the fixture `open_workers`.
+    """Suite of contract tests for workers, which run jobs in parallel. Inherit the suite and define the fixture `open_workers`.
 
     Name missing abilities in `missing_abilities` with the reason; tests that need such an ability are skipped.
 
@@ -153,5 +153,5 @@ def wait_until(is_reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + HANG_SECONDS
     while not is_reached():
         if time.monotonic() > deadline:
-            raise TimeoutError("the workers hang")
+            raise TimeoutError(f"the workers did not do what the test waits for within {HANG_SECONDS:g} seconds")
         time.sleep(0.01)

@@ -23,7 +23,7 @@ class Law(NamedTuple):
             of an earlier group.
         title: Sentence that states the property that a valid task has.
         find: Function that yields the violations. It takes the cached sessions of a task template, a seed and a policy name.
-        by_preset: Whether the check depends on the compaction policy and is tried under several policies. Default: `False`.
+        by_preset: Whether the check depends on the compaction policy and so is tried under several policies. Default: `False`.
 
     Example:
         List the laws that depend on the compaction policy:
@@ -79,12 +79,12 @@ LAWS: tuple[Law, ...] = (
 )
 """All laws (validity checks of a task) in the order in which they are tried.
 
-Laws of a later stage rely on those of earlier ones.
+A law may rely on what the laws of earlier stages have checked.
 """
 
 
 class LawResult(NamedTuple):
-    """Result of one validity check (law) of a task template (a function that makes a task from a seed).
+    """Result of trying one validity check (law) on a task template, which is a function that makes a task from a seed.
 
     Args:
         law: Validity check that was tried.
@@ -109,7 +109,9 @@ class LawResult(NamedTuple):
 
 
 def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[LawResult]:
-    """Try every law (validity check) on a task template in order and yield one result for each. Equal findings are reported once.
+    """Try every law (validity check) on a task template, and yield the result of each law in the order of `LAWS`.
+
+    Equal violations, e.g. under several policies, are reported once.
 
     Args:
         sessions: Cache of the sessions of the task template.

@@ -20,7 +20,7 @@ from harness.testing.laws.simulation import SessionCache, open_task_sandbox
 
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent with a complete context finishes the script of the task and passes every check."""
+    """Check that an agent that sees the whole conversation finishes the script of the task and passes every check."""
     plain = sessions.run(seed)
     if plain.outcome.reason != "replied":
         words = f"the session does not end on its own: {plain.outcome.reason} after {plain.outcome.steps} model calls"
@@ -36,7 +36,10 @@ def _find_last_step(moves: tuple[Move, ...]) -> str:
 
 
 def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no step of the script uses the value of a fact before a message of the session has shown this value."""
+    """Check that no step of the script uses the value of a fact before a message of the session has shown the value.
+
+    A fact is a value that the agent must know.
+    """
     reported_facts: set[tuple[str, str]] = set()
     for move in sessions.trace_moves(seed):
         for name in move.guessed_facts:
@@ -47,7 +50,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each fact's text patterns find only its true value in the messages of the session, tool outputs included."""
+    """Check that the text patterns of a fact find only the fact's true value in the messages and tool outputs of the session."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -71,7 +74,10 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent takes each step once, or again after a repair, and that no step looks done because of another step."""
+    """Check that the agent recognizes which steps of the script are done.
+
+    It must take each step once, or again after it repaired an error of the step. No step may look done because of another step.
+    """
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")
@@ -86,7 +92,7 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the name of the step after which the given step first counted as done; None if it never did."""
+    """Return the name of the step after which the given step first counted as done; None if the step never counted as done."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step

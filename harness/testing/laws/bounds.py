@@ -24,7 +24,11 @@ from harness.view import find_violation, fold_all
 
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a policy whose threshold is a share of the window never compacts if the window is larger than the session."""
+    """Check that a policy never compacts in a context window that the session cannot fill.
+
+    The threshold of these policies is a share of the window. Calls, files and verdicts must be those of a session without
+    compaction.
+    """
     plain, other = sessions.run(seed), sessions.run(seed, look_up_policy(preset))
     if other.compactions:
         yield Finding(f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
@@ -55,7 +59,10 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that oracle summaries, which keep every needed fact, lead to the same calls as no compaction and pass all checks."""
+    """Check that with perfect summaries, the agent makes the same calls as without compaction and passes all checks.
+
+    The scripted summarizer `oracle` writes these summaries, which keep every line with a fact.
+    """
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
         yield Finding(f"the session is never compacted ({preset}); make it read or print more", seed=seed)
@@ -67,7 +74,10 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first tool call in which two sessions differ. It names the script step that made the call."""
+    """Yield a finding for the first tool call in which two sessions differ, with the script step that made the call.
+
+    One session ran without compaction, the other with perfect summaries.
+    """
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -88,11 +98,11 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that empty summaries lose every fact that only the prompt states and that is first used after a compaction.
+    """Check that an agent with empty summaries fails the checks on facts that only the prompt states.
 
-    A policy may compact so late that all of these facts were used before. This is a defect of the task only if the default policy
-    also compacts too late, even for the facts that the user states later: with settings of `World`, the prompt may contain only
-    facts that are used early.
+    This holds for facts that the agent first uses after a compaction. A policy may compact so late that all of these facts were
+    used before. This is a defect of the task only if the default policy also compacts too late, even for facts that the user
+    states in later messages. With some settings of a task (see `World`), the prompt contains only facts that are used early.
     """
     empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
@@ -117,7 +127,7 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Return the names of the facts that a session needs for the first time after its first compaction."""
+    """Return those of the given facts that the agent first needs after the first compaction of a session."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
@@ -134,7 +144,7 @@ def _find_user_facts(task: Task) -> set[str]:
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the number of the first request at which the agent needs a fact, in the session without compaction."""
+    """Return the number of the request at which the agent first needs a fact, in the session without compaction."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
@@ -165,14 +175,14 @@ def _digest_messages(messages: Sequence[Message]) -> str:
 
 
 MAX_OTHER_SEEDS = 50
-"""Maximum number of seeds whose tasks are searched for another value of a fact."""
+"""Maximum number of seeds that are tried to find another value of a fact, which then replaces the true value."""
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that another value of a fact in prompt or files changes the agent's work, so that a check that needs the fact fails.
+    """Check that the agent's work depends on each fact: a fact that is stated with another value makes a check fail.
 
-    Several facts are changed in one session as long as each of them has a check that depends on no other changed fact. If no
-    check fails because of a changed fact, the fact is changed once more, alone.
+    The values are changed in prompt and files. To save time, one session changes several facts, as long as each has a check that
+    requires no other changed fact. If none of a fact's checks fails, the fact is changed once more, alone.
     """
     task = sessions.make_task(seed)
     found = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
@@ -198,9 +208,10 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent uses default guesses (priors) for facts deleted from messages and files, and that checks then fail.
+    """Check that an agent without the stated facts uses its default guesses (priors), so that the checks of these facts fail.
 
-    No deleted value may appear in the files that the agent writes.
+    The values of all stated facts are deleted from messages and files. None of them may appear in the files that the agent
+    writes.
     """
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
@@ -228,7 +239,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """Return, for each fact, the values that the agent used for it in the tool calls of a session."""
+    """Return the values that the agent used in the tool calls of a session, by name of the fact."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -249,12 +260,12 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Return the names of the checks that require one given fact and no other fact of a group."""
+    """Return the names of the checks that require the named fact, but no other fact of a group of facts."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
 def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
-    """Split the facts into few groups, in which each fact has a check that requires no other fact of the same group."""
+    """Split facts into few groups that can be changed together: each fact has a check that requires no other of its group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))

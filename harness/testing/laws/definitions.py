@@ -17,14 +17,14 @@ from harness.testing.laws.simulation import WINDOW_TOKENS, SessionCache
 from harness.tools import make_standard_tools
 
 SEEDS = range(50)
-"""Seeds for which the tasks of a template are made and compared with each other."""
+"""Seeds from which a template makes tasks that are compared with each other."""
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the template makes a task for every seed, and makes the same task twice, also in a new process on another day.
+    """Check that the template makes a task from every seed, and that the same seed always gives the same task.
 
-    The new process also has other hashes, another working directory, another user and another time zone. The template must not
-    read the clock, even if the clock makes no difference.
+    The tasks are made again in this process, and in a new process with another date, other hashes, another working directory,
+    another user and another time zone. The template must not read the clock, even if the clock makes no difference.
     """
     seeds = sorted({seed, *SEEDS})
     made = (_make_task(sessions.make_task, one) for one in seeds)
@@ -51,7 +51,10 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> Iterable[Finding]:
-    """Return findings for the first seed from which a new Python process makes another task, and for calls of the clock."""
+    """Return findings about a template in a new Python process: the first seed that gives another task, and hidden inputs.
+
+    A hidden input is, for example, a call of the clock.
+    """
     if not sessions.name:
         return
     try:
@@ -69,7 +72,7 @@ def _find_different_seed(sessions: SessionCache, seeds: Sequence[int], digests: 
 
 
 def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding]:
-    """Yield findings about a task that differs in a new process. They say what makes the difference, e.g. the date."""
+    """Yield findings that say why a task differs in a new process, e.g. because of the date."""
 
     def digest_with(*differing: Circumstance) -> Digests:
         return digest_in_fresh_process(sessions.name, [seed], differing)[seed]
@@ -85,7 +88,7 @@ def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding
 
 
 def _compare_digests(first: Digests, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each fact, step or field of a task that differs between two Python processes."""
+    """Yield a finding for each part of a task, such as a fact or a step, whose digests differ; `when` says when they differ."""
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
             continue
@@ -102,10 +105,10 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that script and facts do not depend on the drawn values, and that no default guess (prior) can be a right value.
+    """Check that the random values of a task affect neither its script nor its facts, and that no default guess can be right.
 
-    For a fixed structure, all seeds must give the same script and the same facts, but different values. If the structure
-    differs too, each fact must still have the same patterns and the same prior.
+    For a fixed structure, all seeds must give the same script and the same facts, but different values. If the structure also
+    differs, each fact must still have the same patterns and the same default guess (prior).
     """
     first, other = sessions.make_task(seed), sessions.make_variant(seed, seed + 1)
     yield from list(_compare_scripts(first, other, seed)) or _compare_facts(first, map(sessions.make_task, SEEDS), seed)
@@ -127,7 +130,7 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _compare_facts(first: Task, tasks: Iterable[Task], seed: int) -> Iterator[Finding]:
-    """Yield a finding for each fact whose patterns or prior differ between seeds."""
+    """Yield a finding for each fact whose text patterns or default guess (prior) differ between the tasks of several seeds."""
     readings = {fact.name: (fact.patterns, fact.former_patterns, fact.prior) for fact in first.facts}
     changed = {
         fact.name
@@ -140,7 +143,10 @@ def _compare_facts(first: Task, tasks: Iterable[Task], seed: int) -> Iterator[Fi
 
 
 def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Finding]:
-    """Yield a finding if a fact's default guess is right under some seed, or is an option in the random draw of its value."""
+    """Yield a finding if the default guess for a fact (its prior) can be right.
+
+    It can be right if it is the true value under some seed, or one of the options from which the value is drawn.
+    """
     for name, place, seed in sessions.observe_in_fresh_process().drawable_priors if sessions.name else ():
         if name == fact.name:
             cause = (
@@ -175,7 +181,10 @@ _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox"
 
 
 def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the names of facts, steps and checks in a task are unique, and that every name in use is declared."""
+    """Check that the names of facts, steps and checks in a task are unique, and that every name used is declared.
+
+    Text patterns must be valid regular expressions, and each fact must be required by a check and needed by a step.
+    """
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
     names = [("step", step.name) for step in task.script.steps] + [("fact", fact.name) for fact in task.facts]
@@ -227,7 +236,7 @@ def _describe_unknown_tool(call: CallTemplate) -> str:
 
 
 def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """Check that the tool call with which the agent can look up a lost fact uses a known tool and contains no placeholder."""
+    """Check the tool call with which the agent can look up a lost fact: it must use a known tool and contain no placeholder."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
@@ -244,7 +253,7 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """Return an error message if a regular expression does not have exactly one group for a value; None if it is valid."""
+    """Return an error message about a text pattern that is invalid or has not exactly one group for the value, else None."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups
@@ -260,7 +269,10 @@ def _find_syntax_error(pattern: str) -> str | None:
 
 
 def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that each fact's patterns (regular expressions) find its value where the task states it, and no other value there."""
+    """Check that the text patterns (regular expressions) of a fact find its value, and no other, where the task states the fact.
+
+    The places are the user's messages and the files of the initial workspace.
+    """
     task = sessions.make_task(seed)
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
     places = {"prompt": messages, "file": list(task.workspace)}

@@ -1,7 +1,7 @@
-"""Findings (violations that validity checks report), and a function that recognises which script step each reply took.
+"""Findings (violations that validity checks report), and a function that recognizes the script step that each reply took.
 
-The function `trace` compares each reply with the text and the calls that every step would have produced from the visible facts.
-It observes the model from outside and does not rely on the model's own bookkeeping.
+The function `trace` compares a reply with the text and the tool calls that each step produces from the facts that are visible in
+the request. It observes the model from outside and does not rely on the model's own bookkeeping.
 """
 
 import json
@@ -62,13 +62,13 @@ def find_first_needing_step(task: Task, fact: str) -> str:
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Return a finding about a check. It names the first fact that the check requires, and the first step that needs the fact."""
+    """Return a finding (error report) about a check, with the first required fact and the first step that needs this fact."""
     fact = next(iter(check.required_facts), "")
     return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the names of the facts that are needed to carry out a step of the task's script or to repair its errors."""
+    """Return the names of the facts that the agent needs to carry out a step of the script or to repair an error of the step."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
@@ -77,7 +77,7 @@ MoveKind: TypeAlias = Literal["step", "repair", "recovery", "end"]
 
 
 class Move(NamedTuple):
-    """Action with which the scripted agent answered one request, as recognized from the request and the reply."""
+    """Action that the scripted agent took in answer to one request, as recognized from the request and the reply."""
 
     number: int
     """Position of the answered request in the session, from 1."""
@@ -91,7 +91,7 @@ class Move(NamedTuple):
 
 
 class _ScriptedAction(NamedTuple):
-    """Action that the script describes: a step, or the repair of an error in a step, with its kind and the name of the step."""
+    """Action that the script of a task describes: a step, or the repair of an error in a step."""
 
     kind: MoveKind
     step: str
@@ -99,7 +99,10 @@ class _ScriptedAction(NamedTuple):
 
 
 def trace(task: Task, requests: Sequence[tuple[Request, Reply]], reading: Reader = EXACT) -> tuple[Move, ...]:
-    """Return the scripted agent's action at each request of a session, in order; `reading` is the agent's reader."""
+    """Return the action that the scripted agent took at each request of a session, in order.
+
+    The argument `reading` is the rule by which the agent finds values in texts.
+    """
     reader, actions = ConversationReader(task.facts, task.script, reading), tuple(_list_actions(task))
     priors = {fact.name: fact.prior for fact in task.facts}
     names = [step.name for step in task.script.steps]

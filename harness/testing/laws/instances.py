@@ -1,7 +1,7 @@
-"""Law 11: tasks made from different seeds lead to different sessions, in which the agent passes different shares of the checks.
+"""Validity check (law) 11: tasks made from different seeds lead to different sessions and different scores.
 
-Seeds with equal sessions only repeat one measurement. The law (a validity check) therefore runs the tasks of many seeds under one
-policy, the default policy with extractive summaries in a window of 32K tokens, and compares scores and tool calls.
+Seeds with equal sessions would only repeat one measurement. The law therefore runs the tasks of many seeds under one policy (the
+default policy with extractive summaries, in a window of 32K tokens) and compares the scores and the tool calls.
 """
 
 import hashlib
@@ -23,22 +23,22 @@ BASE_POLICY = KeepLast(threshold=0.8, keep_last=10, summarizer="scripted/extract
 MIN_STANDARD_DEVIATION = 0.05
 """Smallest standard deviation of the score between seeds with which a task passes the check."""
 MIN_MEAN_SCORE, MAX_MEAN_SCORE = 0.2, 0.8
-"""Bounds of the mean score, far enough from 0 and 1 that other policies can do better or worse."""
+"""Bounds within which the mean score of a task passes the check, so that other policies can do better or worse."""
 MIN_DISTINCT_SHARE = 2 / 3
-"""Smallest number of different courses (sequences of calls and verdicts), as a share of the seeds, with which a task passes."""
+"""Smallest share of different courses among the seeds with which a task passes; a course is a sequence of calls and verdicts."""
 CALIBRATION_SEEDS = range(20)
-"""Seeds with which the tasks of the suite were calibrated."""
+"""Seeds on which the tasks of the suite were tuned."""
 REPORT_SEEDS = range(100, 120)
-"""Seeds for which differences between sessions are reported; no task was calibrated with these seeds."""
+"""Seeds for which differences between sessions are reported; no task was tuned on these seeds."""
 
 
 class InstanceResult(NamedTuple):
-    """Score and course of the session with the task of one seed.
+    """Score and course of the session with the task of one seed; the course is what the agent did and which checks it passed.
 
     Args:
         seed: Seed of the task.
-        score: Share of passed checks.
-        course: Digest of the sequence of tools, the shapes of their arguments and the verdicts of the checks.
+        score: Share of the task's checks that passed, from 0 to 1.
+        course: Digest of the tool calls in order, with the shapes of their arguments, and of the verdicts of the checks.
         compactions: Number of compactions in the session.
     """
 
@@ -49,7 +49,7 @@ class InstanceResult(NamedTuple):
 
 
 class InstanceSpread(NamedTuple):
-    """Results of one task for several seeds under `BASE_POLICY`, with measures of how much they differ.
+    """Results of one task for several seeds under the policy `BASE_POLICY`, with measures of how much the results differ.
 
     Args:
         results: Result of each seed.
@@ -59,7 +59,7 @@ class InstanceSpread(NamedTuple):
 
     @property
     def mean_score(self) -> float:
-        """Mean over the seeds of the share of passed checks."""
+        """Mean of the scores (shares of passed checks) of all seeds."""
         return statistics.fmean(one.score for one in self.results)
 
     @property
@@ -81,7 +81,7 @@ def measure_instances(
 ) -> Iterator[InstanceResult]:
     """Make the task of each seed, run its session under the policy `BASE_POLICY`, and yield the result.
 
-    An action cache holds stored results of commands. By law 9, it changes no session.
+    The action cache (stored results of commands) only saves time; validity check 9 ensures that it changes no session.
     """
     for seed in seeds:
         task = make_task(seed)
@@ -91,7 +91,7 @@ def measure_instances(
 
 
 def describe_course(run: Run) -> str:
-    """Return a digest of the tool calls and verdicts of a session; of each argument only the number of lines counts."""
+    """Return a digest of the tool calls and verdicts of a session, in which each argument counts by its number of lines only."""
     calls = [(name, describe_shape(arguments)) for name, arguments in run.calls]
     verdicts = [(one.check.name, one.passed) for one in run.check_results]
     return hashlib.sha256(json.dumps([calls, verdicts]).encode()).hexdigest()

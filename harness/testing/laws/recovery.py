@@ -1,4 +1,7 @@
-"""Validity checks on looking up facts: recoverable facts can be looked up whenever they are needed, other facts never."""
+"""Validity checks on looking up lost facts (values that the agent must know).
+
+A recoverable fact can be looked up in the workspace whenever a step needs the fact. Any other fact can never be looked up.
+"""
 
 import base64
 import codecs
@@ -23,15 +26,15 @@ from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
 CONTEXT_WIDTHS = (4, 8, 16)
-"""Lengths in characters of the text right before a value by which an agent could find the value in a file."""
+"""Lengths in characters of the text before a value that are tried as context by which an agent could find the value in a file."""
 COMPARED_SEEDS = 8
-"""Number of other seeds with which an output that contains a value is compared, until the value is somewhere else."""
+"""Maximum number of other seeds whose outputs are searched for the value in the same place; one other place ends the search."""
 MAX_PLACES = 200
-"""Maximum number of places of a value in a text that are compared with the texts of other seeds."""
+"""Maximum number of occurrences of a value in a text that are compared with the texts of other seeds."""
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the tool call that looks up a lost fact shows the fact's value whenever a step of the session needs the fact.
+    """Check that a lost fact can be looked up: its tool call shows the value whenever a step of the session needs the fact.
 
     A step that itself writes the file from which the fact can be looked up, such as a note, may need the fact before the file
     exists. For a fact that is revised later, the tool call may also show an earlier value.
@@ -43,7 +46,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
         @cache
         def find_error(name: str, index: int) -> str:
-            """Return the reason why a fact cannot be looked up right before a request; empty when it can."""
+            """Return the reason why a fact cannot be looked up right before the request with this index; empty if it can."""
             sandbox.restore(watched.trees[index])
             return _find_recovery_error(next(fact for fact in task.facts if fact.name == name), task, sandbox)
 
@@ -55,7 +58,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 def _find_missing_look_up(
     fact: Fact, needs: Sequence[Move], find_error: Callable[[str, int], str], seed: int
 ) -> Iterator[Finding]:
-    """Yield a finding for the first step that needs a recoverable fact which cannot be looked up right before the step."""
+    """Yield a finding for the first step that needs a recoverable fact, but before which the fact cannot be looked up."""
     was_shown = not find_error(fact.name, 0)
     for move in needs:
         if not (error := find_error(fact.name, move.number - 1)):
@@ -67,7 +70,7 @@ def _find_missing_look_up(
 
 
 def _list_needs(task: Task, moves: Sequence[Move]) -> dict[str, list[Move]]:
-    """Return, by name of the fact, the agent's actions in a session for which it needs the fact."""
+    """Return the agent's actions in a session that need a fact, by name of the fact."""
     steps = {step.name: step for step in task.script.steps}
     needs: dict[str, list[Move]] = {}
     for move in moves:
@@ -107,9 +110,9 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that no file reveals a fact that the agent must not be able to look up, until the agent first uses the fact.
 
-    These are the facts without a recovering call (a tool call that looks the fact up). A file reveals a value if a text pattern
-    of the fact finds it. A file also reveals a value if one rule finds the right value for every seed: a place in the file, or
-    words next to the value. The value may be encoded, e.g. in base64. Files in the fact's list `also_in` are exempt.
+    These are the facts without a recovering call (a tool call that looks up the fact). A file reveals a value if a text pattern
+    of the fact finds the value. It also does so if one rule, such as the line number or the words next to the value, finds the
+    right value under every seed. The value may be encoded, e.g. in base64. Files in the fact's list `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:
@@ -141,8 +144,8 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
     """Yield the paths of files that a session wrote and that reveal the value of a fact before the fact is first needed.
 
-    A file reveals a value if a text pattern of the fact finds it, or if the file from a session with other values has its value
-    in the same place.
+    A file reveals a value if a text pattern of the fact finds the value. It also does so if the same file of a session with other
+    values has the other value in the same place.
     """
     task = sessions.make_task(seed)
     reader = sessions.model_spec.reader
@@ -156,11 +159,11 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
 
 
 def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no tool output reveals a fact that only the request states, as long as a later step needs the fact.
+    """Check that no tool output reveals a fact that only the user's messages state, as long as a later step needs the fact.
 
-    All stated facts are deleted from messages and files, so the agent works with default guesses (priors), and a true value in an
-    output cannot come from the agent. An output reveals a value as a file does in the law `hidden`, for the values of several
-    seeds. Lines of the files in the fact's list `also_in` are exempt.
+    The session runs without the stated facts, which are deleted from messages and files. The agent then works with default
+    guesses (priors), so a true value in an output cannot come from the agent. The rules by which an output reveals a value are
+    those of the law `hidden` for files. Lines of the files in the fact's list `also_in` are exempt.
     """
     task, steps = sessions.make_task(seed), sessions.make_task(seed).script.steps
     last_needs = {name: number for number, step in enumerate(steps) for name in collect_needs(step)}
@@ -169,7 +172,7 @@ def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding
     list_outputs = cache(partial(_list_outputs, sessions, seed))
 
     def find_value_and_output(fact: Fact, step: str, other: int) -> tuple[str, str]:
-        """Return the value of a fact and the output of a step for the values of another seed."""
+        """Return the value of a fact and the output of a step in the task whose values come from another seed."""
         variant = sessions.make_variant(seed, other)
         value, output = variant.values[fact.name], list_outputs(other).get(step, "")
         return value, _remove_known_lines(output, [text for path, text in variant.workspace if path in fact.also_in], value)
@@ -186,21 +189,24 @@ def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding
 
 
 def _remove_known_lines(output: str, texts: Sequence[str], value: str) -> str:
-    """Return an output without the lines that contain a line of a text in which a value appears."""
+    """Return a tool output without the lines that show a value as a known text does.
+
+    A line is removed if it contains a line of one of the given texts in which the value appears.
+    """
     known = {line.strip() for text in texts for line in text.splitlines() if value in line}
     lines = output.splitlines(keepends=True)
     return "".join(line for line in lines if not any(one in line for one in known)) if known else output
 
 
 def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:
-    """Return seeds with which outputs are compared; those with a value that no earlier seed has come first."""
+    """Return the seeds with which outputs are compared, first those that give a fact a value that no earlier seed gives."""
     values = {other: sessions.make_variant(seed, other).values[fact.name] for other in (seed, *SEEDS)}
     first_seeds = {value: other for other, value in reversed(values.items())}.values()
     return sorted(values.keys() - {seed}, key=lambda other: (other not in first_seeds, other))[:COMPARED_SEEDS]
 
 
 def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_output: Callable[[int], tuple[str, str]]) -> bool:
-    """Return whether an output reveals the value of a fact: by a pattern, or in the same place for several seeds."""
+    """Return whether a tool output reveals the value of a fact: a pattern finds it, or its place is the same for all seeds."""
     value, output = find_value_and_output(seed)
     if value in read_values(output, fact):
         return True
@@ -217,7 +223,7 @@ def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_
 
 
 def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[str, str]:
-    """Return the tool outputs of each step of the session in which no fact is stated, by name of the step."""
+    """Return the tool outputs of a session in which no fact is stated, by name of the step that produced them."""
     task, run = sessions.make_variant(seed, values_seed), sessions.run_blank(seed, values_seed)
     moves = trace(task, run.requests, sessions.model_spec.reader)
     outputs: dict[str, list[str]] = {}
@@ -228,7 +234,7 @@ def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[s
 
 
 def _decode_words(pattern: str, decode: Callable[[str], bytes], text: str) -> str:
-    """Return a text in which each word that matches a pattern is replaced by its decoded form, if that is printable text."""
+    """Return a text with all words decoded that match a pattern; a word whose decoded form is not printable stays the same."""
 
     def replace(match: re.Match[str]) -> str:
         try:
@@ -245,7 +251,7 @@ def _decode_base64(word: str) -> bytes:
 
 
 MAX_ENCODED_CHARACTERS = 2**16
-"""Maximum length in characters of a text in which encoded values are looked for."""
+"""Maximum length in characters of a text that is searched for encoded values."""
 DECODINGS: Mapping[str, Callable[[str], str]] = {
     "without leading zeros": lambda text: re.sub(r"(?<!\d)0+(?=\d)", "", text),
     "backwards": lambda text: text[::-1],
@@ -254,13 +260,14 @@ DECODINGS: Mapping[str, Callable[[str], str]] = {
     "base64": lambda text: _decode_words(r"[A-Za-z0-9+/_-]{3,}=*", lambda word: _decode_base64(word.rstrip("=")), text),
     "rot13": lambda text: codecs.encode(text, "rot13"),
 }
-"""Function that undoes an encoding in which a file may contain a value, by name of the encoding."""
+"""Functions that undo an encoding in which a file may contain a value, by name of the encoding, e.g. `base64`."""
 
 
 class _Place(NamedTuple):
-    """Place at which a value can be found in a text: the number of the line (None for any line), and the words around the value.
+    """Place at which a value can be found in a text: the line number, and the text before and after the value on its line.
 
-    `before` and `after` are the whole rest of the line if `whole_line` is set, and otherwise characters next to the value.
+    `line` counts from 0; None means any line. If `whole_line` is set, `before` and `after` are the whole rest of the line,
+    otherwise only some characters next to the value.
     """
 
     line: int | None
@@ -269,7 +276,7 @@ class _Place(NamedTuple):
     whole_line: bool
 
     def leads_to(self, value: str, text: str) -> bool:
-        """Return whether this place exists in a text, and the value is there each time that the place occurs."""
+        """Return whether a text contains this place, and contains the value wherever the place occurs."""
         if not self.whole_line:
             ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
             return bool(ends) and all(re.match(_bound(value), text[end : end + len(value) + 1]) for end in ends)
@@ -280,15 +287,16 @@ class _Place(NamedTuple):
 
 
 def _bound(value: str) -> str:
-    """Return a regular expression for a value that is not a part of a longer number or of a longer run of letters."""
+    """Return a regular expression that matches a value, but not inside a longer number or a longer run of letters."""
     first, last = (r"\d" if char.isdigit() else r"[^\W\d_]" if char.isalpha() else "(?!)" for char in (value[0], value[-1]))
     return rf"(?<!{first}){re.escape(value)}(?!{last})"
 
 
 def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
-    """Return whether one place (line or neighbouring words) leads to the right value in the text of every seed, plain or encoded.
+    """Return whether one rule finds the right value in the text of every seed, so that an agent could learn the value there.
 
-    The result is False if all values are equal. `numbered` says whether a line number counts as a place.
+    The rule is a place: a line, or the words next to the value. The texts are searched as they are and decoded. The result is
+    False if all values are equal. `numbered` says whether a line number counts as a place.
     """
     if len(set(values)) == 1:
         return False
@@ -298,7 +306,7 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
 
 @lru_cache(maxsize=256)
 def _decode(decoding: str, text: str) -> str:
-    """Return a text after undoing an encoding, given by its name in `DECODINGS`; without a name, the text stays the same."""
+    """Return a text after undoing the encoding with this name in `DECODINGS`; with an empty name, the text stays the same."""
     return DECODINGS[decoding](text) if decoding and len(text) <= MAX_ENCODED_CHARACTERS else text
 
 
@@ -324,7 +332,7 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
 
 
 def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact, reader: Reader) -> dict[str, str]:
-    """Return the files that a session wrote before it first needed a fact, by path, each as a text of path and content."""
+    """Return the files that a session wrote before the agent first needed a fact, by path; each text begins with the path."""
     needs = _list_needs(task, trace(task, watched.run.requests, reader)).get(fact.name, [])
     if not needs:
         return {}

@@ -36,13 +36,15 @@ MAX_REPORTED_FILES = 5
 
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a session without compaction, run twice, has the same tool calls, answers, files and verdicts."""
+    """Check that a session without compaction has the same tool calls, answers, files and verdicts when it is run again."""
     again = sessions.watch(seed).run
     yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
 
 
 def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a session without compaction is the same on another day, with other process ids and other times of files.
+    """Check that a session without compaction is the same when its commands run on another day.
+
+    The commands then also have other process ids and see other times of files.
 
     Raises:
         LawSkippedError: The clock of commands cannot be changed on this machine or in this sandbox.
@@ -70,7 +72,7 @@ def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a session with compaction, run twice, has the same requests, answers, files and verdicts."""
+    """Check that a session with compaction has the same requests, answers, files and verdicts when it is run again."""
     again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
@@ -84,7 +86,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
         first: First session, whose steps are named in the findings.
         second: Second session, which should be equal to the first.
         seed: Seed of the task, which each finding states.
-        when: Phrase that says how the second session was made; it ends the message of each finding.
+        when: Phrase at the end of each message that says how the second session was made, e.g. `when the session is run again`.
     """
     yield from _find_divergence(task, first, second, seed, when)
     unlike = sorted(path for path in {*first.files, *second.files} if first.files.get(path) != second.files.get(path))
@@ -98,7 +100,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Return a finding for a repeated request that got another answer. It names the step, and a fact that the step needs."""
+    """Return a finding for a repeated request that got another answer, with the step at fault and a fact that it needs."""
     step = trace(task, run.requests)[index].step
     return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
@@ -124,7 +126,7 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
-    """Return the name of a fact with different values in two texts, else of a fact that the step needs; empty if none exists."""
+    """Return the name of a fact whose values in two texts differ, else a fact that the step needs; empty if there is neither."""
     otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
     needed = (name for one in task.script.steps if one.name == step for name in one.required_facts)
     return next(chain(otherwise, needed), "")
@@ -141,9 +143,10 @@ def _find_last_step_about(task: Task, path: str, run: Run) -> str:
 
 
 def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a new model gives the same answers when the requests of a compacted session are repeated in reverse order.
+    """Check that the answers of the model depend on the request alone.
 
-    The new model is made from a task without answer key, prompt, files and checks, so it can use only the request itself.
+    Requests of a compacted session are repeated in reverse order, each to a new model, which must give the same answer. The new
+    model is made from a task without answer key, prompt, files and checks.
     """
     done, tight = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed)
     trade = replace(sessions.make_task(seed), values={}, prompt="", workspace=(), later_messages=(), checks=(), grader=NO_GRADER)
@@ -156,11 +159,10 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a compacted session has the same result with an action cache (stored results of commands) as without.
+    """Check that a compacted session has the same result with an action cache (stored results of commands) as without a cache.
 
-    The session is run with an empty cache and again with the filled one.
-
-    The law is skipped for sandboxes without isolation and for tasks that are not cacheable.
+    The session is run with an empty cache, and again with the cache that this run has filled. The check is skipped for sandboxes
+    without isolation and for tasks that are not cacheable.
     """
     task = sessions.make_task(seed)
     if not task.cacheable or not is_isolated(sessions.sandbox.backend):
@@ -180,7 +182,7 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) -> tuple[Run, int]:
-    """Run a compacted session through an action cache and return it with the number of commands that were executed."""
+    """Run a compacted session with an action cache, and return it with the number of commands that the cache did not answer."""
     task = sessions.make_task(seed)
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
@@ -197,9 +199,9 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
 
 
 def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that new processes, which make the task themselves, give the same answers to two requests of a compacted session.
+    """Check that the model gives the same answers in a new process, which makes the task itself from the seed.
 
-    The law is skipped for templates that no other process can find.
+    Two requests of a compacted session are repeated. The check is skipped for templates that no other process can find.
     """
     if not sessions.name:
         return

@@ -1,4 +1,4 @@
-"""Run sessions in which a scripted model works on a task under a compaction policy, for the validity checks of tasks.
+"""Sessions for the validity checks of tasks, in which a scripted model works on a task under a compaction policy.
 
 Each session is run once and shared by all validity checks.
 """
@@ -81,7 +81,7 @@ ATTENTIVE_MODEL = ScriptedModelSpec()
 
 @dataclass(frozen=True)
 class Run:
-    """Record of a session that was run: its log, its model requests, its graded checks and the files it left.
+    """Record of a finished session: its log, its model requests, the verdicts of the checks, and the files at its end.
 
     Attributes:
         outcome: Stop reason of the session and counts of its model calls and tool calls, from the agent loop. Required.
@@ -136,7 +136,7 @@ class Run:
 
     @property
     def failed_checks(self) -> set[str]:
-        """Names of those checks of the task that failed at the end of the session."""
+        """Names of the task's checks that failed at the end of the session."""
         return {judged.check.name for judged in self.check_results if not judged.passed}
 
     @property
@@ -166,10 +166,10 @@ class WatchedRun:
 
 
 class OtherValues(NamedTuple):
-    """Task with the same structure as the task of another seed but other values to remember, and the session recorded for it.
+    """Task with the structure of one seed but the values of another seed, and the recorded session of this task.
 
     Args:
-        seed: Seed of the values.
+        seed: Seed that decides the values.
         task: Task with these values.
         watched: Recorded session of the task.
     """
@@ -248,7 +248,7 @@ def simulate(
     write_workspace(task, sandbox)
     resources = SessionResources(session_id="law", log=MemoryLog(), clock=monotonic, sandbox=sandbox, outputs=MemoryOutputs())
     session = assemble_session(spec, resources)
-    session.agent.logs_steps_at_once = True  # as in the trials that the run stands for
+    session.agent.logs_steps_at_once = True  # as in the trials of an experiment
     session.agent.model = model = _RecordingModel(session.agent.model, before_request)
     outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]
@@ -299,7 +299,7 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts whose value appears in messages of the user or in initial files, where another value can replace it."""
+    """Return the facts whose value appears in messages of the user or in initial files, so that it can be replaced there."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 
@@ -328,11 +328,11 @@ POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds
 DEFAULT_PRESET = "extractive"
 """Name of the compaction policy in `PRESETS` that `SessionCache` uses when no other policy is named."""
 NOMINAL_WINDOW_TOKENS = 200_000
-"""Context window in tokens for which the constants of policies are meant; in smaller windows the constants are scaled down."""
+"""Context window in tokens for which the constants in policies were chosen; for smaller windows the constants are scaled down."""
 SMALL_WINDOW_SHARE = 0.6
-"""Size of the smaller window of a short session, as a share of the session's longest request."""
+"""Size of the window in which a short session is run, as a share of the session's longest request."""
 MIN_WINDOW_FILL = 1.25
-"""Ratio of a session's longest request to `WINDOW_TOKENS` below which the session is run in a smaller window."""
+"""Ratio of a session's longest request to `WINDOW_TOKENS` below which a session is short, so that its window must be smaller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,10 +341,7 @@ class SmallWindow:
 
     window_tokens: int
     scaled_preset: KeepLast | None = None
-    """Policy with token reserves and a number of kept messages that suit a small window.
-
-    None keeps the settings of each preset.
-    """
+    """Policy whose token reserves and number of kept messages suit the window; None keeps the settings of each policy."""
 
     def scale_policy(self, policy: Policy) -> Policy:
         """Return a policy with settings that suit the small window; the limit on the length of tool outputs stays the same."""
@@ -371,7 +368,7 @@ def compute_max_steps(task: Task) -> int:
 
 
 class SessionCache:
-    """Cache of the tasks that one template makes and of their sessions, each made once. Not thread-safe.
+    """Cache of the tasks that one template makes, and of the sessions that were run on these tasks. Not thread-safe.
 
     Args:
         template: Function that makes the task of a seed.
@@ -380,7 +377,8 @@ class SessionCache:
         sandbox: Sandbox backend of all sessions. Default: bubblewrap.
         reader: Rule by which the scripted model finds values in the texts that it sees. Default: `"exact"`.
         action_cache: Stored effects of commands, which the method `run` uses instead of running a command again in an equal
-            workspace; all other methods run every command. By law 9, a session is the same either way. Default: None.
+            workspace; all other methods run every command. Validity check 9 ensures that sessions are the same either way.
+            Default: None.
 
     Example:
         >>> from harness.tasks import load_task
@@ -405,7 +403,7 @@ class SessionCache:
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
         self.make_variant = cache(partial(make_variant, template))
-        """Function that returns a task with the structure of one seed and the values of another; each is made once."""
+        """Function that returns a task with the structure of one seed and the values of another seed; each task is made once."""
         self._afresh: dict[int, Digests] = {}
         self._observation: Observation | None = None
         self._runs: dict[tuple[int, Policy, int], Run] = {}
@@ -414,7 +412,7 @@ class SessionCache:
         self._blank: dict[tuple[int, int], Run] = {}
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
-        """Make the tasks of some seeds in a new Python process and return their digests, to compare them with those made here.
+        """Make the tasks of some seeds in a new Python process and return their digests, for a comparison with this process.
 
         Raises:
             UsageError: The template makes no task in the new process.
@@ -425,7 +423,7 @@ class SessionCache:
         return self._afresh
 
     def observe_in_fresh_process(self) -> Observation:
-        """Run the task template in a new Python process, and return its clock calls and the random values that it can draw.
+        """Run the task template in a new Python process, and return, for example, where it reads the clock.
 
         Raises:
             UsageError: The template makes no task in the new process.
@@ -435,9 +433,9 @@ class SessionCache:
         return self._observation
 
     def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Return the session of a seed's task under a policy; each session is run once and then reused.
+        """Return the session with the task of a seed under a policy; each session is run once and then reused.
 
-        By default no message is ever evicted.
+        By default the session runs without compaction, so that no message is ever evicted.
         """
         key = (seed, policy, window_tokens)
         if key not in self._runs:
@@ -457,7 +455,7 @@ class SessionCache:
         )
 
     def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session of a task again, without storing the result. By default no message is ever evicted."""
+        """Run a session with a task and do not store the result. By default the session runs without compaction."""
         return self._simulate(task, policy, window_tokens, self.sandbox)
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
@@ -484,7 +482,7 @@ class SessionCache:
         return self._watched[key]
 
     def run_blank(self, seed: int, values_seed: int | None = None) -> Run:
-        """Run a task without compaction after every stated fact was deleted from messages and files; results are cached.
+        """Run a task without compaction after deleting every stated fact from its messages and files. Results are cached.
 
         Args:
             seed: Seed of the task.
@@ -499,7 +497,7 @@ class SessionCache:
         return self._blank[key]
 
     def watch_other(self, seed: int) -> OtherValues:
-        """Return a task with the structure of the given seed but the values of another seed, and its recorded session.
+        """Return a task with the structure of the given seed but the values of another seed, and the session with this task.
 
         If the template has one structure for all seeds, another seed whose session was recorded before is preferred.
         """
@@ -510,7 +508,7 @@ class SessionCache:
         return OtherValues(other, self.make_variant(seed, other), self.watch(seed, other))
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
-        """Return the scripted agent's actions in a session without compaction, one for each model request."""
+        """Return the action that the scripted agent took at each model request of the session without compaction."""
         if seed not in self._moves:
             self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests, self.model_spec.reader)
         return self._moves[seed]
@@ -526,7 +524,10 @@ class SessionCache:
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
-        """Return a compaction policy and a context window in tokens with which the session of a seed needs compaction."""
+        """Return a compaction policy and a context window in tokens in which the session of a seed must be compacted.
+
+        The settings of the policy are scaled down to this window.
+        """
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
         return tight.scale_policy(policy), tight.window_tokens
@@ -534,9 +535,9 @@ class SessionCache:
     def choose_small_window(self, seed: int) -> SmallWindow:
         """Return a context window so small that the session of a seed must be compacted.
 
-        The window is `WINDOW_TOKENS` if the session fills it, and otherwise smaller. The smaller window has room for the
-        tool schemas and the longest step. Its token reserves allow for the difference between the policy's estimate and the
-        model's count.
+        The window is `WINDOW_TOKENS` if the session fills this size, and otherwise smaller. A smaller window has room for the
+        tool schemas and the longest step, and the policy gets token reserves that allow for the difference between its own
+        estimate and the model's count.
         """
         plain = self.run(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]

@@ -17,16 +17,16 @@ from harness.testing.laws.simulation import SessionCache, WatchedRun, find_state
 from harness.testing.observation import observe_calls
 
 REPEATED_GRADINGS = 20
-"""Number of times that the same files are graded. A check that passes half of the time is missed once in a million times."""
+"""Number of times that the same files are graded. A check that passes at random, half of the time, is missed once in 500,000."""
 
 
 def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that work with wrong values fails: the finished work of another seed fails each check on facts that differ.
+    """Check that work with wrong values fails each check that requires one of these values.
 
-    The other work has the structure of this seed, so it differs in its values alone. A check that passes such work ignores its
-    facts, or reads the expected value from a file that the agent can write. Only facts that messages or files state are
-    considered. A value that only a command prints, such as a code needed to continue a copy, is right for the files of the other
-    seed and proves nothing.
+    The work is the finished work on a task with the same structure but the values of another seed. A check that passes this work
+    ignores its facts, or reads the expected value from a file that the agent can write. Only facts that messages or files state
+    are considered. A value that only a command prints, such as a code needed to continue a copy, is right for the files of the
+    other seed and proves nothing.
     """
     task, (other_seed, other_task, watched) = sessions.make_task(seed), sessions.watch_other(seed)
     other_values = other_task.values
@@ -46,10 +46,11 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that no check passes because the agent claims to have done the work.
 
-    The files that the judge reads contain only claims, such as "done" or `{"passed": true}`, after their initial text. Then the
-    initial workspace contains in addition only those finished files that no text of the task names, such as a reply. A report
-    that the task asks for is work: whether a check should accept it instead of other work, only the author knows. A check that
-    only counts the lines of a file also passes on a meaningless text with this number of lines, which is no claim.
+    The judge (grading function) grades two workspaces. In the first, the files that the judge reads contain their initial text
+    and then only claims, such as "done" or `{"passed": true}`. The second is the initial workspace with those finished files that
+    no text of the task names, such as a reply. A report that the task asks for is work: only the author knows whether a check
+    should accept the report instead of other work. A check that only counts the lines of a file also passes on a meaningless text
+    with this number of lines, and so does not believe the claim.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     initial, finished = watched.trees[0], watched.trees[-1]
@@ -58,7 +59,7 @@ def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
         sandbox.start()
         read_paths = {*_list_read_paths(task, sandbox, initial), *_list_read_paths(task, sandbox, finished)}
         claimed, alone = set[str](), set[str]()
-        passed_lengths = defaultdict[str, set[int]](set)  # numbers of lines of meaningless texts that a check accepts
+        passed_lengths = defaultdict[str, set[int]](set)  # by check: numbers of lines of the meaningless texts that it accepts
         for claim in _make_claims(task):
             meaningless = re.sub(r"\w", "x", claim)
             accepting = _grade_files(task, sandbox, initial, dict.fromkeys(read_paths, meaningless))
@@ -79,7 +80,7 @@ def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _make_claims(task: Task) -> Iterator[str]:
-    """Yield texts that claim the success of every check without naming any value: a word, sentences, and JSON."""
+    """Yield texts that claim the success of every check without any value of the task: a word, sentences, and JSON."""
     yield "done\n"
     lines = ("All work is done.", "All checks pass.", "All tests pass: ok, passed, success, true, yes, 100 %.")
     yield "\n".join((*lines, *(f"{check.name}: {check.title}: passed" for check in task.checks))) + "\n"
@@ -88,7 +89,7 @@ def _make_claims(task: Task) -> Iterator[str]:
 
 
 def _find_unnamed_files(task: Task, watched: WatchedRun) -> dict[str, str]:
-    """Return the finished files that the agent made and that neither the user nor an initial file names, by path.
+    """Return the text of each finished file that the agent made and that no message or initial file names, by path.
 
     A file also counts as named if a text names one of its folders.
     """
@@ -115,7 +116,7 @@ class _ReadingSandbox:
 
 
 def _list_read_paths(task: Task, sandbox: Sandbox, tree: Snapshot) -> set[str]:
-    """Return the paths of the files that a judge reads when it grades a state of the workspace."""
+    """Return the paths of the files that the judge (grading function) reads when it grades a state of the workspace."""
     sandbox.restore(tree)
     reading = _ReadingSandbox(sandbox)
     grade_workspace(task, cast(Sandbox, reading))
@@ -123,7 +124,7 @@ def _list_read_paths(task: Task, sandbox: Sandbox, tree: Snapshot) -> set[str]:
 
 
 def _grade_files(task: Task, sandbox: Sandbox, tree: Snapshot, added: Mapping[str, str]) -> set[str]:
-    """Return the names of the checks that pass on a state of the workspace after texts were added at the end of files."""
+    """Return the names of the checks that pass on a state of the workspace after texts were appended to some files."""
     sandbox.restore(tree)
     for path, text in added.items():
         with suppress(ToolError):  # paths such as those of folders
@@ -133,9 +134,10 @@ def _grade_files(task: Task, sandbox: Sandbox, tree: Snapshot, added: Mapping[st
 
 
 def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the grader gives the same verdicts each time it grades the same files: the finished work, and the initial files.
+    """Check that the grader gives the same verdicts each time it grades the same files.
 
-    The judge must not read the clock or the machine, nor keep anything from one grading to the next.
+    The finished work and the initial workspace are graded several times. The judge (grading function) must not read the clock or
+    the machine, nor keep anything from one grading to the next.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
@@ -164,7 +166,10 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
 
 
 def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
-    """Yield findings about a judge (grading function) that reads, writes or keeps more than files, so that verdicts may vary."""
+    """Yield findings about a judge (grading function) whose verdicts may vary, because it depends on more than files.
+
+    For example, it reads the clock, or keeps a counter of its calls.
+    """
 
     def grade() -> None:
         _count_passes(task, sandbox, tree, 1)
