@@ -1,9 +1,9 @@
 """Recording of real model answers, so that anyone can repeat a study that used a paid model.
 
-A cassette is a file of JSON lines whose first line names the format. Every other line contains the hash of a request and the
-answer to it, or the error that the prompt was too long. The hash covers model, messages, tools, output limit and a number, the
-take. Repetitions of a trial use different takes, so their recorded answers may differ. The file contains no requests and no API
-keys. Several processes may add answers to one file.
+A cassette is a file of JSON lines whose first line names the format. Every other line contains the hash of one request, and the
+model's answer or the error that the prompt was too long. The hash covers model, messages, tools, output limit, and a number that
+is called the take. Repetitions of a trial have different takes, so their recorded answers may differ. The file contains no
+requests and no API keys. Several processes may add answers to one file.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """File of recorded model answers (cassette), with the choice whether answers are recorded in it or only replayed from it.
+    """Path of a file with recorded model answers (a cassette), and the choice to record answers in this file or only replay them.
 
     A cassette is not part of a trial's configuration.
     """
@@ -40,8 +40,9 @@ class Cassette:
     path: PathField = required()
     """Path of the cassette file, which contains recorded answers of models."""
     mode: Literal["record", "replay"]
-    """Mode of use: `record` plays recorded answers and records missing ones, so an interrupted recording can continue.
+    """Mode of use: `record` or `replay`.
 
+    `record` replays the answers that were recorded before and records missing ones, so an interrupted recording can continue.
     `replay` calls no model, and a missing answer is an error.
     """
 
@@ -50,7 +51,10 @@ class Cassette:
         object.__setattr__(self, "path", to_path(self.path))
 
     def describe(self) -> dict[str, str]:
-        """Return the cassette's mode and file name, as stored with a trial; for a replay also the file's SHA-256 digest (hex)."""
+        """Return the mode and the file name of the cassette, as stored with a trial.
+
+        For a replay, the SHA-256 digest of the file (hexadecimal) is included.
+        """
         description = {"mode": self.mode, "file": self.path.name}
         if self.mode == "replay":
             file_status = self.path.stat()
@@ -87,7 +91,9 @@ class CassetteModel(WrappedModel):
     """Listener that is called with the cost in US dollars of each answer that is replayed, for which nothing is paid."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Return the recorded answer, or call the model and record its answer; seconds and costs are those of the recording.
+        """Return the recorded answer to a request, or call the model and record its answer.
+
+        A recorded answer has the duration and the cost of the original call.
 
         Raises:
             ContextOverflow: The model refused the prompt, now or in the recording.
@@ -114,7 +120,7 @@ class CassetteModel(WrappedModel):
 
 @lru_cache(maxsize=8)
 def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
-    """Return the SHA-256 digest of a file; a file that has not changed is read only once."""
+    """Return the SHA-256 digest of a file (hexadecimal); a file with the same size and time of change is read only once."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -130,9 +136,9 @@ def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelt
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
-    """Return one hash for each message of a request; each hash covers the request up to and including the message.
+    """Return one hash for each message of a request, which covers the messages up to this one; the last covers all of them.
 
-    The last hash stands for the whole request.
+    Each hash also covers model, take, output limit and tools. The last hash is the key under which the answer is recorded.
     """
     tools = codec.to_canonical_json(request.tools, tuple[ToolSpec, ...])
     asked = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
@@ -144,9 +150,9 @@ def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, 
 
 
 class CassetteFile:
-    """File of recorded model answers, one for each line, which are read when they are first needed.
+    """File with one recorded model answer on each line; the answers are read when they are first needed.
 
-    Thread-safe; several processes may add lines.
+    Thread-safe; several processes may add answers.
     """
 
     def __init__(self, path: Path) -> None:
@@ -233,7 +239,10 @@ class CassetteFile:
 
 
 def _repair_tail(file: BinaryIO) -> None:
-    """Write the header of an empty cassette file, or delete the incomplete last line that a killed process left behind."""
+    """Make a cassette file ready for a new line: write the header if it is empty, or delete an incomplete last line.
+
+    A process that was killed while it was writing leaves such a line behind.
+    """
     if file.seek(0, os.SEEK_END) == 0:
         file.write(HEADER)
         return
@@ -244,7 +253,7 @@ def _repair_tail(file: BinaryIO) -> None:
 
 
 def _parse_answer(line: bytes) -> dict[str, Any] | None:
-    """Return the recorded answer in a line of a cassette file; None when the line holds no valid answer."""
+    """Return the recorded answer in a line of a cassette file; None if the line contains no valid answer."""
     try:
         answer = json.loads(line)
         if "overflow" in answer:

@@ -1,7 +1,7 @@
 """Creation of models from the names that are used in the plan of an experiment.
 
-- `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` follow the script of the trial's task.
-- `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P` and `scripted/empty` write summaries.
+- `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` follow the script of the trial's task; the profile is a reading ability.
+- `scripted/oracle`, `scripted/extractive`, `scripted/lossy-P` and `scripted/empty` write summaries without a real model.
 - `local/…` is a small real model on this machine.
 - Any other name is a model of litellm.
 """
@@ -42,7 +42,7 @@ ToolCallMode = Literal["native", "text"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """Settings with which a model is created, besides its name, e.g. a file of recorded answers or a time limit."""
+    """Settings, besides its name, with which a model is created, e.g. a file of recorded answers or a time limit."""
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Addresses of the local models that are being served on this machine, by model name.
@@ -52,7 +52,7 @@ class Wiring:
     tool_calls: ToolCallMode = "native"
     """Form of the agent's tool calls, `native` or `text`."""
     cassette: Cassette | None = None
-    """Cassette (recording) for the answers of real models; None calls the models and records nothing."""
+    """File for the recorded answers of real models (cassette); None calls the models and records nothing."""
     take: int = 0
     """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
     stall_seconds: float = STALL_SECONDS
@@ -73,7 +73,7 @@ class Wiring:
 
 
 DEFAULT_WIRING = Wiring()
-"""Settings for models that need nothing but their name."""
+"""Default settings, for models that need nothing but their name."""
 
 
 SAME_MODEL = "same"
@@ -86,18 +86,18 @@ SCRIPTED_WINDOW_TOKENS = 128_000
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:
-    """Split the name of a scripted model, e.g. `scripted/flashcards:typical` into `flashcards` and `typical`.
+    """Split the name of a scripted model into two parts, e.g. `scripted/flashcards:typical` into `flashcards` and `typical`.
 
-    The first part is a task or a summarizer, the second a profile (reading ability); each may be empty.
+    The first part names a task or a summarizer, and the second part a profile (reading ability). Each part may be empty.
     """
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
 
 
 def resolve_summarizer_name(name: str, agent_name: str) -> str:
-    """Return the name of the model that writes the summaries, given the setting `summarizer` of a policy.
+    """Return the name of the model that writes a policy's summaries, given the policy's setting `summarizer`.
 
-    `same` stands for the agent's own model, or for `scripted/extractive` when the agent is scripted.
+    The setting `same` stands for the agent's own model, or for `scripted/extractive` when the agent is scripted.
     """
     if name != SAME_MODEL:
         return name
@@ -105,13 +105,20 @@ def resolve_summarizer_name(name: str, agent_name: str) -> str:
 
 
 def check_explore_model(explore: bool, name: str) -> None:
-    """Raise UsageError if a configuration names a model for sub-agents, but gives the agent no tool that starts sub-agents."""
+    """Check that a configuration names a model for sub-agents only if the agent has a tool that starts sub-agents.
+
+    Raises:
+        UsageError: A model is named, but `explore` is false.
+    """
     if name != SAME_MODEL and not explore:
         raise UsageError(f"explore_model: has no effect unless explore is true (got {name!r}); set explore, or leave it out")
 
 
 def resolve_explore_model(explore: bool, name: str, agent_name: str) -> str | None:
-    """Return the name of the sub-agents' model, where `same` stands for the agent's own model; None without sub-agents."""
+    """Return the name of the sub-agents' model; None if the agent has no sub-agents.
+
+    The setting `same` stands for the agent's own model.
+    """
     return None if not explore else agent_name if name == SAME_MODEL else name
 
 
@@ -142,7 +149,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         real = _open_real_model(name, window_tokens, wiring)
         return TextCallModel(model=real) if wiring.tool_calls == "text" else real
     if wiring.tool_calls == "text":
-        raise UsageError(f"tool_calls = 'text' applies to real models only; the scripted model {name!r} needs no protocol")
+        raise UsageError(f"tool_calls = 'text' applies to real models only; leave it out for the scripted model {name!r}")
     task, profile_name = _parse_agent_name(name, task)
     return ScriptedModel(
         name=f"scripted/{task.name}:{profile_name}",
@@ -160,8 +167,8 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
     Args:
         name: Name of the model, as for an agent, or `same`: the agent's own model. A scripted model looks up the facts that a
             question names, instead of following the script of the task.
-        agent: Model of the agent. A scripted sub-agent named `same` has its profile and its context window; any other model has
-            its own window.
+        agent: Model of the agent. With the name `same`, a scripted sub-agent has the profile and the context window of this
+            model; with any other name, the sub-agent has a window of its own.
         task: Task whose facts a scripted model looks up. None for real models.
         seed: Seed of a scripted model's own random draws.
         wiring: Settings for calls to real models, such as cassette and time limit.
@@ -196,7 +203,10 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
 
 
 def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
-    """Return the task and the profile (reading ability) that the name of a scripted agent's model stands for."""
+    """Return the task and the profile (reading ability) that the name of a scripted agent stands for.
+
+    The default profile is used if the name contains none.
+    """
     if task is None:
         raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
     variant, profile_name = split_scripted_name(name)
@@ -210,16 +220,16 @@ def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
 def open_summarizer(
     name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING
 ) -> Model:
-    """Create the model that writes a policy's summaries.
+    """Create the model that writes the summaries of a compaction policy.
 
     Args:
-        name: Name of a scripted summarizer such as `scripted/extractive`, of a real model, or `same`: the agent's own model,
-            replaced by `scripted/extractive` when the agent is scripted.
+        name: Name of a scripted summarizer such as `scripted/extractive`, name of a real model, or `same`, which stands for the
+            agent's own model, or for `scripted/extractive` when the agent is scripted.
         agent: Model of the agent whose messages are summarized.
         task: Task whose facts the summarizer `scripted/oracle` keeps; None for other summarizers.
         seed: Seed of the random draws of `scripted/lossy-P`.
-        window_tokens: Context window of a scripted summarizer in tokens; None uses 128,000 tokens or the agent's window if
-            larger.
+        window_tokens: Context window of a scripted summarizer in tokens; None uses 128,000 tokens, or the agent's window if that
+            is larger.
         wiring: Settings for calls to real models, such as cassette and time limit.
 
     Raises:
@@ -249,7 +259,7 @@ def open_summarizer(
 
 
 def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
-    """Return the model, set to call `on_wait` before each wait that precedes a retry; only real models wait."""
+    """Return a copy of a model that calls `on_wait` before each wait for a repeated call; only real models wait."""
     if isinstance(model, LitellmModel | LocalModel):
         return replace(model, on_wait=on_wait)
     return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model
@@ -272,7 +282,7 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
 
 
 def is_summarizer_variant(variant: str) -> bool:
-    """Return whether the second part of a name such as `scripted/oracle` or `scripted/lossy-0.5` names a summarizer."""
+    """Return whether a part of a scripted model's name, such as `oracle` in `scripted/oracle`, names a summarizer."""
     return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 
@@ -286,7 +296,9 @@ def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
     kind = name.removeprefix("scripted/")
     if kind == "oracle":
         if task is None:
-            raise UsageError("the summarizer 'scripted/oracle' keeps the facts of a task, but no task was given")
+            raise UsageError(
+                "the summarizer 'scripted/oracle' keeps the facts of a task, but no task was given; choose another summarizer"
+            )
         return build_oracle_summarize(task.facts, task.script)
     if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
         return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)

@@ -1,7 +1,7 @@
-"""Translation of provider errors into the errors of this package.
+"""Translation of the errors of model providers into the errors of this package.
 
-Error texts of providers may contain the API key of the request. All secrets of the environment are therefore removed from error
-texts, and long texts are shortened.
+Error texts of providers may contain the API key of the request. All secret values in the environment are therefore removed from
+error texts, and long texts are shortened.
 """
 
 import base64
@@ -23,7 +23,7 @@ TOO_LONG = re.compile(
     r"|prompt token count of \d+ exceeds",
     re.IGNORECASE,
 )
-"""Phrases in provider errors that mean a prompt exceeds the context window; searched for status 400, 413 and 422 only."""
+"""Phrases in provider errors that mean that a prompt exceeds the context window, if the HTTP status is 400, 413 or 422."""
 
 PROMPT_TOKENS = re.compile(
     r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
@@ -31,10 +31,10 @@ PROMPT_TOKENS = re.compile(
     r"|prompt token count of (\d{1,9}) exceeds|exceeded model token limit: \d+ \(requested: (\d{1,9})\)",
     re.IGNORECASE,
 )
-"""Phrases that state the token count of a prompt, in the wording of each provider in `harness.models.endpoint.faults`."""
+"""Phrases in provider errors that state the token count of a prompt, for each provider in `harness.models.endpoint.faults`."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
-"""Phrases in a 429 response that mean an exhausted credit or quota, so that waiting and retrying is useless."""
+"""Phrases in a 429 response that mean that the credit or quota is exhausted, so that waiting and retrying is useless."""
 
 ADVICE = {
     401: "check the provider's key in the environment",
@@ -48,7 +48,7 @@ ADVICE = {
 UNREACHABLE = re.compile(
     r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
 )
-"""Phrases with which HTTP clients report an address where no server answers."""
+"""Phrases with which HTTP clients report that no server answers at an address."""
 UNREACHABLE_ADVICE = "no server answers at this address: check the address, and that the server runs"
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
@@ -58,15 +58,22 @@ SECRET_SHAPE = re.compile(
     r"|(?<=(?i:basic)%20)[-\w+/]{4,}={0,2}|(?<=://)[^\s?#/@]*:[^\s?#]*(?=@)|(?<=://)[^/\s?#]+(?=@)"
     r"|(?<=(?i:api_key)=)[^\s&\"',;}]{5,}|(?<=(?i:api-key): )[^\s\"',;}]{5,}|(?<=(?i:[?&]key)=)[^\s&\"',;}]{5,}"
 )
-"""Regular expression for secrets in a text: keys of known shapes, values of query parameters and headers for keys, credentials of
-a header `Authorization`, and credentials in an address."""
+"""Regular expression that finds secrets in a text.
+
+It matches keys of known shapes, keys in query parameters and headers, and credentials in an `Authorization` header or an address.
+"""
 CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s?#/@]*:[^\s?#]*|[^/\s?#]+)@")
 SHORTEST_SECRET, SHORTEST_CREDENTIALS = 8, 4
-"""Minimum length in characters of the values of secret variables, and of credentials in addresses, that are replaced in texts."""
+"""Minimum lengths in characters of the values that are replaced in texts: of secret variables, and of credentials in addresses.
+
+Shorter values would also replace ordinary words.
+"""
 
 
 def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return a text on one line with at most 600 characters, in which *** replaces everything that is or looks like a key.
+    """Return a text without secrets: *** replaces everything that is or looks like a key.
+
+    The result is on one line and has at most 600 characters.
 
     Args:
         text: Text that may contain keys, such as an error message.
@@ -89,7 +96,7 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
 
 
 def _list_secret_forms(secret: str) -> set[str]:
-    """Return all texts in which a secret may appear in an error: as it is, in an address, in JSON, and in base64."""
+    """Return all forms in which a secret may appear in an error: as it is, as in an address, as in JSON, and in base64."""
     encoded = base64.b64encode(secret.encode(errors="replace")).decode().rstrip("=")
     return {
         secret,
@@ -102,9 +109,9 @@ def _list_secret_forms(secret: str) -> set[str]:
 
 
 def _replace_beginnings(text: str, secret: str) -> str:
-    """Return a text in which *** replaces each truncated secret: its first characters, at least half of them.
+    """Return a text in which *** replaces the beginning of a secret, if at least half of the secret is there.
 
-    A beginning appears, for example, where a long error message was cut.
+    Only the beginning appears, for example, where a long error message was cut.
     """
     least = max(min(SHORTEST_SECRET, len(secret)), (len(secret) + 1) // 2)
     parts, done = [], 0
@@ -118,14 +125,17 @@ def _replace_beginnings(text: str, secret: str) -> str:
 
 
 def _list_credential_forms(credentials: str) -> set[str]:
-    """Return all texts in which the credentials of an address may appear, such as the value of an HTTP header."""
+    """Return all forms in which the user name and password of an address may appear, such as base64 in an HTTP header."""
     plain = unquote(credentials)
     password = credentials.partition(":")[2]
     return {credentials, plain, password, unquote(password), base64.b64encode(plain.encode()).decode()}
 
 
 def map_provider_error(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:
-    """Return the error of this package that corresponds to an error of litellm or of its HTTP client."""
+    """Return the error of this package that corresponds to an error of litellm or of its HTTP client.
+
+    Secrets are removed from its text.
+    """
     status, text = _read_status(error), redact_secrets(str(error))
     too_long = status in (400, 413, 422) and TOO_LONG.search(text)
     if type(error).__name__ == "ContextWindowExceededError" or too_long:
@@ -164,7 +174,7 @@ def _read_headers(error: Exception) -> Mapping[str, str]:
 
 
 def parse_retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the time in seconds that a `Retry-After` header asks to wait; None when it has no readable value.
+    """Return the time in seconds that a `Retry-After` header asks to wait; None if the header is missing or unreadable.
 
     The header may hold seconds or a date. Keys of `headers` are in lower case.
     """

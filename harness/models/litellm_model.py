@@ -40,11 +40,11 @@ from harness.protocols import Reply, Request, ignore
 from harness.tokens import MAX_REPORTED_TOKENS, Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
-"""Field of a message that marks the end of a cached part of the prompt, which is kept for five minutes after its last use."""
+"""Field that marks a message as the end of a part of the prompt that the provider caches, for five minutes after each use."""
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
-    """Return the `messages` field of a request, with at most three marks that tell the provider which parts of it to cache."""
+    """Return the `messages` field of a request, with at most three marks up to which the provider should cache the prompt."""
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
@@ -87,7 +87,7 @@ class LitellmModel:
     window_tokens: int | None = None
     """Context window of the model in tokens; None uses the window of litellm's registry."""
     route: str | None = None
-    """Model name that is passed to litellm; None uses `name`."""
+    """Model name that is passed to litellm if it differs from `name`; None uses `name`."""
     api_base: str | None = field(default=None, repr=False)
     """Address of the model's server, which may contain credentials; None uses the provider's address or the environment."""
     api_key: str | None = field(default=None, repr=False)
@@ -101,7 +101,7 @@ class LitellmModel:
     timeout_seconds: float = STALL_SECONDS
     """Time in seconds without data from the provider after which a call counts as stalled."""
     max_answer_bytes: int = MAX_ANSWER_BYTES
-    """Maximum length of an answer in bytes, as the provider sends it; a longer answer is an error. It protects the memory."""
+    """Maximum length of an answer in bytes, as the provider sends it. A longer answer is an error, to protect the memory."""
     retry: Retry = field(default_factory=Retry)
     """Rule that decides when and how often a failed call is repeated."""
     on_wait: Callable[[Waiting], None] = ignore
@@ -117,9 +117,9 @@ class LitellmModel:
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer a request with a streamed call of the provider, which is repeated after failures.
 
-        After a failed attempt, the listener receives a piece marked `anew` and then the new answer from its beginning.
-        `Reply.seconds` includes retries and waits. If a server reports no usage, litellm's own tokenizers count the tokens. If a
-        server does not stream and sends its answer as one JSON object, that answer is used.
+        After a failed attempt, the listener receives a piece marked `anew`, and then the new answer from its beginning.
+        `Reply.seconds` includes retries and waits. If a server reports no token usage, litellm's own tokenizers count the tokens.
+        A server may also send the whole answer as one JSON object instead of a stream.
 
         Raises:
             ContextOverflow: The prompt is longer than the window.
@@ -181,9 +181,9 @@ class LitellmModel:
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield the chunks of a streamed answer as plain dictionaries and values.
+        """Yield the chunks of a streamed answer as plain dictionaries.
 
-        Errors that the caller raises between two chunks are not translated.
+        Errors of the provider are translated; errors that the caller raises between two chunks are not.
         """
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
         limit = _limit_answer(stream, self.max_answer_bytes)
@@ -207,7 +207,10 @@ class LitellmModel:
             raise ProviderFailed(self.name, None, "the stream ended before the answer was complete")
 
     def _call_provider(self, call: Callable[[], Any]) -> Any:
-        """Call the provider and translate its errors. The original error is dropped, because its text may contain the API key."""
+        """Call the provider, and translate its errors into errors of this package.
+
+        The original error is dropped, because its text may contain the API key.
+        """
         try:
             return call()
         except list_provider_errors() as error:
@@ -287,7 +290,7 @@ def _read_whole_answer(stream: Any) -> JsonObject | None:
 
 
 def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
-    """Count the tokens of a request and its answer with litellm's tokenizers, for a server that reports no usage."""
+    """Return the token usage of a request and its answer, counted with litellm's tokenizers for a server that reports none."""
     count_tokens, model = load_litellm().token_counter, arguments["model"]
     delta = chunk["choices"][0]["delta"]
     functions = [str(call.get("function")) for call in delta["tool_calls"]]

@@ -1,7 +1,7 @@
 """Conversion between messages of this package and the OpenAI chat format, which all provider adapters accept.
 
-A client that sends requests and a server that receives requests both use these pure functions. External data is not trusted:
-fields are read one by one, and a field with an unexpected type counts as missing.
+These pure functions serve both the client, which sends requests, and the server, which receives them. Data from outside is not
+trusted: fields are read one by one, and a field with an unexpected type counts as missing.
 """
 
 import json
@@ -24,8 +24,8 @@ INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
 def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
     """Return messages in the form of the `messages` field of an OpenAI chat request.
 
-    A tool message with several results becomes several messages. Reasoning is left out, and so is an answer that consists of
-    reasoning only, because providers refuse an empty answer.
+    A tool message with several results becomes several messages. Reasoning is left out, and so is a whole answer that has nothing
+    but reasoning, because providers refuse an empty answer.
     """
     return [plain for message in messages for plain in _encode_message(message)]
 
@@ -58,7 +58,7 @@ def _render_content(parts: Iterable[Part]) -> str:
 
 
 def encode_call(call: ToolCall) -> JsonObject:
-    """Return a tool call in the OpenAI chat format, with its arguments as the model wrote them, whether valid or not."""
+    """Return a tool call in the OpenAI chat format; its arguments stay as the model wrote them, even if they are invalid."""
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
@@ -145,7 +145,7 @@ def _decode_text(content: object) -> str:
 
 
 def convert_to_chunk(body: JsonObject) -> JsonObject:
-    """Return a complete answer in the OpenAI format as the only chunk of a streamed answer."""
+    """Convert a complete answer in the OpenAI format into a chunk of a streamed answer, and return this only chunk."""
     choice = _coerce_mapping(next(iter(_coerce_sequence(body.get("choices"))), None))
     message = _coerce_mapping(choice.get("message"))
     calls = [{**_coerce_mapping(call), "index": index} for index, call in enumerate(_coerce_sequence(message.get("tool_calls")))]
@@ -155,7 +155,7 @@ def convert_to_chunk(body: JsonObject) -> JsonObject:
 
 
 def decode_usage(plain: object) -> Usage:
-    """Return the token usage from a provider's report whose `prompt_tokens` include cached tokens.
+    """Return the token usage in a provider's report in the OpenAI format, where `prompt_tokens` include cached tokens.
 
     Missing and negative numbers count as 0.
     """
@@ -209,9 +209,9 @@ class StreamedReply:
         return not (any(self.texts) or self.calls)
 
     def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
-        """Add the next chunk of a streamed answer, and return the chunk's reasoning and text for the listener.
+        """Add the next chunk of a streamed answer, and return the pieces of reasoning and text in this chunk for the listener.
 
-        A chunk without reasoning and text returns an empty text, so the listener notices progress.
+        For a chunk with neither, an empty piece is returned, so that the listener notices progress.
         """
         if chunk.get("usage"):
             self.usage = decode_usage(chunk["usage"])

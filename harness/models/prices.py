@@ -1,7 +1,7 @@
 """Prices of model calls in US dollars.
 
-Prices of real models come from litellm's registry, whose version is recorded with each trial. Scripted models have a nominal
-price, so that simulated costs can be compared with each other but not with a bill. Local models cost nothing.
+Prices of real models come from litellm's registry, whose version is recorded with each trial. Scripted models have an invented
+(nominal) price, so their costs can be compared with each other but not with a bill. Local models cost nothing.
 """
 
 import hashlib
@@ -56,9 +56,9 @@ FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
 
 
 def identify_price_table() -> str:
-    """Return the names and versions of the price tables in use, as stored with each trial.
+    """Return the names and versions of the price tables in use as one text, which is stored with each trial.
 
-    A custom table is named by its digest.
+    A table declared by the user is identified by its digest.
     """
     own = os.environ.get(TABLE_VARIABLE)
     declared = f", declared-{hashlib.sha256(read_input(Path(own), MAX_TABLE_BYTES)).hexdigest()[:12]}" if own else ""
@@ -66,7 +66,7 @@ def identify_price_table() -> str:
 
 
 def look_up_prices(name: str) -> tuple[Price, ...]:
-    """Return a model's prices in the order of the prompt lengths to which they apply; empty when no price is known.
+    """Return the prices of a model, in the order of the prompt lengths above which they apply; empty if no price is known.
 
     The registry writes 0 both for unknown prices and for models at custom endpoints; 0 therefore counts as unknown.
     """
@@ -79,7 +79,7 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
 
 @lru_cache(maxsize=100)
 def _look_up_listed_prices(name: str, _table: str | None) -> tuple[Price, ...]:
-    """Return a model's prices in litellm's registry, cached, since they change only with the user's table of models."""
+    """Return the prices of a model in litellm's registry. They are cached, since only the user's table of models changes them."""
     known = look_up_entry(name)
     matches = (_PROMPT_STEP.fullmatch(key) for key in known)
     steps = {0: ""} | {1000 * int(match[2]): match[1] for match in matches if match}
@@ -96,7 +96,7 @@ def compute_cost_usd(name: str, usage: Usage) -> float | None:
 def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
     """Return the amount in USD by which the prompt cache reduces the cost of a call; None when the price is unknown.
 
-    The saving is negative when writing to the cache cost more than reading from the cache saved.
+    The amount is negative if writing to the cache cost more than reading from the cache saved.
     """
     if not usage.cache_read_tokens and not usage.cache_write_tokens:
         return None if compute_cost_usd(name, usage) is None else 0.0

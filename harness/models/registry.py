@@ -1,9 +1,9 @@
 """Access to litellm and to its registry of models, with their providers, windows and capabilities.
 
-Importing litellm takes seconds, so the import happens on first use, and windows and prices are read from the file of the registry
-if litellm was not imported before. Nothing in this module uses the network: names, windows and
-keys are checked against the registry of the installed litellm and against the environment. Models that are missing from the
-registry are declared in a file of the registry's format, which the environment variable `HARNESS_MODEL_TABLE` names.
+Importing litellm takes seconds, so it is imported on first use; before that, windows and prices are read from the registry's
+file. Nothing in this module uses the network: names, windows and keys are checked against the registry of the installed litellm
+and against the environment. Models that are missing from the registry are declared in a file of the registry's format, which the
+environment variable `HARNESS_MODEL_TABLE` names.
 """
 
 import importlib
@@ -29,19 +29,18 @@ EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>"
 """Example model names for an error message when no known name is similar."""
 
 CHAT_MODES = (None, "chat", "completion", "responses")
-"""Values of the field `mode` in litellm's registry with which a model answers chat messages."""
+"""Values of the field `mode` in litellm's registry that mark a model which answers chat messages."""
 
 BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_BASE", "ollama_chat": "OLLAMA_API_BASE"}
-"""Environment variable that holds the server address, for each provider whose users run the server themselves."""
+"""Name of the environment variable with the server's address, by provider, for providers whose users run the server."""
 
 INTERACTIVE_PROVIDERS = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
-"""Providers that litellm signs in to over the network when a name is looked up, which may wait for a person with a browser."""
+"""Providers to which litellm signs in over the network when a model name is looked up; this may wait for a person's browser."""
 
 MAX_TABLE_BYTES = 16 * 2**20
 """Maximum size of the file that `TABLE_VARIABLE` names, in bytes."""
 TABLE_VARIABLE = "HARNESS_MODEL_TABLE"
-"""Environment variable with the path of a file that declares models missing from the registry or listed there with wrong values.
-"""
+"""Environment variable with the path of a file that declares models which the registry lacks or lists with wrong values."""
 
 SELF_HOSTED_PROVIDERS = frozenset(
     ("azure", "azure_ai", "azure_text", "baseten", "databricks", "lemonade", "sagemaker", "sagemaker_chat", *BASE_VARIABLES)
@@ -53,7 +52,7 @@ BREAKPOINT_PROVIDERS = {"anthropic"}
 CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
 """Providers that accept cache breakpoints (marks up to which a prompt is cached) for `claude` models with prompt caching."""
 BEDROCK_PREFIX = "bedrock/"
-"""Prefix of model names of Amazon Bedrock, which a route (`converse/`) or a region may follow."""
+"""Prefix of model names of Amazon Bedrock; a route (`converse/`) or a region may follow the prefix."""
 ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
 """Prefix of model names whose cache breakpoints (marks up to which a prompt is cached) are forwarded to Anthropic."""
 
@@ -98,10 +97,10 @@ litellm's registry no longer lists these models under all of their names.
 """
 
 UNPREFIXED_PROVIDERS = frozenset(("anthropic", "bedrock"))
-"""Providers whose retired models may be named without the provider."""
+"""Providers whose retired models litellm also finds by a name without the provider."""
 
 ROUTING_SUFFIX = re.compile(r":(?:beta|extended|floor|nitro|online)$")
-"""End of a model's name that tells OpenRouter how to route requests."""
+"""Regular expression for the end of a model name that tells OpenRouter how to route requests, e.g. `:nitro`."""
 
 REGISTRY_FILE = "model_prices_and_context_window_backup.json"
 """Name of the file in the package litellm that contains its registry."""
@@ -136,7 +135,7 @@ def load_litellm() -> Any:
 
 @cache
 def list_retired_models() -> dict[str, dict[str, Any]]:
-    """Return entries in the format of litellm's registry for models that it no longer lists, by name without a provider."""
+    """Return an entry in the format of litellm's registry for each retired model, by model name without the provider."""
     return {
         name: {
             "litellm_provider": provider,
@@ -153,7 +152,7 @@ def list_retired_models() -> dict[str, dict[str, Any]]:
 
 
 def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
-    """Return the models that a file in the format of litellm's registry declares: an object with one object for each model name.
+    """Return the models that the user declares in a file in the format of litellm's registry, by model name.
 
     Raises:
         UsageError: The file is missing, is not JSON, or has another format; the message shows the format.
@@ -183,7 +182,7 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 def _load_entries(model: str) -> Mapping[str, Any]:
     """Return the entries of litellm's registry by model name.
 
-    Litellm is imported only for entries that this project changes there: a table of the user, and retired models.
+    litellm is imported only if this project changes the entries: for a table declared by the user, and for retired models.
     """
     if model in list_retired_models() or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
         return cast(Mapping[str, Any], load_litellm().model_cost)
@@ -192,7 +191,10 @@ def _load_entries(model: str) -> Mapping[str, Any]:
 
 @cache
 def _read_registry_file() -> Mapping[str, Any]:
-    """Return the registry of the installed litellm by model name, read from its file; without the file, litellm is imported."""
+    """Return the entries of the installed litellm's registry by model name, read from the file of the registry.
+
+    If the file is missing, litellm is imported.
+    """
     package = find_spec("litellm")
     for folder in package.submodule_search_locations or () if package else ():
         try:
@@ -203,7 +205,7 @@ def _read_registry_file() -> Mapping[str, Any]:
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """Return what litellm's registry and the list of retired models contain about a model; empty when neither lists it."""
+    """Return the entry of a model in litellm's registry or in the list of retired models; empty if neither lists the model."""
     model = name.rpartition("/")[2]
     unrouted = ROUTING_SUFFIX.sub("", model)
     costs, retired = _load_entries(unrouted), list_retired_models().get(unrouted, {})
@@ -230,8 +232,8 @@ def supports_cache_breakpoints(name: str) -> bool:
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
     """Return the context window of a model: the given size, else the size in the registry, else 0 tokens for unknown.
 
-    The limits of prompts and answers are those of the registry in either case.
-    Windows of local models come from this project's own catalogue.
+    The limits on prompt and answer are those of the registry even if a size is given. Windows of local models come from this
+    project's own catalogue.
     """
     known = _look_up_listed_window(name)
     if override_tokens is None:
@@ -258,12 +260,12 @@ def _look_up_listed_window(name: str) -> Window:
 def check_model_name(name: str, *, keys: bool = True) -> None:
     """Check that a model can be called: its provider is known, it answers messages, and its key or address is in the environment.
 
+    A name that the registry does not list is accepted if users of the provider choose the model names, if the environment sets a
+    custom address for the provider, or if the registry lists no model of the provider.
+
     Args:
         name: Name of the model as litellm spells it.
         keys: Whether to look for keys and addresses in the environment.
-
-    A name that the registry does not list is accepted if users of the provider choose the model names, if the environment sets a
-    custom address for the provider, or if the registry lists no model of the provider.
 
     Raises:
         UnknownName: No provider has this name, or the provider has no such model.
@@ -330,9 +332,9 @@ def look_up_provider(name: str) -> str:
 
 
 def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
-    """Return the environment variables (such as API keys) of which one must be set to use a provider; empty if one is set.
+    """Return the environment variables, such as API keys, that are missing to use a provider; empty if nothing is missing.
 
-    Variables that are needed together are joined by "and".
+    Setting one of them is enough. Variables that are needed together are one entry, joined by "and".
     """
     base = BASE_VARIABLES.get(provider)
     if base is not None:

@@ -1,7 +1,7 @@
-"""Limits on what a provider's HTTP response may occupy in memory: error responses are cut, compressed ones expand piece by piece.
+"""Limits on the memory that a provider's HTTP response may occupy.
 
-Without the limits, litellm and the providers' packages read the whole body of an error response before harness gets it, and httpx
-expands a few compressed megabytes of an answer to gigabytes before anybody can count them.
+Error responses are cut, and compressed responses are expanded piece by piece. Otherwise litellm and the providers' packages would
+read the whole body of an error response, and httpx would expand a few megabytes to gigabytes before anybody can count them.
 """
 
 import zlib
@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 MAX_ERROR_BYTES = 2**20
-"""Maximum number of bytes that are read of the body of an error response, after decompression; the rest is dropped."""
+"""Maximum number of bytes that are read from an error response, after decompression; the rest is dropped."""
 PIECE_BYTES = 2**16
 """Maximum number of bytes that are decompressed at a time."""
 FIRST_ERROR_STATUS = 400
 GZIP_FORMAT = zlib.MAX_WBITS | 16
-"""Value that makes zlib expect the format of gzip, the only encoding that is requested."""
+"""Argument that makes zlib expect the gzip format, the only encoding that requests accept."""
 
 
 class _Body:
-    """Stream of the bytes of a response, decompressed if needed, that ends after a maximum number of bytes."""
+    """Stream of the bytes of a response, decompressed if needed; it ends after a maximum number of bytes if there is one."""
 
     def __init__(self, source: Any, *, is_compressed: bool, max_bytes: int | None) -> None:
         self._source, self._is_compressed, self._max_bytes = source, is_compressed, max_bytes
@@ -33,10 +33,10 @@ class _Body:
 
 
 def limit_response_bodies(httpx: Any) -> None:
-    """Make the package httpx, in this process, limit what responses occupy in memory.
+    """Change the package httpx, for this process, so that it limits the memory that responses occupy.
 
-    The body of an error response is read up to `MAX_ERROR_BYTES`. Compressed bodies are decompressed piece by piece. The requests
-    accept no other encoding than gzip: a successful response in another one is refused, and the body of an error is dropped.
+    The body of an error response is read up to `MAX_ERROR_BYTES`. Compressed bodies are decompressed piece by piece. Requests
+    accept no encoding but gzip: a successful response in another encoding is refused, and of an error the body is dropped.
     """
     send = httpx.HTTPTransport.handle_request
     if getattr(send, "limits_bodies", False):

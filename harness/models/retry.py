@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Rule that repeats a model call after rate limits and provider faults.
+    """Rule that decides how often and after which waits a model call is repeated after rate limits and provider faults.
 
     Errors that a retry cannot cure are raised at once.
     """
 
     retries: int = 3
-    """Maximum number of times that a call is repeated after the first attempt; 0 means no repetition."""
+    """Maximum number of times that a call is repeated after its first attempt; 0 means that it is not repeated."""
     first_seconds: float = 2.0
     """Time in seconds to wait before the first retry; each further wait is twice as long."""
     longest_seconds: float = 60.0
@@ -35,7 +35,7 @@ class Retry:
     sleep: Callable[[float], None] = sleep
     """Function that waits for a number of seconds before a retry."""
     draw: Callable[[], float] = SystemRandom().random
-    """Function that returns a random number in [0, 1), for the random part of a wait."""
+    """Function that returns a random number, at least 0 and below 1, for the random part of a wait."""
 
     def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore) -> T:
         """Call `attempt` until it succeeds or no retry is left, and return its result.

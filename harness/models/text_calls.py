@@ -1,14 +1,14 @@
 """Tool calls written in plain text, for models without native tool calls.
 
-The system prompt ends with a section that describes the tools by their JSON schemas and the form of a call: a block between the
-tags `<call_tool>` and `</call_tool>`, the first at the beginning of a line and the second at the end of a line, around one JSON
-object with the fields `name` and `arguments`. Several consecutive blocks are several calls. The text before the first block is
-the text of the answer; the text after the last block is dropped, including further blocks, because it was written without the
-results of the calls. Results are sent back in a user message, each between `<tool_result>` and `</tool_result>`, in the order of
-the calls.
+The system prompt ends with a section that describes the tools by their JSON schemas, and the form of a call. A call is a block
+with one JSON object, which has the fields `name` and `arguments`. The tag `<call_tool>` at the beginning of a line opens the
+block, and the tag `</call_tool>` at the end of a line closes it. Several consecutive blocks are several calls. The text before
+the first block is the text of the answer. All text after these blocks is dropped, including further blocks, because it was
+written without the results of the calls. Results are sent back in a user message, each between `<tool_result>` and
+`</tool_result>`, in the order of the calls.
 
-A block that does not contain such an object becomes a call that the tools refuse, so that the model reads the error. In all other
-text (files, outputs, summaries, user messages), the tags are written `&lt;call_tool`. Therefore no such text looks like a call or
+A block without such an object becomes a call that the tools refuse, so that the model reads the error. In all other text (files,
+outputs, summaries, user messages), the beginning of a tag is written `&lt;call_tool`. Such text then never looks like a call or
 ends a result, and a model that repeats the text makes no call.
 """
 
@@ -63,9 +63,9 @@ def render_calls(message: Message, render_call: Callable[[ToolCall], str], escap
 
 
 class AnswerFilter(ABC):
-    """Filter of a streamed answer, which forwards reasoning and text to a listener but leaves out tool calls written as text.
+    """Filter that forwards reasoning and text of a streamed answer to a listener, but leaves out tool calls written as text.
 
-    Each received piece is forwarded, if only as an empty piece, so that the next listener notices progress.
+    For each received piece, the listener gets a piece, which may be empty, so that the listener notices progress.
     """
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
@@ -101,7 +101,10 @@ class ParsedAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextCallModel(WrappedModel):
-    """Model that writes tool calls as text in its answers. Thread-safe if the wrapped model is."""
+    """Model that writes its tool calls as text, so that the wrapped model needs no native tool calls.
+
+    Thread-safe if the wrapped model is.
+    """
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer a request and read the tool calls from the text of the answer.
@@ -138,7 +141,10 @@ def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> t
 
 
 def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
-    """Return the messages with a section on tools in the system prompt, at the end of its first part, which never changes."""
+    """Return the messages with a section on tools in the system prompt.
+
+    The section is at the end of the first part of the system prompt, which never changes during a session.
+    """
     section = describe_tools(tools)
     if not messages or messages[0].role != "system":
         return [system(section), *messages]
@@ -236,7 +242,7 @@ class _CallFilter(AnswerFilter):
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Take the next piece of a model's answer, and return the text that is certainly not part of a tool call."""
+        """Take the next piece of a model's answer, and return the text so far that is certainly not part of a tool call."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:

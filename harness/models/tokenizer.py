@@ -1,10 +1,10 @@
 """Token counts for scripted models, made with a real tokenizer that needs no download.
 
-The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The usage that a scripted model reports
-therefore differs from the estimate of characters divided by four, as the usage of real models does.
+The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The token counts that a scripted model
+reports therefore differ from the estimate of one token for four characters, as those of real models do.
 
-The trials of a grid contain mostly the same texts. `COUNTS` holds the counts of all texts that this process has counted, by
-digest of the text. The workers of a run exchange these counts through the action cache.
+The trials of an experiment contain mostly the same texts. `COUNTS` keeps the counts of all texts that this process has counted,
+by digest of the text. The worker processes of a run exchange these counts through the action cache.
 """
 
 import os
@@ -33,7 +33,7 @@ MESSAGE_OVERHEAD_TOKENS = 4
 SPLIT_ABOVE_CHARACTERS = 8_000
 """Length in characters above which a text is split into pieces whose tokens are counted and cached separately."""
 MIN_DIGESTED_CHARACTERS = 16
-"""Length in characters below which a text is always counted, which takes about as long as computing its digest."""
+"""Length in characters below which a text is counted each time, because that takes about as long as computing its digest."""
 MAX_COUNTS = 100_000
 """Maximum number of texts whose counts are held in memory and exchanged."""
 _RECORD = struct.Struct("<16sI")
@@ -54,7 +54,7 @@ def _load_encoding() -> "Encoding":
 
 
 class TokenCounts:
-    """Token counts of texts by digest of the text, which can be packed for other processes. Thread-safe."""
+    """Table of the token counts of texts, by digest of the text. The table can be packed for other processes. Thread-safe."""
 
     def __init__(self) -> None:
         """Create an empty table of token counts."""
@@ -64,7 +64,7 @@ class TokenCounts:
         """Number of texts counted since `pack` was last called."""
 
     def find_or_count(self, text: str, count: Callable[[str], int]) -> int:
-        """Return the number of tokens in a text; a number that is not known yet is determined by `count` and remembered."""
+        """Return the number of tokens in a text from the table; an unknown number is computed by `count` and remembered."""
         if len(text) < MIN_DIGESTED_CHARACTERS:
             return count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -78,7 +78,7 @@ class TokenCounts:
         return known
 
     def pack(self) -> bytes:
-        """Return all counts as bytes for `merge`."""
+        """Return all counts as bytes, which another process can add to its own counts with `merge`."""
         with self._lock:
             self.unsaved = 0
             return b"".join([_RECORD.pack(digest, count) for digest, count in self._counts.items()])
@@ -106,8 +106,8 @@ COUNTS = TokenCounts()
 def count_text_tokens(text: str) -> Measured:
     """Return the number of tokens in a text; control tokens in the text are counted as plain text.
 
-    A long text, such as a summary prompt, is split at line breaks that no token of this encoding can span: those followed by a
-    character other than white space. The counts of the pieces are added, and most pieces are already in the cache.
+    A long text, such as a summary prompt, is split, and the counts of the pieces are added; most pieces are already in the cache.
+    Splits are at line breaks before a character that is not white space, because no token of this encoding spans such a break.
     """
     return Measured(COUNTS.find_or_count(text, _encode if len(text) < SPLIT_ABOVE_CHARACTERS else _count_pieces))
 

@@ -1,4 +1,4 @@
-"""A model that wraps another model and forwards everything except the reply."""
+"""Base class for models that wrap another model, use its name and limits, and change only how a request is answered."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from harness.tokens import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedModel:
-    """Base class of a model that wraps another model and has the same name and limits."""
+    """Base class of a model that wraps another model; name and limits are those of the wrapped model."""
 
     model: Model
     """Wrapped model, which answers the requests."""

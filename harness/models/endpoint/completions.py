@@ -1,6 +1,6 @@
-"""Requests and answers of the OpenAI chat completions API: parsing of requests, encoding of answers and errors.
+"""Parse requests of the OpenAI chat completions API, and encode answers and errors in its format.
 
-All fields of a request are checked, and an error message names the field.
+All fields of a request are checked, and an error message names the wrong field.
 """
 
 import json
@@ -111,7 +111,9 @@ def encode_completion(model: str, reply: Reply) -> JsonObject:
 
 
 def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[JsonObject]:
-    """Yield the chunks of a streamed answer: reasoning and text line by line, then the arguments of each tool call in two halves.
+    """Yield the chunks of a streamed answer: first reasoning and text, line by line, then the tool calls.
+
+    The arguments of each tool call are sent in two halves.
 
     Args:
         model: Name of the model, as in the request.
@@ -138,7 +140,7 @@ def encode_error(status: int, message: str) -> JsonObject:
 
 
 def encode_model_list(names: tuple[str, ...]) -> JsonObject:
-    """Return the body of the response at `/v1/models`, which lists the models."""
+    """Return the body of the HTTP response at `/v1/models`, which lists the names of the models."""
     data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "harness"} for name in names]
     return {"object": "list", "data": data}
 

@@ -1,6 +1,7 @@
-"""HTTP server for scripted models: chat completions, streamed or not, the list of models, and injected faults.
+"""HTTP server for scripted models, with an API like OpenAI's: chat completions, streamed or not, and the list of models.
 
-The server listens on loopback only and answers each request in its own thread. Invalid requests get a 4xx status and a reason.
+The server can inject faults, such as rate limits. It listens on loopback only and answers each request in a thread of its own.
+Invalid requests get a 4xx status and a reason.
 """
 
 import hmac
@@ -36,7 +37,7 @@ POLL_SECONDS = 0.05
 COMPLETIONS_PATH, MODELS_PATH = "/v1/chat/completions", "/v1/models"
 
 FindModel = Callable[[str], Model]
-"""Type of a function that returns the model with a given name, or raises UnknownName or UsageError."""
+"""Type of a function that returns the model with a given name, or raises UnknownName or UsageError if there is none."""
 
 
 class AnsweredRequest(NamedTuple):
@@ -49,7 +50,7 @@ class AnsweredRequest(NamedTuple):
 
 
 class _Refusal(Exception):
-    """Exception that ends the handling of a request with an HTTP error status and a message."""
+    """Exception that ends the handling of a request; the client gets its HTTP status and its message as the error."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -76,7 +77,7 @@ class ModelEndpoint(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_address[1]}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors from connections that clients closed; print other errors as usual."""
+        """Ignore errors of connections that clients have closed; print other errors as usual."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -220,7 +221,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
-        """End the answer early for an injected fault: send nothing until the client disconnects, or reset the connection."""
+        """End an answer early because of an injected fault.
+
+        `stall` sends nothing more until the client disconnects; `reset` resets the connection.
+        """
         if how == "stall":
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
@@ -256,7 +260,7 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """Return the model's reply; if the injected fault is `malformed` or `unknown-tool`, damage the reply's tool calls."""
+    """Return the model's reply, with damaged tool calls if the injected fault is `malformed` or `unknown-tool`."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
@@ -270,11 +274,11 @@ def _spoil_call(call: ToolCall, kind: str) -> ToolCall:
 
 
 MAX_OPEN_MODELS = 64
-"""Maximum number of models that the server keeps open; other models are created again on request."""
+"""Maximum number of models that the server keeps; when there are more, the least recently used are created again on request."""
 
 
 def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return the model names that the server lists: one scripted agent for each task, and the scripted summarizers."""
+    """Return the model names that the server lists: one scripted agent for each task, and scripted summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
     summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
     return agents + tuple(f"scripted/{name}" for name in summarizers)
@@ -287,7 +291,8 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
         tasks: Tasks whose scripts the agents follow, at least one. The summarizer `scripted/oracle` requires exactly one task,
             whose facts it keeps.
         seed: Seed of the models' own random draws.
-        window_tokens: Context window of every agent in tokens; None uses the default. A summarizer's window is at least as large.
+        window_tokens: Context window of every agent in tokens; None uses the default. The window of a summarizer is at least as
+            large.
 
     Raises:
         UsageError: There is no task.

@@ -1,7 +1,7 @@
-"""Catalogue of local models: the Python packages that contain their weights, and the digests of the weights.
+"""Catalogue of local models: the Python packages that contain the models' weights, and the digests of the weights.
 
-The catalogue consists of values only, so prices and windows can be looked up without these packages. The digests of the two
-larger models are those of the GGUF files that the publisher released; the packages with these files come from third parties.
+Prices and context windows can be looked up in the catalogue without these packages. The digests of the two larger models are
+those of the GGUF files that the publisher released; the packages with these files come from third parties.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class LocalWeights:
     packages: tuple[str, ...]
     """Name and version of each package that carries a part of the weights, in the order in which the parts are joined."""
     member_suffix: str = ".bin"
-    """Ending of the file name by which the one data file in each package is found."""
+    """End of the file name by which the one data file in each package is found."""
     size_bytes: int
     """Size in bytes of the complete file of weights."""
     sha256: str
@@ -38,7 +38,7 @@ class LocalWeights:
 
     @property
     def file_name(self) -> str:
-        """Name of the complete file of weights, which includes the beginning of the file's digest."""
+        """Name of the file with the complete weights; the name includes the beginning of the file's digest."""
         return f"{self.alias}-{self.sha256[:12]}.gguf"
 
 

@@ -1,8 +1,8 @@
-"""Program of the process that serves one local model until its standard input is closed.
+"""Program that serves one local model in a process of its own, until its standard input is closed.
 
-A separate process protects sessions from faults of the native code. The program imports nothing of this package. The first line
-of standard input is the configuration; the first line of standard output is the address of the server. The kernel closes the pipe
-when the parent process ends, which ends this process too.
+The separate process protects sessions from faults of the native code. The program imports nothing of this package. It reads its
+configuration from the first line of standard input, and writes the address of the server to the first line of standard output.
+When the parent process ends, the kernel closes the standard input, which ends this process too.
 """
 
 import json

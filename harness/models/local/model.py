@@ -1,4 +1,4 @@
-"""Local model with the same interface as other models: greedy sampling, no cost, exact token counts."""
+"""Local model with the interface of all models; it samples greedily, costs nothing, and counts tokens exactly."""
 
 import json
 import urllib.request
@@ -49,14 +49,14 @@ Longer texts confuse models of this size and take minutes to read.
 LOCAL_STALL_SECONDS = 3_600.0
 """Time in seconds without data from a local model after which a call counts as stalled.
 
-A server answers one request at a time, and a cancelled request ends only at the first token of its answer, so a request may wait
-long.
+The time is long because a request may have to wait: a server answers one request at a time, and a cancelled request ends only at
+the first token of its answer.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalModel:
-    """Small real model that runs on this machine, from `harness.models.local.catalogue`. Thread-safe.
+    """Small real model that runs on this machine, one of those in `harness.models.local.catalogue`. Thread-safe.
 
     `Reply.seconds` includes the wait for other requests to the same server.
     """
@@ -86,14 +86,14 @@ class LocalModel:
     def max_input_tokens(self) -> int:
         """Maximum input in tokens when the model writes summaries.
 
-        As an agent, the model receives everything that fits into its window.
+        When the model is the agent, it receives everything that fits into its window.
         """
         return MAX_SUMMARIZER_INPUT_TOKENS
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer a request. If the request has tools, the answer is one tool call or one text.
 
-        The schema of such answers is described in `harness.models.local.schema_calls`.
+        The module `harness.models.local.schema_calls` describes the JSON schema of these answers.
 
         Raises:
             ContextOverflow: The prompt is longer than the window of the server.

@@ -110,7 +110,7 @@ def _extract_text(given: Mapping[str, Any]) -> str:
 
 
 def _extract_arguments(raw: str) -> str:
-    """Return the arguments of a tool call. An incomplete call gives the text so far, which is not valid JSON."""
+    """Return the arguments of a tool call as JSON; of an incomplete call, the text so far, which is not valid JSON."""
     try:
         return json.dumps(json.loads(raw)["arguments"])
     except (ValueError, KeyError, TypeError, RecursionError):

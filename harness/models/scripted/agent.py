@@ -4,13 +4,13 @@ Its answer is a pure function of visible messages, tool schemas, profile (readin
 
 1. A step counts as done if the visible messages show that it was done, e.g. by a successful tool call.
 2. If a tool call of a step has visibly failed and the script contains a repair for this error, the repair comes first.
-3. Otherwise the first step that is not done is taken. A fact (a value of the task) that the step requires is used with the value
-   that the messages show. If they do not show it, it is looked up with a tool call if it can be recovered and its source is
-   known; otherwise the model uses a default guess (the prior).
+3. Otherwise the agent takes the first step that is not done. Of each fact (a value of the task) that the step requires, it uses
+   the value that the messages show. If they show none, it first makes a tool call that may show the fact. If there is no such
+   call left, it uses a default guess (the prior).
 4. When all steps are done, the model says so and stops.
 
-The model may overlook a visible fact and then looks it up again if possible. The profile decides how probable this is; the random
-draw depends only on seed, step and fact. Text received since the last tool call other than a look-up is never overlooked.
+The model may overlook a visible fact, and then looks it up again if possible. The profile decides how probable this is; the
+random draw depends only on seed, step and fact. Text that came after the last tool call, look-ups aside, is never overlooked.
 
 A step with two visible failures and no repair is skipped. A look-up that did not show the fact is not repeated while its call
 is visible.
@@ -39,7 +39,7 @@ from harness.task import CallTemplate, Fact, Repair, Script, Step
 from harness.tokens import Measured, Usage, Window
 
 MAX_VISIBLE_FAILURES = 2
-"""Number of visible failures of a step without a known repair after which the agent goes on with the next step."""
+"""Number of visible failures after which the agent gives up a step without a known repair, and goes on with the next step."""
 
 
 class _CallContext(NamedTuple):
@@ -97,7 +97,7 @@ class ScriptedModel:
         return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
-        """Return the script's repair for a step's newest failure; None if there is none or the repair was already made."""
+        """Return the repair in the script for the newest failure of a step; None if there is none, or if it was already made."""
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
@@ -115,7 +115,7 @@ class ScriptedModel:
         return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
-        """Return the message with the tool calls of a step or repair, or with a call that first looks up a missing fact."""
+        """Return the agent's message for a step or a repair: its tool calls, or first a call that looks up a missing fact."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in known and (look := find_next_look_up(self._facts[name], context.visible)):
@@ -127,7 +127,7 @@ class ScriptedModel:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
-        """Return the values of the facts that a step needs, as far as the agent sees them and does not overlook them."""
+        """Return the values of those facts among `needs` that the agent sees and does not overlook, by name of the fact."""
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
@@ -154,12 +154,11 @@ class ScriptedModel:
 
 
 def find_next_look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
-    """Return the next tool call that may show a fact again, beginning with a search for its source.
+    """Return the next tool call that may show a fact again, or None if no call is left.
 
-    Returns None when no call is left.
-
-    No call is repeated within a series of look-ups, even if the messages do not show the fact after it. The model may have
-    overlooked the fact in the answer, or the answer may have been removed from messages that still contain the call.
+    The first call lists the folder of the file that contains the fact, and the second call reads the file. No call is repeated
+    within a series of look-ups, even if the messages do not show the fact after the call: the model may have overlooked the fact
+    in the result, or the result may have been removed while the call is still visible.
     """
     calls = list(list_look_ups(fact))
     if fact.source:
@@ -168,7 +167,7 @@ def find_next_look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
 
 
 def build_arguments_json(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> str:
-    """Return the arguments of a tool call as JSON, with the values of facts in place of their placeholders."""
+    """Return the arguments of a tool call in the script as JSON, with the values of facts in place of their placeholders."""
     return json.dumps({name: Template(text).substitute(values) for name, text in call.arguments})
 
 
@@ -179,12 +178,12 @@ def make_call_id(position: int, tool: str, taken: set[str]) -> str:
 
 
 def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply:
-    """Return the model's reply that contains a message. Its duration, token counts and price are simulated."""
+    """Return the reply of a scripted model with the given message. Its duration and cost are simulated."""
     usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=count_message_tokens(message))
     seconds = profile.compute_seconds(prompt_tokens, usage.output_tokens)
     return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
 
 
 def count_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
-    """Return the number of prompt tokens that the schemas of the tools take."""
+    """Return the number of prompt tokens that the descriptions of the tools take."""
     return sum(count_text_tokens(text) for spec in tools for text in (spec.name, spec.description, spec.parameters_json))

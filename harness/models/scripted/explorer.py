@@ -1,9 +1,9 @@
 """The scripted sub-agent: a model that answers questions about facts (values of a task) by looking them up in the workspace.
 
-Its answer is a pure function of visible messages, profile (reading ability) and seed, like that of the scripted agent. A question
-asks for a fact if it contains the name of the fact, such as `deploy port` or `deploy_port`. The model makes tool calls that may
-show the facts, one at a time, until it sees them all or no call is left. It then quotes the lines in which it has read the facts,
-word for word, so that the agent recognizes the values in the answer. It knows no value but those that it has read.
+As with the scripted agent, its answer is a pure function of visible messages, profile (reading ability) and seed. A question asks
+for a fact if it contains the name of the fact, such as `deploy port` or `deploy_port`. The model makes tool calls that may show
+the facts, one at a time, until it sees all facts or no call is left. It then quotes the lines in which it has read the facts,
+word for word, so that the agent recognizes the values in the answer. The model knows no value but those that it has read.
 """
 
 import random
@@ -23,11 +23,11 @@ from harness.task import Fact, Script
 from harness.tokens import Window
 
 NO_SCRIPT = Script(steps=(), final_text="")
-"""Script of a sub-agent, which has no steps of its own and only answers a question."""
+"""Empty script of a sub-agent, which follows no steps and only answers a question."""
 UNKNOWN_ANSWER = "I do not know where to look for that."
 """Answer to a question that names no fact of the task."""
 MAX_LINE_CHARACTERS = 500
-"""Maximum number of characters of a line that the model quotes; of a longer line it quotes the part with the fact."""
+"""Maximum number of characters that the model quotes from a line; of a longer line, it quotes the part with the fact."""
 
 
 class ScriptedExplorer:

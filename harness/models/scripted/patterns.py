@@ -1,9 +1,9 @@
 """Compiled text patterns of a task, with which a scripted model finds values of facts and finished steps in a text.
 
-The time of a search depends on the length of the text, not on the length of the script. A script of ten thousand steps has as
-many receipts (patterns of tool calls that show a step as done). Receipts without wildcards are therefore looked up in a
-dictionary. Steps with a counter share one pattern for the counter. A fact that requires a word is searched for only in texts
-with this word, and a pattern is tried only on texts with the literal text that every match contains.
+The time of a search depends on the length of the text, not on the number of steps in the script, which may have ten thousand. A
+step has patterns of the tool calls that show it as done (receipts). Those without wildcards are looked up in a dictionary. Steps
+that are counted in the text, as in "7 of 20 files renamed", share one pattern. A fact that requires a word is searched for only
+in texts with this word, and a pattern is tried only on texts with the literal text that every match contains.
 """
 
 import re
@@ -19,9 +19,12 @@ from harness.task import CallTemplate, Fact, Step
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\\([^\w])|\\[\s\S]|\{\d*,?\d*\}|\[\^?\]?(?:\\[\s\S]|[^\]\\])*\]|([^\\\[().^$*+?{}|])|[\s\S]")
-"""Regular expression for one token of a regular expression: an escaped (group 1) or plain (group 2) character, or a set etc."""
+"""Regular expression that splits another regular expression into its tokens.
+
+A token is an escaped character (group 1), a plain character (group 2), or something else, such as a set of characters.
+"""
 MAX_CACHED_TASKS = 4
-"""Number of tasks whose compiled patterns are cached; the trials of a grid are run task by task and seed by seed."""
+"""Number of tasks whose compiled patterns are cached; few are enough, because trials are run task by task and seed by seed."""
 MAX_CACHED_TEXTS = 4_000
 MAX_CACHED_LINES = 20_000
 
@@ -30,7 +33,10 @@ ReceiptSlot = tuple[int, int]
 
 
 class FactMatch(NamedTuple):
-    """Value of a fact (a value the agent must know) in a message, with its position in characters."""
+    """Value of a fact (a value that the agent must know) found in a text, with the name of the fact and the position in the text.
+
+    The offset counts characters.
+    """
 
     name: str
     value: str
@@ -40,13 +46,14 @@ class FactMatch(NamedTuple):
 _NamedPatterns = tuple[str, list[tuple[str, re.Pattern[str]]]]
 """Name of a fact and its patterns, each with a literal text that every match contains."""
 ValueOffsets = tuple[tuple[str, int], ...]
-"""Values of a fact that a text states, each with its position in characters, in the order of the text."""
+"""Values of one fact that a text states, each with its position in characters, in the order of the text."""
 
 
 def find_literal(pattern: str) -> str:
-    """Return the longest literal text that every match of a regular expression contains, as far as a simple reading finds it.
+    """Return the longest literal text that every match of a regular expression contains, as far as a simple rule can find it.
 
-    Only text outside of groups counts. An empty text, which every text contains, is returned for alternatives and for flags.
+    For example, the result for `port: (.+)` is `port: `. Only text outside of groups counts. For a regular expression with
+    alternatives or flags, the result is an empty text.
     """
     if re.search(r"\(\?[a-zA-Z]", pattern):
         return ""
@@ -94,7 +101,7 @@ class FactPatterns:
         return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
     def find_matches(self, text: str) -> tuple[FactMatch, ...]:
-        """Return every value of each fact in a text, fact by fact."""
+        """Return every value of every fact in a text; all values of one fact come before those of the next fact."""
         return tuple(FactMatch(name, *one) for name, told in self._find_matches(text) for one in told)
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
@@ -125,7 +132,7 @@ def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
 
 
 class ReceiptPatterns:
-    """Index that finds, for a successful tool call, the steps of the task's script that the call shows as done."""
+    """Index of the tool calls that show steps of a task's script as done; it finds the steps that match a successful call."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         """Store the patterns of tool calls: those without wildcards in a dictionary, all others as regular expressions."""
@@ -140,13 +147,13 @@ class ReceiptPatterns:
                     self._exact.setdefault((tool, key), []).append((index, slot))
 
     def match_receipt(self, tool: str, key: str) -> tuple[ReceiptSlot, ...]:
-        """Return the steps of the script, with their call patterns, that match a successful call of a tool with this argument."""
+        """Return the steps, and in each step the call pattern, that match a successful call of a tool with this argument."""
         slots = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
         return (*self._exact.get((tool, key), ()), *slots)
 
 
 def _parse_exact_key(pattern: str) -> str | None:
-    """Return the one argument text that a call pattern matches, or None if the pattern has wildcards."""
+    """Return the only text that the pattern for an argument matches, or None if the pattern has wildcards."""
     if not (pattern.startswith("^") and pattern.endswith("$")):
         return None
     key = re.sub(r"\\(.)", r"\1", pattern[1:-1])
@@ -157,7 +164,7 @@ class StepCounters:
     """Reader of counts in a text: a count such as "7 of 20 files renamed" means that the first seven steps are done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Collect the steps that each counter covers, sorted by the lowest count that shows the step as done."""
+        """Collect the steps that share a count pattern (a counter), sorted by the lowest count that shows the step as done."""
         counted: dict[str, list[ReceiptSlot]] = {}
         for index, step in enumerate(steps):
             if step.done.count_pattern:
@@ -168,7 +175,7 @@ class StepCounters:
         self._indexes = [[index for _, index in pairs] for pairs in ordered]
 
     def read(self, text: str) -> dict[int, int]:
-        """Return, for each counter of finished steps, the highest count that the text states."""
+        """Return the highest count of finished steps in a text, by index of the counter (the pattern that finds the count)."""
         found = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
         return {at: max(map(int, numbers)) for at, numbers in found if numbers}
 
@@ -203,7 +210,10 @@ def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
 
 
 def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
-    """Yield the tool calls that may show a fact again: a listing of the folder with its source, then a call that reads it."""
+    """Yield the tool calls that may show a fact again: one lists the folder of the fact's source file, the next reads the file.
+
+    A fact without a source file has only the second call, and a fact that cannot be recovered has none.
+    """
     if fact.recover and fact.source:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
     if fact.recover:
@@ -211,6 +221,6 @@ def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
 
 
 def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
-    """Return the tool and the first argument, which together identify a tool call made from a template of the task's script."""
+    """Return the tool and the first argument of a tool call in the task's script, which together identify the call."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]

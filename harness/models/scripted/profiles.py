@@ -1,8 +1,8 @@
 """Reading ability and speed of scripted models: all parameters in one table, each with its source.
 
-Models overlook information in long contexts: the more the longer the context is, and most in its middle. Two published curves
-give the shape, each scaled to 1 at its worst point. The probability that a profile overlooks a visible fact is the product of
-both curves and one factor:
+Models overlook more information the longer the context is, and most of it in the middle of the context. Two published curves give
+the shape of this loss, each scaled to 1 at its worst point. The probability that a profile overlooks a visible fact (a value of
+the task) is the product of both curves and one factor:
 
 - LENGTH: accuracy of GPT-4-1106-preview on the 13 tasks of RULER, 96.6 % at 4K tokens and 96.3, 95.2, 93.2, 87.0, 81.2 % at 8K to
   128K; the curve is the loss relative to 4K. The loss of 3.4 % at 4K is due to the difficulty of the tasks and not to the length.
@@ -11,9 +11,10 @@ both curves and one factor:
   63.2 %; the curve is the loss relative to 88.3 % with that document alone. Source: Liu et al. 2023, Lost in the Middle, Table 6
   and Table 1.
 
-`typical` overlooks as much as that model lost at 128K, averaged over all depths. `overlooks-P` has the same shape, scaled so that
-a fact in the middle of 128K tokens is overlooked with probability P. Losses are several times higher for facts that must be
-inferred and not only found (Modarressi et al. 2025, NoLiMa: GPT-4o falls from 99.3 to 69.7 % at 32K), so experiments can vary P.
+The profile `typical` overlooks as much as the GPT-4 model lost at 128K, averaged over all depths. The profile `overlooks-P` has
+the same shape, scaled so that a fact in the middle of 128K tokens is overlooked with probability P. Losses are several times
+higher for facts that must be inferred and not only found (Modarressi et al. 2025, NoLiMa: GPT-4o falls from 99.3 to 69.7 % at
+32K), so experiments can vary P.
 """
 
 import re
@@ -34,7 +35,7 @@ READERS: tuple[Reader, ...] = get_args(Reader)
 EXACT: Reader = "exact"
 """Default rule by which a scripted model finds the values of facts."""
 READER_MARK = "+"
-"""Character before the name of a reader in the name of a profile, e.g. `typical+tolerant`."""
+"""Character in the name of a profile before the name of its reading rule, e.g. `typical+tolerant`."""
 
 Curve = tuple[tuple[float, float], ...]
 """Curve as points (x, y) with increasing x, joined by straight lines; constant before the first and after the last point."""
@@ -43,12 +44,12 @@ LENGTH_CURVE: Curve = tuple(
     (1024 * kilo, (96.6 - accuracy) / (96.6 - 81.2))
     for kilo, accuracy in ((4, 96.6), (8, 96.3), (16, 95.2), (32, 93.2), (64, 87.0), (128, 81.2))
 )
-"""Loss of a model's reading accuracy by prompt length in tokens, as a share of the worst loss."""
+"""Curve of the loss in reading accuracy, as a share of the worst loss, over the prompt length in tokens."""
 DEPTH_CURVE: Curve = tuple(
     ((document - 1) / 19, (88.3 - accuracy) / (88.3 - 53.8))
     for document, accuracy in ((1, 75.8), (5, 57.2), (10, 53.8), (15, 55.4), (20, 63.2))
 )
-"""Loss of a model's reading accuracy by depth in the prompt, as a share of the worst loss; 0 is the beginning, 1 the end."""
+"""Curve of the loss in reading accuracy, as a share of the worst loss, over the depth in the prompt from 0 (beginning) to 1."""
 
 
 def interpolate(curve: Curve, x: float) -> float:
@@ -70,7 +71,7 @@ class Profile:
     """Reading ability and speed of a scripted model."""
 
     first_token_seconds: float
-    """Simulated time from request to first token in seconds, with and without a prompt cache."""
+    """Simulated time in seconds from a request to the first token of the answer; a prompt cache makes no difference."""
     input_tokens_per_second: float
     output_tokens_per_second: float
     openings: tuple[str, ...]
@@ -100,8 +101,9 @@ class Profile:
 
 
 ATTENTIVE = Profile(
-    # Overlooks nothing. Speeds are nominal: round numbers of the order of hosted models in 2025, chosen for this project;
-    # no conclusion depends on them. The openings are chosen as well: they add a seeded difference of a few tokens per step.
+    # Overlooks nothing. The speeds are round numbers of the order of hosted models in 2025, chosen for this project; no
+    # conclusion depends on them. The openings are also chosen for this project: one of them, drawn with the seed, adds a few
+    # tokens to each step.
     first_token_seconds=0.5,
     input_tokens_per_second=5_000.0,
     output_tokens_per_second=80.0,
@@ -121,7 +123,8 @@ PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
 def look_up_profile(name: str) -> Profile:
     """Return the profile (reading ability and speed) of a scripted model by the profile's name.
 
-    The name may end with a reader, as in `typical+tolerant`; without one, the model reads exactly.
+    The name may end with the rule by which the model finds values in texts (a reader), as in `typical+tolerant`. Without a rule,
+    the model finds values only in the exact wording of the task.
 
     Raises:
         UnknownName: There is no such profile or reader.
@@ -157,9 +160,9 @@ def is_scripted(name: str) -> bool:
 
 
 def add_reader(model: str, reader: Reader) -> str:
-    """Return the name of a scripted model with a reader at its end, e.g. `scripted:attentive+tolerant`.
+    """Return the name of a scripted model with a reading rule (reader) at its end, e.g. `scripted:attentive+tolerant`.
 
-    The default reader changes no name.
+    The default reader `exact` does not change the name.
 
     Raises:
         UsageError: The name of the model contains a reader already, or the model is not scripted.

@@ -1,7 +1,7 @@
-"""Scripted summarizers: models that receive the prompt of a real summarizer and keep all, some or none of its lines.
+"""Scripted summarizers: models that receive the prompt for a summary, and return all, some or none of the prompt's lines.
 
-Only `scripted/oracle` uses the patterns that find values of a task's facts; no summarizer knows these values. The policy `oracle`
-is something else: it retains messages and asks for no summary.
+Only `scripted/oracle` uses the text patterns that find the values of a task's facts; no summarizer knows these values. The
+compaction policy `oracle` is something else: it retains messages and asks for no summary.
 
 The extractive summarizer ranks lines with BM25. A library would index every word of every line, which takes longer than the rest
 of a scripted session, so only the words of the query are scored here. A test checks that the scores equal those of the library
@@ -44,12 +44,12 @@ _STOP_WORDS = frozenset(
         *("on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"),
     )
 )
-"""English words that the ranking of lines ignores."""
+"""English words, such as `the`, that the ranking of lines ignores."""
 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_LINES)
 def split_words(line: str) -> tuple[str, ...]:
-    """Return the words of a line in lower case, as used to rank lines."""
+    """Return the words of a line by which it is ranked, in lower case."""
     return tuple([word for word in _WORD.findall(line.lower()) if word not in _STOP_WORDS])
 
 
@@ -124,17 +124,18 @@ class ScriptedSummarizer:
 
 
 def render_prompt(messages: Sequence[Message]) -> str:
-    """Return the text of a summary prompt. If the prompt is the whole conversation, return a transcript of it."""
+    """Return the text of a summary prompt; if the prompt is the conversation itself, return a transcript of its messages."""
     if any(message.calls or message.results for message in messages):
         return transcript.render(messages)
     return "\n".join(message.text for message in messages)
 
 
 def extract_material(prompt: str) -> dict[str, list[str]]:
-    """Return the lines of a summary prompt that are to be summarized, by heading and without the instructions.
+    """Return the lines of a summary prompt that are to be summarized, without the instructions, by the heading above them.
 
     These lines follow headings in capitals, or begin the prompt if it has no headings. They end at the instruction that begins
-    with `Create a summary`. The original task comes first, so that revised values come after the values that they replace.
+    with `Create a summary`. The lines of the original task come first, so that a revised value comes after the value that it
+    replaces.
     """
     sections: dict[str, list[str]] = {}
     heading = ""
@@ -154,9 +155,8 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Return a function that writes a perfect summary: it keeps every line with a fact or with evidence of a finished step.
 
-    The summary may exceed the limit, because it shows the best result that a summary can have.
-
-    Of lines with counts of finished steps, only the highest count is kept; tool calls of the counted steps are left out.
+    The summary may exceed the limit on its length, because it shows the best result that a summary can have. Of the lines with a
+    count of finished steps, only those with the highest count are kept; tool calls of the counted steps are left out.
     """
     known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
     counters = patterns.StepCounters(script.steps)
@@ -191,10 +191,11 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
 
 @lru_cache(maxsize=MAX_CACHED_SUMMARIES)
 def summarize_extractively(prompt: str, limit_tokens: int) -> str:
-    """Return a summary of the lines that are most relevant to the user's request and fit the limit, in their original order.
+    """Return a summary that consists of those lines of the prompt that are most relevant to the user's request.
 
-    Lines are ranked by their BM25 score with the request as the query, divided by their tokens. Lines of the request itself get
-    at most seven tenths of the summary. If the prompt contains no request of the user, all lines together are the query.
+    The lines keep their order and fit the limit in tokens. They are ranked by their BM25 score, with the request as the query,
+    divided by their number of tokens. Lines of the request itself get at most seven tenths of the summary. If the prompt contains
+    no request of the user, all lines together are the query.
     """
     sections = extract_material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
@@ -220,10 +221,10 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 
 
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
-    """Return a function that writes an extractive summary and drops each line of it with probability `share`.
+    """Return a function that writes an extractive summary, and then drops each line of the summary with probability `share`.
 
-    Whether a line is dropped depends on seed, prompt and line alone. A higher share drops all lines that a lower share drops, and
-    more. A line that one summary lacks can appear in the next summary if the messages still contain the line.
+    Whether a line is dropped depends on seed, prompt and line alone. With a higher share, all lines that a lower share drops are
+    dropped too. A line that one summary lacks can appear in the next summary if the messages still contain the line.
     """
 
     def summarize(prompt: str, limit_tokens: int) -> str:

@@ -1,16 +1,16 @@
 """Tolerant reading: finds the value of a fact in a text that states the fact in other words than the task, e.g. in a summary.
 
-A statement is a clause with the subject of a fact and one value of the fact's type. Clauses are the parts of a sentence, a list
-item or a row of a table. The subject of a fact is given by sets of key words; a clause that contains all words of one set has
-the subject. By default there is a set for the name of the fact and one for each of its patterns. The type of the value is the
-group of the first pattern, so the task's author declares nothing twice.
+A statement is a clause that contains the subject of a fact and one value of the fact's type. Clauses are the parts of a sentence,
+a list item or a row of a table. A clause contains the subject if it has all words of one of the fact's sets of key words. By
+default there is one set for the name of the fact, and one for each of the fact's text patterns. The type of the value is given by
+the group of the first pattern, so the author of a task declares nothing twice.
 
-Precision comes before recall. A value is not read if the clause names anything else before it, if it is negated or outdated
-("not", "formerly"), if a noun of another subject follows a number, or if two values remain. No word of a task is in this module;
-the lists below contain English words of grammar and of projects in general.
+Precision comes before recall. A value is not read if the clause names something else before the value, if words such as "not" or
+"formerly" negate it or mark it as outdated, if a noun of another subject follows a number, or if two values remain. The word
+lists below contain English words of grammar and of projects in general, and no words of particular tasks.
 
-The result depends on the text alone. A clause that the exact patterns match is no different from others here; callers combine
-both readings, of which the newest counts.
+The result depends on the text alone. Text that the exact patterns match is treated like any other text; callers combine both
+readings, and the later one in the text counts.
 """
 
 import re
@@ -26,7 +26,7 @@ from harness.task import Fact
 MAX_FOREIGN_WORDS = 2
 """Maximum number of words of another subject before a value, if the clause contains at least two key words of the fact."""
 MAX_LABEL_WORDS = 8
-"""Maximum number of words of a label before a colon, or of a cell of a table that is the label of another cell."""
+"""Maximum number of words in a label: the text before a colon, or a table cell that says what the next cell contains."""
 _FUNCTION_WORDS = frozenset(
     (
         *("a", "about", "after", "against", "all", "also", "always", "an", "and", "any", "are", "as", "at", "be", "been"),
@@ -92,7 +92,7 @@ _OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
 
 
 def stem(word: str) -> str:
-    """Return the beginning of a word that its forms share, e.g. `cop` for copy and copies; a rough rule is enough here."""
+    """Return the beginning (stem) that the forms of a word share, e.g. `cop` for copy and copies; a rough rule is enough here."""
     word = _ALIASES.get(word.lower(), word.lower())
     for endings in (("s",), ("ie", "ing", "ed", "al", "or", "er", "y", "e")):
         ending = next((one for one in endings if word.endswith(one) and len(word) - len(one) >= 3), "")
@@ -105,7 +105,7 @@ _UNIT_STEMS = frozenset(map(stem, _UNITS))
 
 
 def list_stems(text: str) -> list[str]:
-    """Return the stems of the words of a text, in order; a number after a word is joined to it in an additional stem."""
+    """Return the stems of all words of a text in order, and then those of words that a number follows, joined with the number."""
     numbered = [stem(word) + number for word, number in _NUMBERED.findall(text)]
     return [*map(stem, _WORD.findall(text)), *numbered]
 
@@ -131,11 +131,11 @@ def find_group(pattern: str) -> tuple[int, int]:
                 return start, at + 1
             opened.pop()
         at += 1
-    raise UsageError(f"a pattern needs a group (got {pattern!r})")
+    raise UsageError(f"a pattern needs a group in parentheses, which matches the value (got {pattern!r})")
 
 
 def extract_words(pattern: str) -> str:
-    """Return the plain words of a regular expression outside its group, separated by spaces."""
+    """Return the plain words of a regular expression that are outside of its capturing group, separated by spaces."""
     start, end = find_group(pattern)
     text = pattern[:start] + " " + pattern[end:]
     text = re.sub(r"\[([A-Z])[a-z]\]", lambda match: match[1].lower(), text)
@@ -145,14 +145,20 @@ def extract_words(pattern: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ValueType:
-    """Form of a fact's value, from its first pattern or its own declaration."""
+    """Form that all values of a fact have, as regular expressions.
+
+    The form is the group of the fact's first text pattern, or the fact's `value_pattern` if it is set.
+    """
 
     fragment: re.Pattern[str]
-    """Regular expression for the value with the characters next to it, e.g. the underscore in "the prefix `ABC_`"."""
+    """Regular expression that finds a value within a text, where certain characters may surround it.
+
+    An example is the underscore in "the prefix `ABC_`".
+    """
     whole: re.Pattern[str]
     is_number: bool
     is_open: bool
-    """Whether ordinary words have this form, so that only marked words are values."""
+    """Whether ordinary words also have this form, so that only words marked as values, e.g. by quotes, are read."""
 
 
 def _make_value_type(fact: Fact) -> _ValueType:
@@ -175,7 +181,7 @@ def _take(expression: str, text: str) -> str:
 
 
 class _Subject(NamedTuple):
-    """Key words and value type of a fact."""
+    """Sets of key words by which a clause is recognized as being about a fact, and the form of the fact's values."""
 
     name: str
     keys: tuple[frozenset[str], ...]
@@ -196,7 +202,7 @@ def _stem_key(word: str) -> str:
 
 
 def make_subject(fact: Fact) -> _Subject | None:
-    """Return the key words and the value type of a fact; None if its pattern has no group."""
+    """Return the key words of a fact and the form of its values; None if the fact's first text pattern has no group."""
     try:
         value = _make_value_type(fact)
     except UsageError:
@@ -216,7 +222,7 @@ def make_subject(fact: Fact) -> _Subject | None:
 
 
 class _Clause(NamedTuple):
-    """Part of a sentence, with the label before it (as in "label: value") and its position in the text."""
+    """Part of a sentence, with its position in the text, and with the label before it, if any, as in "label: value"."""
 
     text: str
     offset: int
@@ -233,7 +239,7 @@ def _split(pattern: re.Pattern[str], text: str, offset: int) -> Iterator[tuple[s
 
 
 def list_clauses(text: str) -> Iterator[_Clause]:
-    """Yield the clauses of a text in order."""
+    """Yield the clauses (parts of sentences, list items and rows of tables) of a text in order."""
     offset = 0
     for line in text.splitlines(keepends=True):
         yield from _split_row(line, offset) if line.lstrip().startswith("|") else _split_line(line.rstrip(), offset)
@@ -277,7 +283,10 @@ def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
 
 
 class TolerantStatements:
-    """Reader of statements of facts in free words. Results are cached, since sessions of one task contain mostly equal texts."""
+    """Reader that finds the values of facts in texts that state the facts in other words than the task.
+
+    Results are cached, since the sessions of one task contain mostly equal texts.
+    """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         """Derive key words and value types from the facts; the true values of the facts are not used."""
@@ -287,7 +296,7 @@ class TolerantStatements:
             for one in {min(key) for key in subject.keys}:
                 self._by_stem.setdefault(one, []).append(subject)
         self.find = lru_cache(maxsize=patterns.MAX_CACHED_TEXTS)(self._find)
-        """Function that returns the statements in a text: the name of the fact, the value and its position, in order."""
+        """Function that returns the statements in a text in order, each with the name of the fact, the value and its position."""
 
     def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
         found = {match for clause in list_clauses(text) for match in self._read_clause(clause)}
@@ -303,7 +312,7 @@ class TolerantStatements:
 
 
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
-    """Return the one value of a fact in a clause with its position, or None if there is none or more than one."""
+    """Return the only value of a fact in a clause and its position; None if the clause has no value or several values."""
     found: list[tuple[str, int, int]] = []
     candidates = list(_list_candidates(clause, subject.value))
     plain = clause.text
@@ -326,7 +335,7 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
 
 
 def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, int, int]]:
-    """Yield each text in a clause that has the form of a value, with its start and end."""
+    """Yield each part of a clause that has the form of a value: its text, start and end."""
     text = clause.text
     if not value.is_open:
         for match in value.fragment.finditer(text):
@@ -347,14 +356,17 @@ def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, 
 
 
 def _count_foreign(text: str, subject: _Subject) -> int:
-    """Return the number of words in a text that belong neither to the fact nor to grammar; quoted text counts as one word."""
+    """Return the number of foreign words in a text: those that belong neither to a fact nor to grammar.
+
+    Quoted text counts as one word.
+    """
     words = _QUOTED.sub(lambda match: match[0] if match[4] or not match[match.lastindex or 0].strip() else " quotedtext ", text)
     stems = [one for one in map(stem, _WORD.findall(words)) if not one.isdigit()]
     return sum(one not in subject.vocabulary and one not in _FUNCTION_STEMS for one in stems)
 
 
 def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> bool:
-    """Return whether a value in a clause is not negated, outdated, or a number of something else."""
+    """Return whether a value in a clause holds now: it is neither negated nor outdated, nor a number of something else."""
     before, after = clause.text[:start], clause.text[end:]
     if _NEGATED.search(before) and not _COMPARED.search(before):
         return False
@@ -370,7 +382,10 @@ def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> boo
 
 
 def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> bool:
-    """Return whether a number belongs to the subject: no other noun follows it, and it does not number a word before it."""
+    """Return whether a number in a clause is the value of a subject.
+
+    It is not if another noun follows the number, as in "3 files", or if it numbers the word before it, as in "step 3".
+    """
     following = re.match(r"[\s`\"'*)\]-]*((?:(?:new|other|more|old|further|additional)\s+)?[^\W\d_]+)", after)
     nouns = list(map(stem, following[1].split())) if following else []
     if any(noun not in subject.vocabulary and noun not in _FUNCTION_STEMS for noun in nouns):
@@ -385,7 +400,7 @@ def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def compile_tolerant_statements(facts: tuple[Fact, ...]) -> TolerantStatements:
-    """Return the tolerant reader of a task's facts. Equal facts get the same object, which all sessions of a process share."""
+    """Return the tolerant reader for the facts of a task. Equal facts share one object, which all sessions of a process use."""
     return TolerantStatements(facts)
 
 

@@ -1,9 +1,10 @@
-"""Reader of messages, which finds what a scripted model can see in them: facts, tool results, listings and finished steps.
+"""Readers that find what a scripted model can see in messages: facts, tool results, listings of folders, and finished steps.
+
+A tool result is read together with its call, and only if the call is visible as well. Because a file may contain any text, two
+things in tool output are ignored: records of tool calls, and reports of finished steps that the script does not expect there.
 
 Two caches save time and change no answer: what was read in a message is cached by the content of the message, and the result for
-a conversation is extended when the next conversation begins with the same messages. A tool result is read together with its call,
-and only if the call is visible as well. Records of tool calls inside tool output are ignored, and so are reports of finished
-steps unless the script expects them in tool output, because a file may contain any text.
+a conversation is extended if the next conversation begins with the same messages.
 """
 
 import re
@@ -21,13 +22,13 @@ from harness.models.scripted.tolerant import TolerantStatements, compile_toleran
 from harness.task import Fact, Script
 
 MAX_CACHED_MESSAGES = 2_000
-"""Maximum number of messages whose extracted information is cached; more than a context window holds."""
+"""Maximum number of messages for which the information read is cached; more than fit into a context window."""
 LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
 """Regular expression for a line in the output of the tool `list_directory`."""
 
 
 class Receipt(NamedTuple):
-    """Record of an answered tool call: tool, key argument, and whether the call succeeded."""
+    """Record of an answered tool call: the tool, the argument that identifies the call, and whether the call succeeded."""
 
     tool: str
     key: str
@@ -47,19 +48,22 @@ class MessageReading:
     output: str | None = None
     """Output of an answered tool call.
 
-    The output is None for calls that a summary reports, so that no failure is recognized from their output.
+    It is None for a call that a summary reports, so that no failure is recognized from the output of such a call.
     """
     listed_paths: frozenset[str] = frozenset()
     named_steps: frozenset[int] = frozenset()
     """Indexes of the steps of the task's script that the message reports as done."""
     highest_counts: tuple[tuple[int, int], ...] = ()
-    """Highest count of finished steps that the message states, for each counter, as pairs (counter, count)."""
+    """Highest count of finished steps that the message states, as pairs (index of the counter, count).
+
+    A counter is a text pattern that finds the count, e.g. in "7 of 20 files renamed".
+    """
     characters: int = 0
     """Length of the message's text in characters."""
 
 
 class Failure(NamedTuple):
-    """Newest visible failure of a tool call that belongs to a step of the task's script."""
+    """Newest visible failure of a step of the task's script: one of the step's tool calls failed."""
 
     position: int
     """Index in the conversation of the message that shows the failure."""
@@ -89,11 +93,11 @@ class VisibleState:
     """Index of the message with the newest successful tool call, by the call's tool and identifying argument."""
     receipt_slots: set[patterns.ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
-    """Newest failed tool call of each step, by index of the step."""
+    """Newest visible failure of each step that has failed, by index of the step."""
     done_steps: set[int] = field(default_factory=set)
     listed_paths: set[str] = field(default_factory=set)
     highest_counts: dict[int, int] = field(default_factory=dict)
-    """Highest visible count of finished steps, by index of the counter."""
+    """Highest visible count of finished steps, by index of the counter (the text pattern that finds the count)."""
     call_ids: set[str] = field(default_factory=set)
     first_open_step: int = 0
     """Index of the first step of the script that is not done; the number of steps when all are done."""
@@ -103,12 +107,12 @@ class VisibleState:
 class FactReader:
     """Reader that finds the values of facts in single messages, by one of two rules.
 
-    The exact reader uses the patterns of the facts. The tolerant reader also finds statements in other words, but only in the
-    text of messages: tool outputs and the arguments of tool calls are program text, which both readers read alike.
+    The rule `exact` uses the text patterns of the facts. The rule `tolerant` also finds statements in other words, but only in
+    the text of messages: tool outputs and the arguments of tool calls are program text, which both rules read alike.
     """
 
     def __init__(self, facts: tuple[Fact, ...], reader: Reader) -> None:
-        """Compile the patterns of the facts, and the key words of the facts for the tolerant reader."""
+        """Compile the text patterns of the facts and, for the rule `tolerant`, the key words of the facts."""
         self._patterns = patterns.compile_fact_patterns(facts)
         self._statements: TolerantStatements | None = None if reader == EXACT else compile_tolerant_statements(facts)
 
@@ -133,7 +137,7 @@ class FactReader:
         return {name: tuple(values) for name, values in found.items()}
 
     def _find_stated(self, message: Message) -> list[patterns.FactMatch]:
-        """Return the statements in other words in a message, with their positions in its searchable text."""
+        """Return the values that a message states in other words than the task, with their positions in the searchable text."""
         if self._statements is None or message.role == "tool":
             return []
         found, offset = list[patterns.FactMatch](), 0
@@ -158,7 +162,7 @@ class MessageReader:
         The argument `call` is the visible call that a tool message answers, otherwise None.
         """
         self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(patterns.ReceiptPatterns(script.steps).match_receipt)
-        """Function that returns the steps of the script, with their call patterns, that match a successful tool call."""
+        """Function that returns the steps, and in each step the call pattern, that match a successful tool call."""
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = extract_searchable_text(message)
@@ -279,7 +283,10 @@ class ConversationReader:
 
 
 def _find_caller_index(messages: Sequence[Message], index: int) -> int:
-    """Return the index of the last message before `index` that is no tool message and so may contain the answered calls."""
+    """Return the index of the last message before `index` that is not a tool message.
+
+    This message may contain the calls that tool messages after it answer.
+    """
     index = min(index, len(messages))
     while index > 0 and messages[index - 1].role == "tool":
         index -= 1
@@ -296,7 +303,7 @@ def _extract_part_text(part: Part) -> str:
 
 
 def _join_arguments(call: ToolCall) -> str:
-    """Return the arguments of a tool call as plain text instead of escaped JSON."""
+    """Return the texts among the arguments of a tool call, as plain text instead of escaped JSON, one after the other."""
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
 
 
