@@ -1,6 +1,7 @@
-"""The sandbox backends (such as docker and bubblewrap), and the choice of the first backend that passes a live test.
+"""The kinds of sandboxes (backends), such as docker and bubblewrap, and the choice of the first one that passes a live test.
 
-To add a backend, write a launcher and enter it in `BACKENDS`; plans, options and error messages take its name from this table.
+To add a backend, write a launcher, which starts and removes one sandbox, and enter it in `BACKENDS`. Plans, options and error
+messages take the name of the backend from this table.
 """
 
 import functools
@@ -19,8 +20,10 @@ from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
 _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
-"""Shell command that succeeds only if the routing table is empty, i.e. without a network. A test packet would prove less, because
-a firewall may drop it."""
+"""Shell command that succeeds only if the routing table is empty, so that there is no network.
+
+A test packet would prove less, because a firewall may drop it.
+"""
 _MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that contains it"
 _CONTROL_GROUP_ADVICE = "to limit all processes together, control groups are needed, which bubblewrap can create only as root"
 _LIMIT_ADVICE: Final[Mapping[str, tuple[str, str]]] = {
@@ -33,24 +36,27 @@ _LIMIT_ADVICE: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """Result of the test whether a sandbox backend, such as docker, works on this machine."""
+    """Result of a test that shows whether a sandbox backend, such as docker, works on this machine."""
 
     backend: str
     ok: bool
     reason: str
-    """Reason for the result of the test: the versions of the programs used and the limits that cannot be enforced if the backend
-    works, otherwise the problem."""
+    """Reason for the result of the test.
+
+    If the backend works, the reason lists the versions of the programs used and the limits that cannot be enforced. Otherwise it
+    states the problem.
+    """
     advice: str
-    """Advice to the user on how to make the backend work, or enforce all limits; empty if there is nothing to do."""
+    """Advice to the user on how to make the backend work or enforce all limits; empty if there is nothing to do."""
     seconds: float
     is_lost: bool = False
     """Whether the sandbox was killed during the test, which says nothing about the backend."""
 
 
 def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = "") -> Probe:
-    """Start a sandbox, test whether it isolates commands, remove it, and return the result of the test.
+    """Start a sandbox, test whether it isolates commands, remove the sandbox, and return the result of the test.
 
-    The test checks the user, and that commands can neither write outside the workspace nor reach the network.
+    The test checks under which user commands run, and that they can neither write outside the workspace nor reach the network.
 
     Args:
         backend: Name of the backend to test, e.g. `docker`.
@@ -73,7 +79,7 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
 
 
 def _describe_working(info: SandboxInfo) -> tuple[str, str]:
-    """Return the versions of the programs of a sandbox with the limits that it cannot enforce, and advice about these limits."""
+    """Describe a sandbox that works: return its program versions with the limits that it cannot enforce, and advice on these."""
     missing = {limit: advice for name, (limit, advice) in _LIMIT_ADVICE.items() if name not in info.enforced}
     reason = "works: " + " ".join(" ".join(pair) for pair in info.versions)
     if missing:
@@ -82,9 +88,10 @@ def _describe_working(info: SandboxInfo) -> tuple[str, str]:
 
 
 def _attack(sandbox: Sandbox, program: str) -> SandboxInfo:
-    """Try to break the isolation of a sandbox; if no attempt succeeds, return the properties of the sandbox.
+    """Try to break the isolation of a sandbox, and return the properties of the sandbox if no attempt succeeds.
 
-    Raises SandboxUnavailable if a test fails.
+    Raises:
+        SandboxUnavailable: An attempt succeeded, or the sandbox cannot be used; the message says why.
     """
     try:
         sandbox.start()
@@ -118,8 +125,9 @@ class Backend:
     make_launcher: Callable[[str, str, SandboxLimits], Launcher]
     """Function that returns the launcher (starts and removes one sandbox) for a session id, an image and limits."""
     isolates: bool = True
-    """Whether the backend isolates commands from the machine. A backend without isolation is never chosen by `auto` and must be
-    allowed with `unsafe_local`.
+    """Whether the backend isolates commands from the machine.
+
+    A backend without isolation is never chosen by `auto`, and must be allowed with `unsafe_local`.
     """
     has_images: bool = False
     format_container_name: Callable[[str], str] | None = None
@@ -194,12 +202,16 @@ def open_sandbox(
 
 
 def is_isolated(backend: str) -> bool:
-    """Return whether a backend (or each one that `auto` may choose) isolates commands; False for an unknown backend."""
+    """Return whether a backend isolates commands; True for `auto` if all its choices do, and False for an unknown backend."""
     return backend == "auto" or (backend in BACKENDS and BACKENDS[backend].isolates)
 
 
 def check_image(backend: str, image: str | None) -> None:
-    """Raise UsageError if a Docker image is given for a backend that would ignore the image."""
+    """Check that a Docker image is given only for a backend that uses images.
+
+    Raises:
+        UsageError: The backend would ignore the image.
+    """
     if image and backend in BACKENDS and not BACKENDS[backend].has_images:
         raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; omit the image, or use 'docker' or 'auto'")
 
@@ -238,9 +250,9 @@ def choose_backend(
 
 
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
-    """Test whether a backend works with an image and a runtime by starting a sandbox, once per process; return the result.
+    """Start a sandbox to test whether a backend works with an image and a runtime, and return the result of the test.
 
-    If the sandbox was killed during the test, the next call tests again.
+    Each test runs once in this process. If the sandbox was killed during the test, the next call tests again.
     """
     probe = run_cached_probe(backend, image, runtime)
     if probe.is_lost:

@@ -1,10 +1,11 @@
 """Bubblewrap as a sandbox backend, which needs neither a daemon nor an image and runs the tool server in separate namespaces.
 
-The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size. If the harness runs as
-root, it first changes to the user `nobody`, because the kernel exempts root from the limit on processes, and a control group
-limits the memory of all processes together. Otherwise memory is limited for each process only. If the user `nobody` cannot reach
-the programs, because a folder above them is closed, the user remains root and the control group limits the number of processes
-too.
+The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size.
+
+If the harness runs as root, a control group limits the memory of all processes together; otherwise memory is limited for each
+process only. Root also first changes to the user `nobody`, because the kernel exempts root from the limit on processes. If
+`nobody` cannot reach the programs, because a folder above them is closed to other users, the user remains root, and the control
+group limits the number of processes too.
 """
 
 import functools
@@ -85,7 +86,10 @@ class BubblewrapLauncher(ProcessLauncher):
         )
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the sandbox's tool server ended; without a control group it is unknown whether memory ran out."""
+        """Return how the sandbox's tool server (first process) ended.
+
+        Without a control group, it is unknown whether memory ran out.
+        """
         end = super().find_end(oom_kills)
         return end._replace(ran_out_of_memory=self._group is not None and self._group.count_oom_kills() > oom_kills)
 
@@ -177,7 +181,7 @@ def find_program() -> str:
 
 @functools.cache
 def find_python() -> str:
-    """Return the path of the Python that runs the tool server, the system's or else the Python that runs the harness."""
+    """Return the path of the Python that runs the tool server: the Python of the system, else the one that runs the harness."""
     for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
         if os.access(path, os.X_OK):
             return path
@@ -201,7 +205,7 @@ def _bind_top_level_directories() -> Iterator[str]:
 
 
 def _bind_private_python(python: Path) -> Iterator[str]:
-    """Yield bubblewrap options that mount a Python from outside /usr at its own path, where it finds its own library."""
+    """Yield bubblewrap options that mount a Python from outside /usr at its usual path, where it finds its library."""
     prefix = python.parent.parent
     for parent in reversed(prefix.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))

@@ -1,7 +1,7 @@
 """Limits for all processes of a sandbox together, enforced by control groups (version 1 or 2), which only root can create.
 
-Without control groups, memory is limited for each process only. The name of a group contains its owner, so that groups of killed
-runs can be found and removed.
+Without control groups, memory is limited for each process only. The name of a group identifies the process that created it, so
+that groups of killed runs can be found and removed.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from harness.sandboxes.toolserver.server import count_oom_kills
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 GROUP_PREFIX = "harness-"
 _JOIN_COMMAND = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
-"""Beginning of a command line: it makes a process join one or two control groups and then run the rest of the line.
+"""Beginning of a command line that makes a process join one or two control groups and then run the rest of the line.
 
-The process joins the group whose file `cgroup.procs` is open as its stdout, and the group whose file `cgroup.procs` is the first
-argument. Then the command runs, with a copy of its stdin as stdout.
+The process joins the group whose file `cgroup.procs` is open as its stdout. The first argument is the file `cgroup.procs` of a
+second group, or the null device. Then the command runs, with a copy of its stdin as stdout.
 """
 _REMOVE_SECONDS = 1.0
 _group_numbers = itertools.count()
@@ -39,10 +39,10 @@ class ControlGroup:
 
     @classmethod
     def make(cls, limits: SandboxLimits, *, pids: bool = False) -> Self | None:
-        """Create a control group with limits for a sandbox and return it, or None if no group can be created.
+        """Create a control group that limits a sandbox, and return it; None if no group can be created.
 
         Args:
-            limits: Limits of the sandbox, of which the group enforces the limits on memory and processes.
+            limits: Limits of the sandbox; the group enforces those on memory and on processes.
             pids: Whether to limit the number of processes too. Then only root may join the group, because the kernel exempts root
                 from limits per user.
         """
@@ -62,7 +62,7 @@ class ControlGroup:
 
     @property
     def join_command(self) -> tuple[str, ...]:
-        """Beginning of a command line: it makes a process join this control group and then run the rest of the line.
+        """Beginning of a command line that makes a process join this control group and then run the rest of the line.
 
         The process must be started with the descriptor from `open_join_fd` as its stdout.
         """
@@ -71,7 +71,7 @@ class ControlGroup:
 
     @property
     def sandbox_path(self) -> str:
-        """Path inside the sandbox at which the counters of the control group, such as that of killed processes, can be read."""
+        """Path inside the sandbox at which the group's counters can be read, e.g. the number of killed processes."""
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
     def count_oom_kills(self) -> int:
@@ -96,13 +96,13 @@ class ControlGroup:
                 time.sleep(0.002)
 
     def _enable_controller(self, controller: str) -> None:
-        """Enable a kind of limit of the kernel, such as `pids`, for control groups of version 2; version 1 needs no such step."""
+        """Enable a controller (kind of limit), such as `pids`, for control groups of version 2; version 1 needs no such step."""
         control = CGROUP_ROOT / "cgroup.subtree_control"
         if self.version == 2 and controller not in control.read_text().split():
             control.write_text(f"+{controller}")
 
     def _limit_processes(self, max_processes: int) -> Path | None:
-        """Limit the number of processes in the group and return the directory of the limit, or None if that is not possible."""
+        """Limit the number of processes of a sandbox, and return the directory of the group that does so; None if it fails."""
         path = self.path if self.version == 2 else CGROUP_ROOT / "pids" / self.path.name
         try:
             self._enable_controller("pids")

@@ -1,6 +1,6 @@
-"""The client of a tool server (the first process of a sandbox), which implements the sandbox protocol for all backends.
+"""The client of a tool server (the first process of a sandbox), which implements the interface of a sandbox for all backends.
 
-A launcher starts a tool server and removes it; this module communicates with it. After a violation of the protocol, a missed
+A launcher starts the tool server and removes it; this module communicates with the tool server. After an invalid reply, a missed
 deadline or a lost connection, every further call raises SandboxDied: a sandbox is never restarted or replaced.
 """
 
@@ -38,9 +38,9 @@ from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_
 
 START_SECONDS = 30.0
 CANCEL_SECONDS = 10.0
-"""Seconds within which the tool server must end a command that was interrupted before the sandbox is considered lost."""
+"""Seconds that the tool server has to end an interrupted command; after that, the sandbox is considered lost."""
 GRACE_SECONDS = 20.0
-"""Seconds that the tool server may take beyond the timeout of a command before the sandbox is considered lost."""
+"""Seconds that the tool server may take beyond the timeout of a command; after that, the sandbox is considered lost."""
 MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
 """Maximum number of bytes of file contents sent in one request when a workspace is restored."""
@@ -60,18 +60,20 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "TZ": "UTC",
 }
-"""Environment variables of commands, equal in every backend; HOME and TMPDIR name the directory for temporary files."""
+"""Environment variables of commands, equal in every backend.
+
+HOME and TMPDIR, which name the directory for temporary files, are added when a sandbox starts.
+"""
 WORKSPACE = "/workspace"
 SCRATCH, SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108  private to each sandbox
 SCRATCH_BYTES = 64 * 2**20
 """Size in bytes of the directory for temporary files, in backends that limit it."""
 WORKSPACE_FILES, SCRATCH_FILES = 50 * 2**10, 20 * 2**10
-"""Maximum number of files and directories in the workspace, and in each directory for temporary files, in backends that limit
-them."""
+"""Maximum numbers of files and directories, in backends that limit them: in the workspace, and in each temporary directory."""
 FILES: Final = "files"
 """Name under which `SandboxInfo.enforced` lists the limits on the number of files."""
 _Piece: TypeAlias = tuple[list[Any], bytes]
-"""File or directory to write into a workspace, as a list of path, mode, size and whether to append, and the content as bytes."""
+"""File or directory to write into a workspace: a list of path, mode, size and whether to append, and the content as bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class LaunchedServer:
 
 
 class TracedResult(NamedTuple):
-    """Result of a command, with flags for effects outside the workspace and for whether the result may be cached."""
+    """Result of a command, with notes on whether it affected only the workspace and whether it may be cached."""
 
     result: ExecResult
     contained: bool
@@ -101,12 +103,16 @@ class TracedResult(NamedTuple):
 
 
 class Launcher(Protocol):
-    """Object that starts the tool server (first process) of one sandbox and removes it later. Each launcher is used only once."""
+    """Interface of an object that starts the tool server (first process) of one sandbox, and removes it later.
+
+    Each launcher is used only once.
+    """
 
     def launch(self) -> LaunchedServer:
         """Start the sandbox's tool server (first process).
 
-        If the start fails, everything that was created is removed and SandboxUnavailable is raised.
+        Raises:
+            SandboxUnavailable: The start failed; everything that was created has been removed.
         """
 
     def remove(self) -> None:
@@ -159,7 +165,7 @@ class StartedOnce(ABC):
 
 
 class _Batch:
-    """Group of calls from several threads that use a sandbox at the same time. Thread-safe."""
+    """Batch of calls in which several threads use a sandbox at the same time; its end waits for all calls. Thread-safe."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -172,7 +178,7 @@ class _Batch:
             return not self._has_ended
 
     def end_call(self) -> None:
-        """Remove a call, which has ended, from the batch."""
+        """Remove a call that has ended from the batch."""
         with self._condition:
             self._calls -= 1
             self._condition.notify_all()
@@ -205,14 +211,14 @@ class ServedSandbox(StartedOnce):
             launcher: Object that starts the tool server.
             limits: Limits on the resources of the sandbox.
             grace_seconds: Seconds that the tool server may take beyond the timeout of a command.
-            make_launcher: Function that returns a launcher of an equal sandbox, in which the last commands are repeated after the
-                sandbox died, to learn whether they ended it. None repeats nothing.
+            make_launcher: Function that returns the launcher of an equal sandbox. If this sandbox dies, its last commands are
+                repeated in the equal one, to learn whether they were the cause. None repeats nothing.
         """
         self._launcher, self._grace_seconds, self._make_launcher = launcher, grace_seconds, make_launcher
         self.limits = limits
         self._history = ActionHistory()
         self._oom_kills = 0
-        """Number of processes killed for lack of memory, as reported with the last command."""
+        """Number of processes that the kernel has killed for lack of memory, as reported with the last command."""
         self._twin: ServedSandbox | None = None
         """Sandbox in which the last commands are being repeated, to learn whether they ended this sandbox."""
         self._death_type = SandboxDied
@@ -227,12 +233,12 @@ class ServedSandbox(StartedOnce):
         """Lock held during a call, or during a batch of parallel calls."""
         self._batch: _Batch | None = None
         self._death_lock = threading.RLock()
-        """Lock held while the cause of the sandbox's death is found, because calls of several threads may find it dead."""
+        """Lock held while the cause of the sandbox's death is sought, because several threads may notice the death at once."""
         self._removal_lock = threading.RLock()
         """Lock held while the tool server is removed, because two threads may try to remove it at the same time."""
 
     def use_blobs(self, blobs: BlobStore) -> Self:
-        """Keep the file contents of snapshots in the given store.
+        """Keep the file contents of snapshots in the given store, and return this sandbox.
 
         Sandboxes that share a store can restore each other's snapshots.
         """
@@ -304,7 +310,11 @@ class ServedSandbox(StartedOnce):
         return TracedResult(result, contained is True, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
-        """Return the content of a file in the workspace, cut to `max_bytes` if given; raises ToolError for too large files."""
+        """Return the content of a file in the workspace, cut to `max_bytes` if given.
+
+        Raises:
+            ToolError: The content is larger than the sandbox's maximum file size.
+        """
         max_content_bytes = self.limits.file_bytes if max_bytes is None else min(max_bytes, self.limits.file_bytes)
         content = self._request(Frame(header={"op": "read", "path": path, "max_bytes": max_content_bytes}), path=path).body
         return truncate_content(content, max_content_bytes, self.limits, path)
@@ -324,10 +334,10 @@ class ServedSandbox(StartedOnce):
     def snapshot(self) -> Snapshot:
         """Return the current state of the workspace: files, links and directories.
 
-        The cost depends on the changes since the last snapshot.
+        The duration depends on how much has changed since the last snapshot.
 
         Raises:
-            ToolError: The workspace contains more than a snapshot can; the sandbox continues to work.
+            ToolError: The workspace contains more than a snapshot can hold; the sandbox continues to work.
         """
         with self._lock:
             total, partial, first, more = 0, bytearray(), True, True
@@ -361,7 +371,7 @@ class ServedSandbox(StartedOnce):
                 for batch in _generate_batches(snapshot.files, make, self._blobs):
                     self._apply(delete, batch, sparse=self._has_holes(snapshot))
                     delete = []
-                    self._history.requests.clear()  # their contents are those of the snapshot
+                    self._history.requests.clear()  # the snapshot, with which the history begins, has the same contents
             except ToolError as error:
                 if NO_SPACE in str(error):
                     self._death_type = SandboxKilled  # the file system of the sandbox holds less than the commands have written
@@ -371,7 +381,10 @@ class ServedSandbox(StartedOnce):
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
-        """End every process, delete temporary files and write the given files, replacing anything that exists at their paths."""
+        """End every process, delete temporary files, and write the files of a grader, replacing anything at their paths.
+
+        Everything with the same first component as one of the paths is deleted first.
+        """
         for path in files:
             if path.startswith("/") or ".." in path.split("/"):
                 raise PathRefused(path)
@@ -388,8 +401,8 @@ class ServedSandbox(StartedOnce):
     def allow_parallel_calls(self) -> Iterator[None]:
         """Let several threads run commands and use files at the same time within a `with` block.
 
-        The end of the block waits for these calls. Other operations, such as snapshots, wait for the end of the block. A second
-        such block inside it changes nothing.
+        The end of the block waits for these calls. Other operations, such as snapshots, wait for the end of the block. A block
+        within another one changes nothing.
         """
         with self._join_batch() as batch:
             if batch is not None:
@@ -404,7 +417,10 @@ class ServedSandbox(StartedOnce):
                 self._batch = None
 
     def make_twin(self) -> "ServedSandbox | None":
-        """Return an equal sandbox that has not started, with the same store of file contents; None if it cannot be made."""
+        """Return a new sandbox with the same settings, not yet started; None if none can be made.
+
+        Both sandboxes share a store of file contents, so that the new one can restore snapshots of this one.
+        """
         if self._make_launcher is None:
             return None
         return ServedSandbox(self._make_launcher(), self.limits, grace_seconds=self._grace_seconds).use_blobs(self._blobs)
@@ -441,7 +457,10 @@ class ServedSandbox(StartedOnce):
 
     @property
     def _max_scan_bytes(self) -> int:
-        """Maximum number of bytes accepted in one scan of the workspace; sparse files could otherwise exceed the disk limit."""
+        """Maximum number of bytes accepted in one scan of the workspace.
+
+        Without this limit, sparse files could send far more than fits on the disk.
+        """
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
@@ -499,7 +518,7 @@ class ServedSandbox(StartedOnce):
             self._die(str(error), frame, timeout_seconds)
         except BaseException:
             if pending is None or frame.header["op"] != "run" or not self._cancel(connection, pending):
-                self._death_reason = "interrupted during a request"  # the sandbox and its copy here may differ from now on
+                self._death_reason = "interrupted during a request"  # what is known here about the workspace may be wrong now
                 self.close()
             raise
 
@@ -536,9 +555,9 @@ class ServedSandbox(StartedOnce):
         raise self._death_type(f"the sandbox died: {self._death_reason}")
 
     def _repeat_history(self, last_request: Frame | None, timeout_seconds: float) -> bool:
-        """Repeat the last commands in a new sandbox, and return whether they end it too.
+        """Repeat the last commands of this sandbox in a new one, and return whether they end the new sandbox too.
 
-        Nothing is repeated in a sandbox with a network, where commands have effects elsewhere.
+        Nothing is repeated if commands can reach a network, because they may have effects there.
         """
         twin = None if self.limits.network else self.make_twin()
         if twin is None:
@@ -584,14 +603,21 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _guard_reply(self) -> Iterator[None]:
-        """End the sandbox if the code in the `with` block finds that a reply of the tool server is invalid."""
+        """Close the sandbox if the code in the `with` block fails because a reply of the tool server is invalid."""
         try:
             yield
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
             self._die(f"its reply is invalid: {error!r}")
 
     def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
-        """Record one changed file of the workspace, and return the position after the file's content in the body of the reply."""
+        """Record one entry of a scan, such as a changed file, and return the position after its content in the reply's body.
+
+        Args:
+            entry: Path, mode, size, hash and content length, as described at `Tree.scan_changes` of the tool server.
+            body: Body of the reply.
+            start: Position of the entry's content in the body.
+            partial: Earlier pieces of the content of a large file; the last piece empties it.
+        """
         path, mode, size, sha256, length = entry
         if mode == -1:
             self._files.pop(path, None)
@@ -616,13 +642,13 @@ class ServedSandbox(StartedOnce):
         return start + len(content)
 
     def _has_holes(self, snapshot: Snapshot) -> bool:
-        """Return whether some files of a snapshot must be sparse, because the sizes of all files exceed the disk limit."""
+        """Return whether some files of a snapshot must be sparse, because together they are larger than the disk limit."""
         return sum(state.size_bytes for state in snapshot.files.values()) > self.limits.disk_bytes
 
     def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece], *, sparse: bool = False) -> None:
-        """Delete paths of the workspace and write files and directories to it, with one request to the tool server.
+        """Delete paths of the workspace, and then write files and directories, with one request to the tool server.
 
-        If `sparse`, the pages of files that hold only zeros take no space.
+        With `sparse`, pages of files that contain only zeros take no space.
         """
         index = json.dumps({"delete": delete, "entries": [entry for entry, _ in pieces]}).encode()
         body = index + b"".join([content for _, content in pieces])
@@ -632,7 +658,7 @@ class ServedSandbox(StartedOnce):
 
 
 def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:
-    """Yield lists of files and directories to write for the given paths; each list fits into one request to the server."""
+    """Yield the files and directories to write for the given paths, in lists that each fit into one request to the server."""
     batch: list[_Piece] = []
     size_bytes = 0
     for entry, content in _generate_pieces(files, paths, blobs):
@@ -673,19 +699,31 @@ def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:
 
 
 def check_timeout(timeout_seconds: float) -> None:
-    """Raise UsageError if the timeout of a command is not positive or too long."""
+    """Check the timeout of a command.
+
+    Raises:
+        UsageError: The timeout is not positive, or too long.
+    """
     if not 0 < timeout_seconds < MAX_TIMEOUT_SECONDS:
         raise UsageError(f"timeout_seconds is {timeout_seconds!r}; it must be above 0 and below {MAX_TIMEOUT_SECONDS}")
 
 
 def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
-    """Raise ToolError if the content of a file exceeds the maximum file size of the sandbox."""
+    """Check that the content of a file does not exceed the maximum file size of the sandbox.
+
+    Raises:
+        ToolError: The content is too large.
+    """
     if len(content) > limits.file_bytes:
         raise ToolError(f"{len(content)} bytes for {path!r} are more than the {limits.file_bytes} allowed")
 
 
 def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
-    """Return the first `max_bytes` of a file. Raises ToolError if the sandbox's maximum file size would cut the file further."""
+    """Return the first `max_bytes` bytes of a file.
+
+    Raises:
+        ToolError: The file is longer, and `max_bytes` is the maximum file size of the sandbox.
+    """
     if len(content) > max_bytes and max_bytes == limits.file_bytes:
         raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
     return content[:max_bytes]

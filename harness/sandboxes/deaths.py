@@ -1,8 +1,9 @@
-"""Data from which the cause of a sandbox's death is found: how its tool server ended, and the last commands.
+"""Data from which the cause of a sandbox's death is found: how its tool server (first process) ended, and the last commands.
 
-If the commands of an agent end their sandbox, the agent has failed, and its trial counts. If the machine loses the sandbox,
-the trial is set aside. The commands are the cause if the processes of the sandbox ran out of memory, or if the same commands
-end a new sandbox too. To repeat them, a sandbox keeps its requests since the last snapshot that contained its whole state.
+If the commands of an agent end the sandbox, the agent has failed, and its trial counts. If the machine loses the sandbox, the
+trial is set aside. The commands are the cause if the processes of the sandbox ran out of memory, or if the same commands end a
+new sandbox too. So that they can be repeated, a sandbox keeps all requests since the last snapshot that contained its whole
+state.
 """
 
 from dataclasses import dataclass, field

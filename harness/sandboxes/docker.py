@@ -1,11 +1,11 @@
 """Docker as a sandbox backend: the tool server is process 1 of a hardened container and is reached over the attach socket.
 
-When the harness ends, the stdin of the container closes, the server ends, and the engine removes the container. Labels with the
-owner of a container allow later runs to find and remove containers that remain nevertheless. The Docker library is slow to load,
-so `backends` imports this module only when a container is needed.
+When the harness ends, the stdin of the container closes, the tool server ends, and the engine removes the container. If a
+container remains nevertheless, later runs find and remove it by labels that identify the process that created it. The Docker
+library is slow to load, so `backends` imports this module only when a container is needed.
 
-The tool server needs `python3`. If an image has no `python3`, such as that of Bun, its package manager installs it once in a new
-image, which is tagged `harness-served:<content id>` and kept for later runs.
+The tool server needs `python3`. If an image has none, such as the image of Bun, the image's package manager installs `python3`
+once in a new image, which is tagged `harness-served:<content id>` and kept for later runs.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ BACKEND: Final = "docker"
 OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
 CALL_SECONDS = 120
 MAX_LIFETIME_SECONDS = 24 * 3600
-"""Age in seconds from which a container is removed even if it is unknown whether the process that created it still runs."""
+"""Age in seconds above which a container is removed even if it is unknown whether the process that created it still runs."""
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SERVED_REPOSITORY = "harness-served"
@@ -52,7 +52,7 @@ BUILD_SECONDS = 600
 EVENT_SECONDS = 5.0
 """Seconds to wait for the engine's event that reports the end of a container."""
 MAX_OOM_AGE_NS = 10 * 10**9
-"""Nanoseconds before the end of a container within which a lack of memory counts as the cause of the end."""
+"""Maximum time in nanoseconds between a lack of memory and the end of a container for which the lack counts as the cause."""
 _RECIPE = """FROM {image}
 USER root
 RUN if command -v apt-get; then apt-get update && apt-get install -y --no-install-recommends python3; else apk add python3; fi
@@ -116,7 +116,7 @@ class DockerLauncher:
     def find_end(self, oom_kills: int) -> ServerEnd:
         """Return how the container's first process (tool server) ended.
 
-        This is read from the events of the Docker engine, which are still known after the container was removed.
+        The answer comes from the events of the Docker engine, which are still known after the container was removed.
         """
         last_oom_ns = 0
         try:
@@ -145,7 +145,7 @@ class DockerLauncher:
             reap_leftovers(self._api)
 
     def _start_with_python(self, digest: str) -> "AttachStream":
-        """Start a container of the requested image, or of an image with `python3` built from it if the original has none."""
+        """Start a container of the requested image; if the image has no `python3`, use an image built from it that does."""
         image = find_served_image(self._api, digest) or self._image
         try:
             return self._start(image)
@@ -235,10 +235,10 @@ class DockerLauncher:
 
 
 class AttachStream(SocketStream):
-    """A byte stream to and from a container, which writes to the stdin of its first process and reads from its stdout.
+    """A byte stream to the stdin and from the stdout of a container's first process.
 
-    It uses the socket of Docker's attach request. Bytes are sent unchanged; received bytes arrive in frames of the engine, each
-    with a header of 8 bytes and a payload.
+    The stream uses the socket of Docker's attach request. Bytes are sent unchanged; received bytes arrive in frames of the
+    engine, each with a header of 8 bytes and a payload.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -282,7 +282,7 @@ class AttachStream(SocketStream):
 
 
 def connect() -> Any:
-    """Return a client of the Docker engine that the environment variables name.
+    """Return a client of the Docker engine that environment variables such as `DOCKER_HOST` name.
 
     Raises:
         SandboxUnavailable: The Docker engine does not answer; the message states the reason and what to do.
@@ -349,7 +349,7 @@ def remove_container(api: Any, container: str) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Return the explanation in an error of the Docker engine or library as one line."""
+    """Return the explanation that an error of the Docker engine or library contains, as one line."""
     explanation = getattr(error, "explanation", None)
     text = str(explanation or error).strip()
     return " ".join(text.split())[:400] or type(error).__name__
@@ -373,13 +373,13 @@ def find_image(api: Any, image: str) -> str:
 
 
 def is_missing_python(error: Exception) -> bool:
-    """Return whether a container did not start because its image has no `python3`."""
+    """Return whether an error means that a container did not start because its image has no `python3`."""
     reason = describe_error(error)
     return "python3" in reason and ("not found" in reason or "no such file" in reason)
 
 
 def find_served_image(api: Any, digest: str) -> str | None:
-    """Return the name of the image with `python3` built earlier from the image with the content id `digest`, or None."""
+    """Return the name of the image with `python3` that was built earlier from the image with this content id, if any."""
     with contextlib.suppress(ImageNotFound):
         api.inspect_image(_format_served_name(digest))
         return _format_served_name(digest)

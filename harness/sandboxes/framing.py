@@ -1,10 +1,10 @@
 """The connection of the harness to a sandbox's tool server (first process), over which requests and replies are sent as frames.
 
-Several threads may send requests at the same time. Each request has a number, which its reply repeats, because replies arrive in
-the order in which the operations end.
+Several threads may send requests at the same time. Replies arrive in the order in which the operations end, so each request has a
+number, which the reply repeats. No request is ever sent twice.
 
-Everything received from a sandbox is untrusted: lengths are checked before memory is allocated, every wait has a deadline, and a
-violation of the protocol ends the sandbox. No request is ever sent twice.
+Everything received from a sandbox is untrusted: lengths are checked before memory is allocated, every wait has a deadline, and an
+invalid reply ends the sandbox.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from harness.sandboxes.toolserver import compile_source, load_source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
-"""Maximum size in bytes of the body of a request or reply, enough for the largest file or for both outputs of a command."""
+"""Maximum size in bytes of the body of a request or reply; the largest file or both outputs of a command fit into it."""
 RECEIVED_BYTES = 2**18
 """Maximum number of bytes received at once."""
 BOOTSTRAP = (
@@ -40,17 +40,21 @@ BOOTSTRAP = (
 )
 """Small program for `python3 -c` that reads the tool server from stdin, so that argument lists stay short.
 
-It reads three parts: the source of the tool server, the number of a version of Python's bytecode, and the code that this version
-compiled from the source. Compiling takes longer than the rest of the start, so the code is used if the number is that of the
-sandbox's Python.
+The program reads three parts: the source of the tool server, the version number of its bytecode, and the bytecode. If the
+sandbox's Python has this version of bytecode, the bytecode is used, because compiling takes longer than the rest of the start.
 """
 
 
 class ByteStream(Protocol):
-    """A connection to a sandbox, over which one thread sends bytes while another receives; closing it ends both waits."""
+    """A connection to a sandbox, over which one thread may send bytes while another receives; closing it wakes both threads."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
-        """Send all bytes to the sandbox. Raises OSError, or TimeoutError at the deadline."""
+        """Send all bytes to the sandbox.
+
+        Raises:
+            TimeoutError: The bytes were not sent within the timeout.
+            OSError: The connection to the sandbox failed.
+        """
 
     def receive(self) -> bytes:
         """Wait for bytes from the sandbox and return them; empty after the sandbox or `close` has ended the connection.
@@ -65,7 +69,7 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A request to a sandbox's tool server, or a reply: a header, which is sent as JSON, and a body of bytes."""
+    """A request to a sandbox's tool server, or its reply: a header, which is sent as JSON, and a body of bytes."""
 
     header: dict[str, Any]
     body: bytes = b""
@@ -115,8 +119,8 @@ class SocketStream:
 class PendingReply:
     """The future reply to a request, for which one thread waits.
 
-    The thread may be interrupted at any time, for example by Ctrl-C. Therefore the signal is a plain lock, whose wait can be
-    interrupted everywhere; an interrupt in a condition or a future may leave its lock held.
+    The thread may be interrupted at any time, for example by Ctrl-C. It therefore waits for a plain lock, because an interrupt
+    while it waits for a condition or a future of Python may leave an inner lock held.
     """
 
     def __init__(self, number: int) -> None:
@@ -140,7 +144,7 @@ class PendingReply:
                 raise SandboxDied(reason or "the sandbox did not reply: no reply before the deadline")
 
     def resolve(self, outcome: Frame | str) -> None:
-        """Wake the thread that waits, with the reply or the reason why none will arrive. May be called once."""
+        """Give the waiting thread the reply, or the reason why no reply will arrive. May be called once."""
         self._outcome = outcome
         self._arrived.release()
 
@@ -148,7 +152,7 @@ class PendingReply:
 class FrameConnection:
     """A connection that sends requests to a sandbox's tool server (first process) and receives the replies. Thread-safe.
 
-    A thread of its own receives all replies. It never executes the handler of a signal, so no interrupt can lose received bytes.
+    A thread of its own receives all replies. This thread never runs signal handlers, so no interrupt can lose received bytes.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -159,11 +163,11 @@ class FrameConnection:
         self._pending: dict[int, PendingReply] = {}
         """Requests without a reply, by number."""
         self._end_reason: str | None = None
-        """Why no more replies are received; None while they are."""
+        """Reason why no more replies are received; None while the connection works."""
         threading.Thread(target=self._receive_replies, name="harness-sandbox", daemon=True).start()
 
     def send_source(self, timeout_seconds: float) -> None:
-        """Send the program of the tool server, as source and as bytecode, to the small program that waits in the sandbox."""
+        """Send the tool server, as source and as bytecode, to the small program that waits in the sandbox and runs it."""
         parts = (load_source("server"), MAGIC_NUMBER, compile_source("server"))
         message = b"".join(struct.pack(">I", len(part)) + part for part in parts)
         self._send(message, time.monotonic() + timeout_seconds)
@@ -240,7 +244,7 @@ class FrameConnection:
             raise SandboxDied(f"the request could not be sent to the sandbox: {error}") from error
 
     def _fill(self, size: int) -> None:
-        """Receive until the buffer holds at least `size` bytes."""
+        """Receive bytes from the sandbox until the buffer holds at least `size` bytes."""
         while len(self._buffer) < size:
             try:
                 chunk = self._stream.receive()

@@ -1,7 +1,7 @@
-"""Identifiers of the processes that create sandboxes, which distinguish leftovers of killed runs from sandboxes in use.
+"""Identifiers of the processes that create sandboxes (owners), which tell leftovers of killed runs from sandboxes in use.
 
-A process is identified by boot id, pid namespace, process id and start time, so that a reused process id, or a process on another
-machine that shares the engine, is never mistaken for the owner.
+A process is identified by boot id, pid namespace, process id and start time. So neither a process with a reused id, nor a process
+on another machine that shares the Docker engine, is ever mistaken for the owner.
 """
 
 import functools
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def format_owner() -> str:
-    """Return an identifier of this process that no other process ever has; it is stored with the sandboxes of this process."""
+    """Return an identifier of this process that no other process ever has, to be stored with its sandboxes."""
     return f"{_read_boot_id()}:{_read_pid_namespace()}:{os.getpid()}:{_read_start_time(os.getpid())}"
 
 
 def is_owner_dead(owner: str) -> bool:
     """Return whether the process that created a sandbox has certainly ended.
 
-    False if this cannot be known, as for a process in another pid namespace.
+    The result is False if this cannot be known, as for a process in another pid namespace.
     """
     fields = owner.split(":")
     if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):

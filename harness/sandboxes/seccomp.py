@@ -1,12 +1,12 @@
-"""The seccomp program of isolated sandboxes: the system calls that the kernel refuses to commands and to the tool server.
+"""The seccomp program (filter of system calls) that isolated sandboxes install in the kernel.
+
+The filter applies to commands and to the tool server (first process). It refuses system calls that share data with the rest of
+the machine (keyrings), that reach into other processes, or that ordinary programs do not need and in which many security defects
+were found. It also refuses other binary interfaces than the native one, because they number the same calls differently.
 
 The program is classic BPF for the kernels of x86-64 and aarch64. It is assembled here as bytes, without a library, and sent to
-the tool server, which installs it before the first command. It refuses system calls that share data with the rest of the machine
-(keyrings), that reach into other processes, or that ordinary programs do not need and in which many security defects were found.
-Binary interfaces other than the native one are refused too, because they number the same calls differently.
-
-The program uses only instructions from which Linux 5.11 or later can see in advance which calls are always allowed; such calls
-then cost no execution of the program.
+the tool server, which installs it before the first command. It uses only instructions that let Linux 5.11 or later see in advance
+which calls are always allowed; for such calls the kernel does not run the program.
 """
 
 import errno
@@ -49,8 +49,10 @@ DENIED_CALLS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
 }
 """System calls that the kernel refuses to processes in a sandbox, by family, with their numbers on x86-64 and aarch64."""
 _FAMILY_ERRORS: Final = {"kexec": errno.EPERM, "modules": errno.EPERM}
-"""Error numbers that the seccomp program returns instead of ENOSYS for some families of system calls. Kernels without these calls
-return ENOSYS, so another number shows that the program is active."""
+"""Error number that the seccomp program returns instead of ENOSYS, for some families of system calls.
+
+A kernel without these calls also returns ENOSYS, so another number shows that the program is active.
+"""
 SOCKET_NUMBERS: Final = (41, 198)
 PRLIMIT_NUMBERS: Final = (302, 261)
 SERVER_CALLS: Final[Mapping[str, tuple[int, int]]] = {
@@ -65,33 +67,43 @@ SERVER_CALLS: Final[Mapping[str, tuple[int, int]]] = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
 }
-"""System calls whose first argument is a process id and that the kernel refuses if it is that of the tool server, process 1."""
+"""System calls with a process id as first argument, which the kernel refuses for the tool server, the process with id 1."""
 PRIORITY_CALLS: Final[Mapping[str, tuple[tuple[int, int], int]]] = {
     "setpriority": ((141, 140), 2),
     "ioprio_set": ((251, 30), 3),
 }
 """System calls that change the priority of processes, with the value of the first argument that selects all processes of a user.
-The second argument is the id of a process, process group or user. The kernel refuses calls that would reach the tool server."""
+
+The second argument is the id of a process, process group or user. The kernel refuses calls that would reach the tool server.
+"""
 SERVER_PID: Final = 1
 KEYCTL_NUMBERS: Final = dict(zip(MACHINES, DENIED_CALLS["keyring"]["keyctl"], strict=True))
-"""Number of the system call `keyctl` by machine. The tool server calls it once to replace its session keyring, before any command
-runs."""
+"""Number of the system call `keyctl`, by machine.
+
+The tool server calls `keyctl` once, before any command runs, to replace its session keyring.
+"""
 AF_VSOCK: Final = 40
 """Number of the socket address family vsock, which reaches the host of a virtual machine despite network namespaces."""
 X32_BIT: Final = 0x4000_0000
-"""Bit that marks the number of a system call as one of the binary interface x32, which has the same architecture number as
-x86-64."""
+"""Bit in the number of a system call that marks a call of the binary interface x32.
+
+The filter needs this bit because x32 and x86-64 have the same architecture number.
+"""
 
 ALLOW: Final = 0x7FFF_0000
 KILL_PROCESS: Final = 0x8000_0000
 RETURN_ERRNO: Final = 0x0005_0000
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, FIRST_ARGUMENT_OFFSET, SECOND_ARGUMENT_OFFSET = 0, 4, 16, 24
-"""Positions of fields in `struct seccomp_data`. For the arguments they are the positions of the lower halves, because both
-machines are little-endian."""
+"""Positions in bytes of fields in `struct seccomp_data`.
+
+For an argument, it is the position of the lower half, because both machines are little-endian.
+"""
 LOAD, JUMP_IF_EQUAL, JUMP_IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
-"""Instruction of the seccomp program: operation code, how many instructions to skip if a comparison is true, how many if it is
-false, and the operand."""
+"""Instruction of the seccomp program: operation code, two numbers of instructions to skip, and operand.
+
+The first number of skipped instructions is for a comparison that is true, and the second for one that is false.
+"""
 
 
 @cache
@@ -140,6 +152,6 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
 
 
 def _return_if(comparison: int, operand: int, action: int) -> Iterator[_Instruction]:
-    """Yield seccomp instructions that end the program with an action if the loaded value passes a comparison with the operand."""
+    """Yield seccomp instructions that end the program with an action if the loaded value passes a comparison with an operand."""
     yield (comparison, 0, 1, operand)
     yield (RETURN, 0, 0, action)

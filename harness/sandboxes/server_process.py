@@ -28,8 +28,8 @@ class ServerProcess:
             command: Program that runs the tool server, with its arguments.
             pass_fds: File descriptors that the process inherits.
             user: User id and group id under which the process runs; None keeps the user and group of the harness.
-            stdout: File descriptor that is stdout at the start; the command must then replace it by its stdin. None uses the
-                socket.
+            stdout: File descriptor that the process has as stdout at its start; the command must then replace it by a copy of its
+                stdin. None uses the socket.
         """
         ours, theirs = socket.socketpair()
         self._stderr = os.memfd_create("stderr")
@@ -85,7 +85,7 @@ class ServerProcess:
 
 
 class ProcessLauncher:
-    """Base class of launchers whose tool server is a child process of the harness."""
+    """Base class of launchers (which start and remove one sandbox) whose tool server is a child process of the harness."""
 
     _server: ServerProcess | None = None
 
@@ -107,7 +107,7 @@ class ProcessLauncher:
 
 
 def build_python_command(python: str) -> tuple[str, ...]:
-    """Return the command with which a Python runs the tool server: isolated from the user's settings and packages, with UTF-8."""
+    """Return the command with which a Python runs the tool server, isolated from the user's settings and packages."""
     return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 
 

@@ -1,7 +1,7 @@
-"""Snapshots of workspaces as kept by the harness: file contents by hash, ids of trees, and differences between two trees.
+"""Snapshots of workspaces as the harness keeps them: a list of files, their contents by hash, and an id of the whole state.
 
-The tool server sends only what changed. The list of files and their contents are kept outside of the sandbox, so that they
-outlast it and can be shared by all sandboxes that use the same store for file contents.
+The tool server in the sandbox sends only what has changed. Files are kept outside of the sandbox, so that they outlast the
+sandbox, and so that all sandboxes with the same store for file contents can share them.
 """
 
 import difflib
@@ -16,12 +16,12 @@ from typing import NamedTuple
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
-"""Maximum number of changed lines of a file that are compared in order; for more lines the count ignores their order."""
+"""Maximum number of changed lines of a file up to which the order of lines counts; with more lines, their order is ignored."""
 _LINE_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def compute_tree_id(files: Mapping[str, FileState]) -> str:
-    """Return the SHA-256 (hexadecimal) over paths, modes and contents of the files of a workspace."""
+    """Return the id of a state of the workspace: the SHA-256 (hexadecimal) over paths, modes and contents of all files."""
     digest = hashlib.sha256()
     for path in sorted(files):
         state = files[path]
@@ -30,7 +30,7 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names in each non-empty directory, by the path of the directory; the workspace itself is the empty path.
+    """Return the names in each directory that is not empty, by path of the directory; the workspace itself is the empty path.
 
     The names are in the order of `files`.
     """
@@ -44,7 +44,7 @@ def list_children(files: Iterable[str]) -> dict[str, list[str]]:
 def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
     """Return the files of a workspace in the order in which they were created, with each directory before its contents.
 
-    The order of creation is visible to programs, because unsorted listings follow it. `orders` gives it for each directory.
+    Programs can see this order, because unsorted listings follow it. `orders` has the names in each directory in this order.
     """
     children = list_children(files)
     for directory, names in children.items():
@@ -71,9 +71,10 @@ def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
 
 
 def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
-    """Return the paths to delete (deepest first) and then to write, in order, so that one tree of files becomes another.
+    """Return the paths to delete and the paths to write, each in order, so that the current files become those of a snapshot.
 
-    A file or directory at another position in the order of its directory is created again, with everything below it.
+    Paths are deleted from the deepest up. A file or directory whose position in its directory must change is created again, with
+    everything below it.
     """
     reusable_paths = {path for path, state in target.items() if path in current and _is_same_kind(current[path], state)}
     recreated_paths = {path for path in target if path in current and path not in reusable_paths}
@@ -124,16 +125,16 @@ MAX_LISTED_FILES = 1_000
 
 
 class SnapshotPatch(NamedTuple):
-    """Changes between two snapshots of a workspace, as they are logged: their hash and the paths of the changed files."""
+    """Changes between two snapshots of a workspace, as a log stores them: a hash of all changes, and the changed files' paths."""
 
     patch_hash: str
-    """SHA-256 (hexadecimal) over path, mode and content of each changed file before and after; empty if no file has changed."""
+    """SHA-256 (hexadecimal) over the changed files' paths, with mode and content before and after; empty if no file changed."""
     changed_files: tuple[str, ...]
     """Paths of the changed files as text, sorted; at most `MAX_LISTED_FILES`."""
 
 
 def summarize_patch(older: Snapshot, newer: Snapshot) -> SnapshotPatch:
-    """Return the hash of the changes between two snapshots and the changed files; directories are left out."""
+    """Return a hash of the changes between two snapshots, and the paths of the changed files; directories are left out."""
     digest, changed = hashlib.sha256(), list[str]()
     for path in sorted(older.files.keys() | newer.files.keys()):
         before, after = _find_file(older, path), _find_file(newer, path)

@@ -1,7 +1,7 @@
-"""Memory file systems (tmpfs) with a maximum number of files, for bubblewrap, which can limit only their bytes.
+"""Memory file systems (tmpfs) with a maximum number of files, for sandboxes of bubblewrap, which can limit only the bytes.
 
-They are mounted in a user namespace, in which every user may mount memory file systems. Bubblewrap starts inside this namespace
-and binds them into the sandbox. They end with the last process of the sandbox.
+The file systems are mounted in a user namespace, where every user may do so. Bubblewrap starts inside this namespace and binds
+them into the sandbox. They end with the last process of the sandbox.
 """
 
 import functools
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _PLACE: Final = "/dev/shm"  # noqa: S108  hidden from other processes by a mount in a namespace of its own
-"""Directory of this machine over which the file systems are mounted; it never contains a program that a sandbox needs."""
+"""Directory of this machine over which the file systems are mounted; it contains no program that a sandbox needs."""
 _TABLE: Final = f"{_PLACE}/table"
 _MOUNT_SCRIPT: Final = f"""
 "$1" -t tmpfs -o nosuid,nodev,mode=755 tmpfs {_PLACE} && printf %s "$2" > {_TABLE} && "$1" -a -T {_TABLE} && shift 2 && exec "$@"
@@ -47,13 +47,13 @@ def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tupl
 
 
 def get_source(index: int) -> str:
-    """Return the path at which the memory file system with an index was mounted, for binding it into a sandbox."""
+    """Return the path at which the memory file system with this index was mounted, from where bubblewrap binds it."""
     return f"{_PLACE}/{index}"
 
 
 @functools.cache
 def _find_working_prefix(user: int | None) -> tuple[str, ...]:
-    """Return the words of `build_mount_command` up to the table of mounts, or an empty tuple if a test mount fails."""
+    """Return the words of `build_mount_command` before the table of mounts, or an empty tuple if a test mount fails."""
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if unshare is None or mount is None:
         return ()

@@ -1,8 +1,8 @@
 """Storage for the effects of commands and the verdicts of graders, in one SQLite file that all processes of a user share.
 
-Any failure of the cache counts as a miss, never as a wrong result or an error of a trial. Each entry has a digest that is
-verified on reading. Processes may be killed at any time, so each write is one transaction. When the maximum size is reached, the
-least recently used entries are evicted.
+A failure of the cache never leads to a wrong result or an error of a trial; the command is then run as if it were not cached.
+Each entry has a digest that is verified on reading. Processes may be killed at any time, so each write is one transaction. When
+the cache exceeds its maximum size, the least recently used entries are deleted.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ SCHEMA_VERSION = 1
 """Version of the tables in the cache file; a file with another version is deleted."""
 MAX_BYTES = 2 * 2**30
 EVICTION_TARGET_SHARE = 0.9
-"""Share of the maximum cache size that remains after an eviction, so that entries are evicted in batches."""
+"""Share of the maximum size to which a cache that is too large is reduced, so that entries are deleted in batches."""
 MAX_ENTRY_SHARE = 1 / 8
 """Maximum size of one cache entry, as a share of the maximum size of the whole cache; larger entries are not stored."""
 BUSY_SECONDS = 10.0
@@ -60,7 +60,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrySummary:
-    """Summary of one command in the action cache, for display: its task, its text, its size and how often it was used."""
+    """Summary of one entry of the action cache, for display: the task, the command, its size and how often it was used."""
 
     task: str
     command: str
@@ -74,7 +74,7 @@ class EntrySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSummary:
-    """Number of entries of the whole action cache, their size, and how often they were used."""
+    """Summary of the whole action cache: the number of entries, their total size, and how often they were used."""
 
     folder: Path
     entries: int
@@ -102,15 +102,15 @@ def has_cache(folder: Path) -> bool:
 
 @functools.cache
 def open_cache(folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> "ActionCache":
-    """Return the action cache in a folder. Each process has one object per folder, which need not be closed."""
+    """Return the action cache in a folder; a process has one object for each folder, which need not be closed."""
     return ActionCache(folder, max_bytes, store)
 
 
 class ActionCache:
     """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may use the same folder.
 
-    A store that other machines reach can be a second level: an entry that the folder lacks is looked up there, and each new entry
-    is written to both. A store that cannot be reached has no entries.
+    A store that several machines share can be added: an entry that the folder lacks is looked up in the store, and each new entry
+    is written to both. A store that cannot be reached counts as empty.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> None:
@@ -118,8 +118,8 @@ class ActionCache:
 
         Args:
             folder: Folder of the cache.
-            max_bytes: Maximum size of the cache in the folder; that in the store has no limit.
-            store: URL of the store that is the second level; empty if there is none.
+            max_bytes: Maximum size of the folder's entries in bytes; the store has no limit.
+            store: URL of a store that several machines share; empty if there is none.
 
         Raises:
             StoreError: The folder cannot be created or written, or belongs to another user.
@@ -166,7 +166,10 @@ class ActionCache:
         return entry
 
     def _find_shared(self, key: bytes, unpack: Callable[[bytes, bytes], T | None]) -> T | None:
-        """Return the content of an entry in the store, and copy the entry to the folder; None if it is missing or damaged."""
+        """Return the content of an entry in the shared store, or None if the entry is missing or damaged.
+
+        A valid entry is also copied to the folder of the cache.
+        """
         assert self._shared is not None
         with contextlib.suppress(StoreError, ValueError):
             header, separator, data = (self._shared.read(_name_shared(key)) or b"").partition(b"\n")
@@ -203,7 +206,7 @@ class ActionCache:
             self._evict_entries()
 
     def flush(self) -> None:
-        """Write the times at which entries were last used to the file; the times decide only which entries are evicted first."""
+        """Write to the file when and how often entries were used. The times decide which entries are deleted first."""
         with self._suppress_errors():
             used, self._recent_uses = self._recent_uses, {}
             if used:
@@ -213,13 +216,13 @@ class ActionCache:
                     self._connection.executemany(sql, rows)
 
     def read_summary(self) -> CacheSummary:
-        """Return the number of cache entries, their size, and how often they were used."""
+        """Return the number of entries in the folder of the cache, their total size, and how often they were used."""
         sql = "SELECT count(*) entries, coalesce(sum(bytes), 0) size_bytes, coalesce(sum(hits), 0) hits FROM entry"
         with self._translate_errors():
             return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
 
     def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
-        """Return summaries of the largest entries of the cache, for one task or for all tasks."""
+        """Return summaries of the largest entries of the cache, the largest first, for one task or (None) for all tasks."""
         sql = "SELECT task, command, bytes size_bytes, hits, used_at FROM entry"
         sql += " WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         with self._translate_errors():
@@ -260,7 +263,7 @@ class ActionCache:
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:
-        """Suppress every SQLite error, so that it counts as a cache miss, and replace the cache file if it is damaged."""
+        """Suppress SQLite errors in a `with` block, as if the cache had no entry, and replace the cache file if it is damaged."""
         with self._lock:
             try:
                 yield
@@ -305,7 +308,10 @@ class ActionCache:
 
 
 def _name_shared(key: bytes) -> str:
-    """Return the name of an entry in the store that machines share; a folder per first byte keeps listings short."""
+    """Return the name of an entry in the store that machines share.
+
+    Keys with the same first byte share a folder, which keeps listings short.
+    """
     return f"actions/{key.hex()[:2]}/{key.hex()}"
 
 

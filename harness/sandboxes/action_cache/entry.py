@@ -19,7 +19,7 @@ from harness.sandboxes.client import ENVIRONMENT
 
 _DIGEST_BYTES = 32
 MAX_UNPACKED_BYTES = 512 * 2**20
-"""Maximum size of an unpacked cache entry in bytes. It exceeds any workspace, so only damaged entries are refused."""
+"""Maximum size in bytes of an unpacked cache entry; it exceeds the size of any workspace, so only damaged entries are larger."""
 _RESULT_FIELDS = ("exit_code", "stdout_bytes", "stderr_bytes", "seconds")
 
 
@@ -35,15 +35,17 @@ class ChangedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
-    """The output and the file changes of a command, enough to repeat its effect in an equal workspace without running it."""
+    """The output and the file changes of a command: enough to repeat its effect in an equal workspace without running it."""
 
     result: ExecResult
     deleted_paths: tuple[str, ...]
     changed_paths: tuple[ChangedPath, ...]
     """Files and directories that the command created or changed, each directory before its contents."""
     name_orders: Mapping[str, tuple[str, ...]]
-    """Names in each directory, in order of creation, by path; contains only directories whose names or their order the command
-    changed."""
+    """Names in a directory in order of creation, by path of the directory.
+
+    Only directories are included whose names, or the order of these, were changed by the command.
+    """
     state_id: str
     """Hash that identifies the exact state of the workspace after the command, as computed by `Mirror.state_id`."""
 
@@ -66,7 +68,7 @@ def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
 
 
 def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
-    """Return the cache entry packed in `data`, or None if the bytes are damaged or were packed under another key."""
+    """Return the cache entry that was packed into bytes, or None if the bytes are damaged or were packed under another key."""
     whole = unpack_bytes(key, data)
     if whole is None:
         return None
@@ -117,7 +119,7 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 
 KEY_VERSION = "3"
-"""Version of the keys of cache entries. Increment it when a change of the tool server can alter the results of commands."""
+"""Version of cache keys. Increment it when a change of the tool server can alter results of commands, to ignore old entries."""
 _PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")
 
@@ -136,7 +138,7 @@ def compute_environment_id(info: SandboxInfo) -> bytes:
 
 @functools.cache
 def describe_machine() -> tuple[str, ...]:
-    """Return texts that identify the programs installed on this machine and change when a program is installed or updated."""
+    """Return texts that identify this machine's programs; they change when a program is installed or updated."""
     signatures = [_RELEASE_FILE.read_text(errors="replace") if _RELEASE_FILE.is_file() else ""]
     for path in (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders()):
         try:

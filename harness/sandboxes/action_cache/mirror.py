@@ -1,7 +1,7 @@
 """A copy of a workspace in memory, which answers file operations and identifies the exact state of the workspace.
 
-The copy contains ordinary files and directories only; links, special files and files that their owner cannot open cannot be
-copied. An operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
+The copy contains only ordinary files and directories that their owner can open; a workspace with links or other files cannot be
+copied. A file operation whose result in a real sandbox is not certain raises `MirrorMiss`, and the caller uses a real sandbox.
 """
 
 import hashlib
@@ -51,13 +51,13 @@ class Mirror:
         return self._state_id
 
     def snapshot(self) -> Snapshot:
-        """Return the state of the workspace as a snapshot that a real sandbox can restore."""
+        """Return the current files as a snapshot that a real sandbox can restore."""
         files = self._order_files()
         return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     @property
     def has_room(self) -> bool:
-        """Whether the workspace is so far below the disk limit that a real sandbox would not run out of space."""
+        """Whether the workspace is far below the disk limit, so that the real sandbox certainly has space for its files."""
         pages = sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
         return len(self._files) <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
 
@@ -119,9 +119,8 @@ class Mirror:
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
         """Set this copy of the workspace to a snapshot taken after a command, and return the change as a cache entry.
 
-        The result is None if the snapshot contains files that cannot be copied, such as links.
-
-        The contents are already in `blobs`, because the real sandbox uses the same store.
+        The result is None if the snapshot contains files that cannot be copied, such as links. The contents of the files are
+        already in `blobs`, because the real sandbox uses the same store.
         """
         if not all(_is_plain(state.mode) for state in snapshot.files.values()):
             return None
@@ -138,7 +137,10 @@ class Mirror:
         return CacheEntry(result=result, deleted_paths=gone, changed_paths=changed, name_orders=orders, state_id=self.state_id)
 
     def _resolve_path(self, path: str) -> str:
-        """Return an existing path relative to the workspace (`""` is the workspace). Raises the same errors as a real sandbox."""
+        """Return the path of an existing file relative to the workspace; the workspace itself is `""`.
+
+        A path that is missing or leads outside raises the same error as in a real sandbox.
+        """
         resolved_parts: list[str] = []
         for part in _split_path(path):
             here = "/".join(resolved_parts)
@@ -207,9 +209,9 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _is_plain(mode: int) -> bool:
-    """Return whether the owner may open a file or directory, and its mode has no special bits such as setuid.
+    """Return whether a file or directory can be copied: its owner may open it, and it has no special mode bits such as setuid.
 
-    Writing may clear special bits, and new files may inherit them.
+    Special bits are excluded because writing may clear them, and new files may inherit them.
     """
     if mode & 0o7000:
         return False

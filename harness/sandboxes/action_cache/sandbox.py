@@ -1,13 +1,13 @@
 """A sandbox that answers repeated commands from the action cache and starts a real sandbox only when one is needed.
 
-An action is a command in a certain state of the workspace. Its result is looked up by a key, a hash of everything that determines
-the result. If the cache has no such result, a real sandbox is brought to this state and runs the command, and the result is
-stored. File operations are answered by a mirror, a copy of the workspace in memory.
+An action is a command in a certain state of the workspace. The result of an action is looked up by a key, which is a hash of
+everything that determines the result. If the cache has no result, the real sandbox is brought to this state and runs the command,
+and the result is stored. File operations are answered by a mirror, which is a copy of the workspace in memory.
 
-Effects of a command outside the workspace, such as a process or a file in /tmp, are not part of the key. The tool server
-therefore reports such effects after each real run. From then on the session uses only the real sandbox and neither reads nor
-writes the cache. The same happens if the workspace contains files that the mirror cannot hold, such as links. Earlier entries
-remain valid.
+Effects of a command outside the workspace, such as a process or a file in /tmp, are not part of the key. After each real run, the
+tool server (the process in the sandbox that runs commands) reports whether there are such effects. If there are, the session uses
+only the real sandbox from then on, and neither reads nor writes the cache. The same happens if the workspace contains files that
+the mirror cannot hold, such as links. Earlier entries of the cache remain valid.
 
 The real sandbox starts when it is first needed. If the cache has the results of all commands and the verdicts of the checks, no
 sandbox is started at all. The real sandbox serves this session alone and is closed with it.
@@ -31,12 +31,12 @@ from harness.sandboxes.snapshots import diff_snapshots
 
 T = TypeVar("T")
 EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
-"""Result of a command that ended with exit code 0 and printed nothing."""
+"""Result of a command that ended with exit code 0 and printed nothing, used where a change has no command."""
 
 
 @dataclass(slots=True)
 class CacheCounts:
-    """Number of a session's commands that were answered from the cache (hits), and number that ran in a sandbox (misses)."""
+    """Counts of a session's commands: those answered from the cache (hits), and those that ran in a sandbox (misses)."""
 
     hits: int = 0
     misses: int = 0
@@ -51,8 +51,8 @@ class CachedSandbox(StartedOnce):
         Args:
             real: Real sandbox of this session.
             cache: Storage of the results and effects of commands.
-            kind: Value that is equal for sandboxes opened with the same arguments. For the first sandbox with a new value, the
-                session waits until the real sandbox has started, to learn its properties.
+            kind: Value that is equal for all sandboxes opened with the same arguments. The first sandbox of a new kind is started
+                at once, because its properties are not known yet.
             task: Name of the task, stored with each cache entry for display.
         """
         self.counts = CacheCounts()
@@ -62,7 +62,7 @@ class CachedSandbox(StartedOnce):
         mirror = Mirror(real.limits)
         self._mirror: Mirror | None = mirror
         self._start_lock = threading.Lock()
-        """Lock held while the real sandbox starts, so that a session closed meanwhile leaves nothing running."""
+        """Lock held while the real sandbox starts, so that a session that is closed meanwhile leaves nothing running."""
         self._has_started = self._is_in_sync = self._was_used = False
         self._end_reason: str | None = "not started"
         self._blobs = mirror.blobs
@@ -113,7 +113,7 @@ class CachedSandbox(StartedOnce):
             if write_through:
                 try:
                     self._real.write(path, content)
-                except ToolError:  # only the mirror accepted it, so mirror and sandbox differ
+                except ToolError:  # only the mirror has accepted the content, so mirror and sandbox differ
                     self._mirror = None
                     raise
 
@@ -126,9 +126,10 @@ class CachedSandbox(StartedOnce):
 
     @contextmanager
     def allow_parallel_calls(self) -> Iterator[None]:
-        """Let several threads run commands and use files at the same time, in the real sandbox and without the action cache.
+        """Let several threads run commands and use files at the same time within a `with` block.
 
-        After the context, commands are answered from the cache again, unless the calls had effects outside the workspace.
+        Within the block, the real sandbox is used without the action cache. After the block, commands are answered from the cache
+        again, unless the calls had effects outside the workspace.
         """
         self._check_open()
         mirror = None if self._mirror is None else self._detach_mirror()
@@ -154,14 +155,14 @@ class CachedSandbox(StartedOnce):
         self._is_in_sync = False
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
-        """End every process and write files, replacing anything at their paths.
+        """End every process of the sandbox and write the files of a grader, replacing anything at their paths.
 
-        Later commands run in the real sandbox, uncached.
+        Later commands run in the real sandbox and are not cached.
         """
         self.bypass_cache().prepare_grading(files)
 
     def bypass_cache(self) -> ServedSandbox:
-        """Return the real sandbox with the current workspace. Later commands run in it and are not cached."""
+        """Return the real sandbox, brought to the current state of the workspace; later commands run in it and are not cached."""
         self._check_open()
         if self._mirror is not None:
             self._detach_mirror()
@@ -169,18 +170,20 @@ class CachedSandbox(StartedOnce):
 
     @property
     def workspace_key(self) -> bytes | None:
-        """Key for cached verdicts on the current workspace: a digest of its exact state and the environment of commands.
+        """Key under which a grader's verdicts on the current workspace are cached.
 
-        None if the session no longer uses the cache, or if commands can reach a network, whose state is unknown.
+        The key is a digest of the exact state of the workspace and of the environment of commands. It is None if the session no
+        longer uses the cache, or if commands can reach a network, whose state is unknown.
         """
         if self._mirror is None or self._real.limits.network:
             return None
         return hashlib.sha256(self._environment + self._mirror.state_id.encode()).digest()
 
     def open_fresh(self) -> ServedSandbox | None:
-        """Return a real sandbox with the current workspace in which no command has run. Later commands run in it, uncached.
+        """Return a real sandbox with the current files in which no command has run, or None if there is no such sandbox.
 
-        Return None if there is no such sandbox, because the in-memory copy does not describe the whole workspace.
+        There is none if the in-memory copy does not describe the whole workspace, or if no new sandbox can be made. Later
+        commands run in the returned sandbox and are not cached.
         """
         self._check_open()
         mirror = self._mirror
@@ -196,7 +199,7 @@ class CachedSandbox(StartedOnce):
         return self.bypass_cache()
 
     def close(self) -> None:
-        """Close the sandbox, after the start of the real sandbox if it is just starting; may be called twice."""
+        """Close the sandbox; if the real sandbox is just starting, wait for its start first. May be called more than once."""
         self._end_reason = self._end_reason or "closed"
         with self._start_lock:
             self._real.close()
@@ -221,7 +224,7 @@ class CachedSandbox(StartedOnce):
         return traced.result
 
     def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
-        """Return the answer of the in-memory copy of the workspace or, if the copy cannot answer, that of the real sandbox."""
+        """Answer a file operation from the in-memory copy of the workspace or, if the copy cannot, from the real sandbox."""
         self._check_open()
         if self._mirror is None:
             return ask_real(self._real)
@@ -254,9 +257,9 @@ class CachedSandbox(StartedOnce):
         return mirror
 
     def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
-        """Update the in-memory copy of the workspace from the real sandbox and return the change as a cache entry.
+        """Update the in-memory copy of the workspace from the real sandbox, and return the change as a cache entry.
 
-        If the workspace cannot be copied, return None; the session then continues with the real sandbox only.
+        The result is None if the workspace cannot be copied; the session then continues with the real sandbox only.
         """
         try:
             snapshot = self._real.snapshot()
@@ -283,6 +286,9 @@ class CachedSandbox(StartedOnce):
         self._info, self._environment = info, compute_environment_id(info)
 
     def _bypass_if_full(self) -> None:
-        """Stop using the action cache once the workspace is near the disk limit, since only a real sandbox runs out of space."""
+        """Stop using the action cache once the workspace is near the disk limit.
+
+        From there on, commands may fail for lack of space, which only the real sandbox shows.
+        """
         if self._mirror is not None and not self._mirror.has_room:
             self.bypass_cache()

@@ -1,4 +1,4 @@
-"""Programs that run inside a sandbox and are sent there as source: single files that need only Python 3.8 and its library."""
+"""Programs that run inside a sandbox: single files that are sent there as source and need only Python 3.8 and its library."""
 
 import marshal
 from functools import cache

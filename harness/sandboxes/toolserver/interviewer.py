@@ -1,21 +1,22 @@
 """Program that asks the agent's code the questions of a grader and prints the answers, without grading them.
 
-An interview is a small program that calls the agent's code to answer questions (see `harness.task.Interview`). The argument is
-the path of a JSON file with the interviews. The program deletes its own files before it starts any code of the agent. Each
-interview runs in a process of its own, which is forked from this program and exchanges messages with it through two pipes. A
-question is sent as a random token and a name. The answer is a line with the same token and a JSON value, so an answer that
-precedes its question does not count. If a process ends early, its remaining questions have no answer.
+An interview is a small program that calls the agent's code to answer questions (see `harness.task.Interview`). The argument of
+this program is the path of a JSON file with the interviews. The program deletes its own files before it starts any code of the
+agent. Each interview runs in a process of its own, which is forked from this program and connected with it by two pipes. A
+question is sent as a random token and a name. The answer is a line with the same token and a JSON value, so that an answer given
+before its question does not count. If a process ends early, its remaining questions have no answer.
 
 Most interviews load the same modules. Before the first interview, this program therefore imports modules of the standard library,
 and has the Python files of the workspace compiled in another process; see `Preparation`. Code of the agent never runs in this
 program or in that process.
 
-Code of the agent must not be able to tell interviews apart. Therefore everything that an interview creates is deleted before the
-next one: files, processes, objects of System V. Modes and times of folders are restored. After an interview that changes or
-deletes a file, no further interview runs. If texts were appended to files for this interview, its answers do not count either.
+Code of the agent must not be able to tell which interview is running. Therefore everything that an interview creates is deleted
+before the next one: files, processes, objects of System V. Modes and times of folders are restored. After an interview that
+changes or deletes a file, no further interview runs. If texts were appended to files for this interview, its answers do not count
+either.
 
-The output is a JSON object with the answer to each question, again as JSON text. Nothing in this process is secret: it holds
-questions but no expected values. It is not dumpable, so that processes of the agent cannot write to its output.
+The output is a JSON object with the answer to each question, again as JSON text. Nothing in this process is secret: it has
+questions but no expected answers. The process is not dumpable, so that processes of the agent cannot write to its output.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Process:
     """Process in which the agent's code answers the questions of one interview."""
 
     def __init__(self, interview: dict[str, Any], codes: dict[str, tuple[bytes, bytes]]) -> None:
-        """Start the process. `codes` holds the source and the compiled code of files in the workspace, by path."""
+        """Start the process of an interview. `codes` has the source and the compiled code of files in the workspace, by path."""
         self.deadline = time.monotonic() + interview["timeout_seconds"]
         asked, self.questions = os.pipe()
         self.answers, answered = os.pipe()
@@ -125,7 +126,7 @@ class Process:
         return None
 
     def _read_line(self) -> bytes | None:
-        """Return the next line that the process has written; None if the deadline has passed, or output ended or is too long."""
+        """Return the next line that the process has written; None if it came too late, or if the output ended or is too long."""
         while b"\n" not in self.received:
             remaining = self.deadline - time.monotonic()
             if (
@@ -163,10 +164,11 @@ class Preparation:
     """Source and marshalled code of files in the workspace, by path."""
 
     def __init__(self, interviews: list[dict[str, Any]], modules: list[str]) -> None:
-        """Compile the files of the workspace, and import those of the given modules that they or the interviews import.
+        """Compile the files of the workspace, and import those of the given modules that files or interviews import.
 
-        With few interviews, that would not save time. If the workspace contains a name of the standard library, all given modules
-        are imported in any case, so that no file of the workspace takes the place of a module.
+        With few interviews, nothing is compiled or imported, because it would not save time. But if a file or folder of the
+        workspace has the name of a module of the standard library, all given modules are imported in any case, so that the file
+        cannot take the place of the module.
 
         Args:
             interviews: Interviews that will be held.
@@ -188,9 +190,9 @@ class Preparation:
 
 
 def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
-    """Return the content of each Python file below a folder, by path, and the names that files and folders have as modules.
+    """Return the content of each Python file below a folder, by path, and the module names of all files and folders there.
 
-    Links are not followed. If the files are too large, no content is returned.
+    Links are not followed. If the files together are too large, no content is returned.
     """
     sources: dict[str, bytes] = {}
     names: set[str] = set()
@@ -210,15 +212,15 @@ def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
 
 
 def list_imports(sources: list[bytes]) -> set[str]:
-    """Return every word in the import statements of Python files, among them the names of all imported modules."""
+    """Return all words in the import statements of Python files; the names of the imported modules are among them."""
     return {word.decode() for source in sources for line in _IMPORT.findall(source) for word in _WORD.findall(line)}
 
 
 def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
     """Compile Python files in another process, because a compiler may crash, or not end, with files made for that purpose.
 
-    Return source and marshalled code of each file by path. Files that cannot be compiled without a warning are left out, so that
-    each interview compiles them itself, with the same errors and warnings as ever.
+    Return source and marshalled code of each file, by path. Files that cannot be compiled without a warning are left out, so that
+    each interview compiles them itself and shows the usual errors and warnings.
     """
     receiving, sending = os.pipe()
     pid = os.fork()
@@ -265,7 +267,7 @@ def _split_codes(received: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _use_codes(codes: dict[str, tuple[bytes, bytes]]) -> None:
-    """Make this process import files with compiled code without compiling them, if their content is still that of the code."""
+    """Make this process use the given compiled code when it imports a file whose content has not changed."""
     if not codes:
         return
     loader = importlib.machinery.SourceFileLoader
@@ -295,7 +297,7 @@ def _silence() -> None:
 
 
 def _run_python(source: str, asked: int, answered: int) -> None:
-    """Load an interview in Python and answer its questions until no further question comes."""
+    """Load an interview that is written in Python, and answer its questions until no further question comes."""
     dumps, write = json.dumps, os.write
     sys.argv, main = ["-c"], type(sys)("__main__")
     sys.modules["__main__"] = main
@@ -346,7 +348,7 @@ class Files:
         self.folders = {path: os.lstat(path) for path in self._list_folders()}
 
     def _scan(self) -> Iterator[tuple[str, tuple[int, ...] | None]]:
-        """Yield the path and the state of each file, and None as the state of a folder; folders before their contents."""
+        """Yield the path and the state of each file and folder, with folders before their contents; a folder's state is None."""
         folders = list(self.roots)
         while folders:
             with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
@@ -359,7 +361,10 @@ class Files:
                         yield entry.path, (found.st_ino, found.st_size, found.st_ctime_ns)
 
     def reset(self) -> bool:
-        """Delete all new files and folders and restore the other folders; return False if a file was changed or deleted."""
+        """Delete new files and folders, and restore the modes and times of the other folders.
+
+        Return False if an old file or folder was changed or deleted, or if a folder has new attributes.
+        """
         for path, found in self.folders.items():
             with contextlib.suppress(OSError):
                 if os.lstat(path).st_mode != found.st_mode:
@@ -379,7 +384,7 @@ class Files:
         return [*self.roots, *(path for path, state in self.states.items() if state is None)]
 
     def restore(self, path: str, content: bytes, mode: int) -> None:
-        """Replace a file of the workspace by a new one with the given content and mode, and record its state."""
+        """Replace a file of the workspace by a new one with the given content and mode, and record the new file's state."""
         with contextlib.suppress(OSError):
             os.unlink(path)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -425,7 +430,7 @@ def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
 
 
 def take_interviews(path: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the interviews and names of modules from a file, then delete the folder that contains this program and the file."""
+    """Read the interviews and the names of modules from a file, then delete the folder with the file and this program."""
     with open(path, encoding="utf-8") as file:
         content = json.load(file)
     os.unlink(path)

@@ -1,9 +1,9 @@
 """The tool server: the first process of every sandbox, and the only one that communicates with the harness.
 
-The tool server is a single file because it runs elsewhere: its source is sent over stdin to the `python3` of the sandbox (3.8 or
-later), so it uses only the standard library and imports nothing from this project. As process 1 of its namespace it cannot be
-killed from inside, and one `kill(-1)` ends every other process. If it is not process 1 (backend `local`), it is a subreaper and
-finds its descendants in /proc.
+The tool server runs commands and reads and writes files on request. It is a single file because its source is sent over stdin to
+the `python3` of the sandbox (3.8 or later), so it uses only the standard library and imports nothing from this project. As
+process 1 of its namespace it cannot be killed from inside, and one `kill(-1)` ends every other process. If it is not process 1
+(backend `local`), it is a subreaper and finds its descendants in /proc.
 
 A message in either direction consists of the length of the header (u32, big endian), the length of the body (u32), a header in
 JSON and a body. Each request has a number and gets one reply with the same number. The reply to a command is sent when the
@@ -50,13 +50,17 @@ MAX_LEFT_OPEN = 64
 DRAIN_SECONDS = 0.05
 """Seconds to wait for further output of background processes after a command has ended."""
 FRESH_NS = 20_000_000
-"""Age in nanoseconds below which a changed file is read again by the next scan, because timestamps are too coarse to show every
-change."""
+"""Age in nanoseconds below which a changed file is read again by the next scan of the workspace.
+
+Timestamps are too coarse to show a second change within this time.
+"""
 WORKSPACE = "/workspace"
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  private to each sandbox
-"""Directories that commands can write to, besides the workspace and the directory for temporary files; empty at the start if this
-process is process 1, and otherwise not private."""
+"""Directories that commands can write to, besides the workspace and the directory for temporary files.
+
+They are empty at the start if this process is process 1; otherwise they are shared with the machine.
+"""
 SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
 """Files that list System V objects, which outlive the processes that created them. The first line of each file is a heading."""
 SOCKET_COUNTERS = "/proc/net/sockstat"
@@ -71,7 +75,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RequestError(Exception):
-    """Raised when a request to the tool server fails; the kind and the detail of the error are sent as the reply."""
+    """Raised when a request to the tool server fails; the reply then has the kind and the detail of the error."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         self.kind, self.detail = kind, detail
@@ -86,7 +90,7 @@ class Workspace:
         self.fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def split_path(self, path: str) -> list[str]:
-        """Return the components of a path that a tool call names or that a link contains."""
+        """Return the components of a path in a request or in a link; an absolute path outside the workspace is an error."""
         for prefix in (WORKSPACE, self.root):
             if path == prefix or path.startswith(prefix + "/"):
                 path = path[len(prefix) :].lstrip("/")
@@ -96,9 +100,9 @@ class Workspace:
         return [part for part in path.split("/") if part not in ("", ".")]
 
     def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
-        """Open the directory that contains `path`; return its descriptor, which the caller closes, and the path's last component.
+        """Open the directory that contains `path`, and return its descriptor and the last component of the path.
 
-        The path is followed one component at a time, without the kernel following links.
+        The caller closes the descriptor. The path is followed one component at a time, so that the kernel follows no links.
         """
         todo, open_fds, links = self.split_path(path)[::-1], [os.dup(self.fd)], 0
         try:
@@ -142,7 +146,7 @@ class Workspace:
             os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """Return the first `max_bytes` of a regular file in the workspace, and one more byte if the file is longer."""
+        """Return the first `max_bytes` bytes of a regular file in the workspace, and one more byte if the file is longer."""
         with self.open(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
             _require_regular(fd)
             return _read_up_to(fd, max_bytes + 1)
@@ -169,10 +173,10 @@ class Workspace:
 
 
 class Tree:
-    """Record of the workspace's files, used to find changes; a file with unchanged times, size and mode is not read again.
+    """Record of the workspace's files, by which a scan finds the files that have changed since the last scan.
 
-    Each file is opened by its name in a directory that is open already, and links are not followed, so a directory that is
-    replaced by a link during a scan leads nowhere.
+    A file with unchanged times, size and mode is not read again. Each file is opened by its name in a directory that is open
+    already, and links are not followed; so a directory that is replaced by a link during a scan leads nowhere.
     """
 
     def __init__(self, root_fd: int, max_files: int) -> None:
@@ -182,7 +186,7 @@ class Tree:
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
         self.attributed: set[str] = set()
-        """Files with extended attributes, which no snapshot contains."""
+        """Paths of files with extended attributes, which a snapshot cannot store."""
         self.name_orders: dict[str, list[str]] = {}
         self.is_incomplete = False
 
@@ -221,7 +225,7 @@ class Tree:
                     seen.add(path)
                     self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
                     if old is not None and old[1:] == (entry[3], entry[1]) and not is_split:
-                        continue  # the last part of a split file is sent in any case, because its first parts were
+                        continue  # the last part of a split file is always sent, because its first parts were sent
                 yield entry, content
         if not self.attributed.isdisjoint(seen):
             self.is_incomplete = True
@@ -234,7 +238,7 @@ class Tree:
                 yield [directory, -2, 0, "", len(content)], content
 
     def _walk(self, name: str, parent: int, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result, int]]:
-        """Yield path, status and the descriptor of the parent directory of each file, link and directory below a directory.
+        """Yield path, status and the parent directory's descriptor of each file, link and directory below a directory.
 
         Args:
             name: Name of the directory in its parent.
@@ -273,7 +277,11 @@ class Tree:
             os.close(fd)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
-        """Return all entries of a directory. Raises RequestError if there are more than a snapshot can contain."""
+        """Return all entries of a directory as a list, and count them for the limits of a snapshot.
+
+        Raises:
+            RequestError: The workspace has more files or longer names than a snapshot can contain.
+        """
         counted_entries, names_bytes = [], 0
         for entry in entries:
             self.files_left -= 1
@@ -326,7 +334,7 @@ class Tree:
     def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
         """Open the directory that contains `path` without following links, and close it when the context ends.
 
-        Until then, the directory and those above it have all permissions for their owner.
+        While the context is open, this directory and all directories above it have all permissions for their owner.
         """
         directory, _, name = path.rpartition("/")
         fds, changed = [os.dup(self.root_fd)], []
@@ -357,7 +365,7 @@ class Tree:
     def put(self, path: str, mode: int, content: bytes, append: bool, sparse: bool) -> None:
         """Write one file, directory or link into the workspace, such as when a snapshot is restored.
 
-        If `sparse`, pages of zeros take no space.
+        With `sparse`, pages that contain only zeros take no space.
         """
         with self._open_parent(path) as (parent, name):
             if stat.S_ISLNK(mode):
@@ -384,7 +392,7 @@ class Tree:
 
 
 class Server:
-    """A server that answers requests until the harness closes the connection, then ends every process of the sandbox."""
+    """A server that answers requests until the harness closes the connection, and then ends every process of the sandbox."""
 
     def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
         self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
@@ -397,7 +405,7 @@ class Server:
         self.commands: dict[int, Command] = {}
         """Commands that have not ended yet, by the numbers of their requests."""
         self.has_strays = False
-        """Whether a command was killed while others ran; its processes may remain and are ended after the last command."""
+        """Whether a command was killed while others ran; some of its processes may remain until the last command has ended."""
         self.initial_outside_state = {path: _read_directory_state(path) for path in (config["scratch"], *OUTSIDE_PATHS)}
         self._apply_limits(config["rlimits"])
         self.initial_rights = _read_process_rights(0)
@@ -425,7 +433,10 @@ class Server:
                     self._send(number, self._finish_command(number, command))
 
     def _wait(self) -> list[int]:
-        """Wait until a request, output, the end of a process or a command's deadline arrives; return the readable descriptors."""
+        """Wait until something has to be done, and return the file descriptors that can be read.
+
+        That is a request, output of a command, the end of a process, or the deadline of a command.
+        """
         poller = select.poll()
         for fd in (self.read_fd, self.wake_fd, *self.left_open):
             poller.register(fd, select.POLLIN)
@@ -472,9 +483,10 @@ class Server:
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """Return the next of the files that changed since the last scan of the workspace, as many as fit into one reply.
+        """Return the next files that have changed since the last scan of the workspace, as many as fit into one reply.
 
-        A request with `first` in its header begins a new scan. After an error the next scan returns all files, changed or not.
+        A request whose header has a true value for `first` begins a new scan. After an error, the next scan returns all files,
+        changed or not.
         """
         if header["first"]:
             self.scan, self.scan_bytes = self.tree.scan_changes(), 0
@@ -521,7 +533,10 @@ class Server:
         return {}, b""
 
     def do_run(self, header: Header, body: bytes) -> Reply | None:
-        """Start a shell command, whose result is sent when it has ended; return a result only if it cannot be started."""
+        """Start a shell command and return None, because its result is sent when it has ended.
+
+        If the command cannot be started, return a result that says so.
+        """
         started = time.monotonic()
         oom_kills = count_oom_kills()
         try:
@@ -558,7 +573,7 @@ class Server:
             "stdout_kept": out.kept_bytes,
             "stdout_tail": out.tail_bytes,
             "stderr_tail": err.tail_bytes,
-            # unknown while other commands run; the last of them reports what all have left behind
+            # unknown while other commands run; the last of them reports what all commands have left behind
             "contained": None if self.commands else not (self._has_leftover_processes() or self._has_outside_changes()),
         }
         return reply, b"".join([out.head, out.tail, err.head, err.tail])
@@ -584,7 +599,7 @@ class Server:
             any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
             or self.initial_rights != _read_process_rights(0)
             or any(_count_lines(path) > 1 for path in SYSTEM_V_TABLES)
-            or (os.getpid() == 1 and _count_reserved_ports() > 0)  # otherwise the network is that of the machine
+            or (os.getpid() == 1 and _count_reserved_ports() > 0)  # any other process shares the network of the machine
         )
 
     def _start_command(self, header: Header) -> Command:
@@ -631,7 +646,7 @@ class Server:
 
 
 class Stream:
-    """One output stream of a command: its beginning and end are kept, half each, and the bytes between are only counted."""
+    """One output stream of a command. Of long output, the beginning and the end are kept, half each; other bytes are counted."""
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd = fd
@@ -648,11 +663,11 @@ class Stream:
 
     @property
     def tail_bytes(self) -> int:
-        """Number of bytes kept of the end of the stream if bytes before them were dropped; 0 if the whole stream is kept."""
+        """Number of bytes kept from the end of the stream after bytes in the middle were dropped; 0 if none were dropped."""
         return len(self.tail) if self.produced_bytes > self.kept_bytes else 0
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
-        """Read the available output of a command; at most `max_bytes`, because a command may write without end."""
+        """Read the available output of a command, but at most `max_bytes`, because a command may write without end."""
         while max_bytes > 0 and not self.has_ended:
             chunk = _read_available(self.fd)
             if chunk is None:
@@ -682,14 +697,14 @@ class Children:
         """Wait status (as from `waitpid`) of each process that the server asks about later; None while the process runs."""
 
     def take_status(self, pid: int) -> int | None:
-        """Return the wait status (as from `waitpid`) of an ended process and forget it; None if the process has not ended."""
+        """Return the wait status (as from `waitpid`) of an ended process, only once; None if the process has not ended."""
         self.reap()
         return None if self.statuses[pid] is None else self.statuses.pop(pid)
 
     def reap(self, until: float = 0.0) -> bool:
         """Remove ended child processes from the process table, and return whether any child is still alive.
 
-        The function waits for all children to end, but no longer than `until`.
+        The function waits for all children to end, but not beyond the time `until` (monotonic, in seconds).
         """
         while True:
             try:
@@ -708,7 +723,8 @@ class Command:
     """A command of a sandbox: one process in a separate process session, with its outputs.
 
     Background processes outlive a command that ends by itself, as in a shell. A timeout ends all processes of the sandbox. If
-    other commands are running, it first ends only the descendants of its command, and the rest when the last command has ended.
+    other commands are running, the timeout first ends only the descendants of its own command; what remains is ended when the
+    last command has ended.
     """
 
     started = deadline = 0.0
@@ -735,7 +751,7 @@ class Command:
     def advance(self, ready: list[int]) -> bool:
         """Read available output, kill the command at its deadline, and return whether it has ended and its output is complete.
 
-        Background processes may hold the output open; after the end of the command it is read for a short time only.
+        Background processes may keep the output open, so it is read only for a short time after the end of the command.
         """
         for stream in self.streams:
             if stream.fd in ready:
@@ -802,7 +818,7 @@ def _read_directory_state(path: str) -> tuple[int, list[str], list[str]] | None:
 
 
 def _list_attributes(file: int | str) -> list[str]:
-    """Return the names of the extended attributes of a file, or of the file with a descriptor, that commands can set."""
+    """Return the names of a file's extended attributes that commands can set; the file is given by path or descriptor."""
     with suppress(OSError):  # not every file system has attributes
         return [name for name in os.listxattr(file) if not name.startswith(("security.", "trusted."))]
     return []
@@ -853,7 +869,7 @@ def send_frame(fd: int, header: Header, body: bytes) -> None:
 
 
 def count_oom_kills(counters: tuple[str, ...] = OOM_COUNTERS) -> int:
-    """Return how many processes the kernel has killed for lack of memory, from the first readable counter; 0 if unknown."""
+    """Return how many processes of the sandbox the kernel has killed for lack of memory; 0 if no counter can be read."""
     for path in counters:
         with suppress(OSError, ValueError, IndexError), open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
@@ -887,7 +903,7 @@ def _classify_mode(mode: int) -> str:
 
 
 def _make_writable(name: str, parent: int) -> None:
-    """Let the owner write to a regular file, if it exists."""
+    """Let the owner write to the regular file with this name in a directory, if the file exists."""
     with suppress(FileNotFoundError):
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
@@ -957,7 +973,7 @@ def _read_up_to(fd: int, size: int) -> bytes:
 
 
 def _read_available(fd: int) -> bytes | None:
-    """Return the bytes available from a file descriptor, none at the end of the stream, or None if no bytes have arrived yet."""
+    """Return the bytes that have arrived at a file descriptor: None if none have, and no bytes at the end of the stream."""
     try:
         return os.read(fd, 1 << 16)
     except BlockingIOError:
@@ -971,7 +987,7 @@ def _write_all(fd: int, content: bytes) -> None:
 
 
 def _write_sparsely(fd: int, content: bytes) -> None:
-    """Write content at the current position, which is the end of the file, and leave pages of zeros unwritten."""
+    """Write content at the end of a file, where its position is, and skip pages of zeros so that they take no space."""
     zeros = bytes(PAGE_BYTES)
     for start in range(0, len(content), PAGE_BYTES):
         page = content[start : start + PAGE_BYTES]
@@ -988,7 +1004,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def _kill_descendants(root: int) -> None:
-    """Kill a process, unless it is this one, and all processes that descend from it or are in the process session it leads."""
+    """Kill a process and all processes that descend from it or are in the process session that it leads, except this process."""
     parents: dict[int, int] = {}
     ours = {root}
     for pid in _list_processes():
