@@ -145,7 +145,7 @@ def _decode_text(content: object) -> str:
 
 
 def convert_to_chunk(body: JsonObject) -> JsonObject:
-    """Convert a complete answer in the OpenAI format into a chunk of a streamed answer, and return this only chunk."""
+    """Convert a complete answer in the OpenAI format, and return it in the form of a single chunk of a streamed answer."""
     choice = _coerce_mapping(next(iter(_coerce_sequence(body.get("choices"))), None))
     message = _coerce_mapping(choice.get("message"))
     calls = [{**_coerce_mapping(call), "index": index} for index, call in enumerate(_coerce_sequence(message.get("tool_calls")))]

@@ -242,7 +242,7 @@ class _CallFilter(AnswerFilter):
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Take the next piece of a model's answer, and return the text so far that is certainly not part of a tool call."""
+        """Take the next piece of a model's answer, and return the new text that is certainly not part of a tool call."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:

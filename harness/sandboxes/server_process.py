@@ -107,7 +107,7 @@ class ProcessLauncher:
 
 
 def build_python_command(python: str) -> tuple[str, ...]:
-    """Return the command with which a Python runs the tool server, isolated from the user's settings and packages."""
+    """Return the command with which a Python runs the tool server, with UTF-8 and without the user's settings and packages."""
     return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 
 

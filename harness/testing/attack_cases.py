@@ -196,7 +196,7 @@ def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
 
 def _check_intact(sandbox: Sandbox) -> Iterator[str]:
     """End all processes of a sandbox after an attack, as before grading, and yield what no longer works in the sandbox."""
-    with suppress(ToolError):  # a workspace in which nothing can be written costs the checks of the task, not the sandbox
+    with suppress(ToolError):  # a sandbox may be intact although an attack left a workspace in which nothing can be written
         sandbox.prepare_grading({"intact": b"yes"})
         if sandbox.read("intact") != b"yes":
             yield "a file cannot be written"

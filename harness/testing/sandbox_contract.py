@@ -563,7 +563,7 @@ def _count_processes(program: str, argument: str) -> int:
 
 
 def _make_mark() -> str:
-    """Return a random number of seconds, ten minutes or more, as an argument by which a test recognizes a process."""
+    """Return a random number of seconds, at least 600, as an argument of `sleep` by which a test recognizes its process."""
     return f"{600 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
 
 

@@ -75,7 +75,10 @@ class LocalModel:
         """Check that the requested window is not larger than the window of the model's server."""
         served = look_up_weights(self.name).window_tokens
         if self.window_tokens is not None and self.window_tokens > served:
-            raise UsageError(f"window_tokens={self.window_tokens} is larger than the window of {served} of {self.name!r}")
+            raise UsageError(
+                f"window_tokens={self.window_tokens} is larger than the window of {served} tokens of {self.name!r}; choose at "
+                f"most {served}"
+            )
 
     @property
     def window(self) -> Window:

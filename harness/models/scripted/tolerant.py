@@ -384,7 +384,8 @@ def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> boo
 def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> bool:
     """Return whether a number in a clause is the value of a subject.
 
-    It is not if another noun follows the number, as in "3 files", or if it numbers the word before it, as in "step 3".
+    It is not the value if a noun of another subject follows the number, as in "3 files", or if the number belongs to the word
+    before it, as in "step 3".
     """
     following = re.match(r"[\s`\"'*)\]-]*((?:(?:new|other|more|old|further|additional)\s+)?[^\W\d_]+)", after)
     nouns = list(map(stem, following[1].split())) if following else []

@@ -363,7 +363,7 @@ class Files:
     def reset(self) -> bool:
         """Delete new files and folders, and restore the modes and times of the other folders.
 
-        Return False if an old file or folder was changed or deleted, or if a folder has new attributes.
+        Return False if an old file was changed, if an old file or folder was deleted, or if a folder has attributes.
         """
         for path, found in self.folders.items():
             with contextlib.suppress(OSError):

@@ -26,8 +26,8 @@ from harness.view import find_violation, fold_all
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that a policy never compacts in a context window that the session cannot fill.
 
-    The threshold of these policies is a share of the window. Calls, files and verdicts must be those of a session without
-    compaction.
+    The policy has a threshold that is a share of the window. The calls, the files and the verdicts must be those of a session
+    without compaction.
     """
     plain, other = sessions.run(seed), sessions.run(seed, look_up_policy(preset))
     if other.compactions:
