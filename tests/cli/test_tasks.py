@@ -103,7 +103,8 @@ def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
     at = next(number for number, line in enumerate(lines) if line.startswith("FAIL  idle: "))
     assert "check 'note', seed 1: passes although nothing was done" in lines[at + 1]
     assert any(line.startswith("--    law-3: not run") for line in lines)
-    assert "1 validity check failed for" in lines[-1]
+    assert any(line.startswith("FAIL  claims: ") for line in lines)
+    assert "2 validity checks failed for" in lines[-1]
 
 
 def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
