@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.analysis.arms import ArmSummary, add_total_cost, read_policy_field, select_excluded, select_valid
+from harness.analysis.arms import ArmSummary, add_total_cost, select_excluded, select_valid
+from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few, estimate_effect
@@ -65,7 +66,8 @@ def build_headline_section(
     if not known:
         return Section(heading="In short", notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
     metric = choose_metric([one.trials for one in known]).name
-    candidates = [one for one in known if not _knows_future(one.trials)] or known
+    bounds = find_bounds(trials)
+    candidates = [one for one in known if one.arm not in bounds] or known
     best = max(candidates, key=lambda one: one.trials[metric].mean())
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
     claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
@@ -255,12 +257,6 @@ def _describe_claim(claim: Claim) -> str:
         f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
         f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}."
     )
-
-
-def _knows_future(trials: pd.DataFrame) -> bool:
-    """Return whether an arm knows what the task needs later: an upper bound that no real policy or summarizer attains."""
-    summarizers = read_policy_field(trials, "summarizer")
-    return bool((trials["policy"] == "oracle").any() or (summarizers == "scripted/oracle").any())
 
 
 def _describe_best(best: ArmSummary, metric: str, candidates: Sequence[ArmSummary], arm_count: int) -> str:

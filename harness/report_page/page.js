@@ -308,7 +308,7 @@ class ReportPage {
     svg.append(...parts);
     const key = [
       "Point: one arm, with 95 % intervals.",
-      corners.length > 1 ? "Dashed: Pareto front, where no arm is both cheaper and better." : "",
+      corners.length > 1 ? "Dashed: Pareto front: no other arm is better and no dearer, or cheaper and no worse." : "",
       this.state.baseline >= 0 ? "Ring: baseline." : "",
       labelled.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the table." : "",
     ];

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, read_policy_field, select_excluded, select_valid
+from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, select_excluded, select_valid
 from harness.analysis.axes import is_grid_arm
+from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.families import read_families
@@ -118,16 +119,19 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     repeats = {str(row.arm_b): str(row.arm_a) for row in pair_repeats(measured).itertuples() if row.arm_a != row.arm_b}
     effects, task_effects = _compare_arms(groups, baselines, repeats)
     mark_declared(effects, claims, names)
+    bounds = find_bounds(measured)
+    choices = {name: cells[name] for name in names if name not in bounds} or cells
     return {
         "level": describe_level(require_single_level(measured)),
         "metrics": [_encode_metric(metric) for metric in METRICS.values()],
         "metric": choose_metric([rows for rows in groups.values() if len(rows)]).name,
         "baselines": [names.index(name) for name in baselines],
         "arms": [
-            _encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name]) | {"repeats": repeats.get(name, "")}
+            _encode_arm(name, measured[measured["arm"] == name], groups[name], cells[name])
+            | {"repeats": repeats.get(name, ""), "bound": name in bounds}
             for name in names
         ],
-        "fronts": {metric: [names.index(name) for name in find_front(cells, metric)] for metric in METRICS if metric != "cost"},
+        "fronts": {metric: [names.index(name) for name in find_front(choices, metric)] for metric in METRICS if metric != "cost"},
         "effects": effects,
         "task_effects": task_effects,
         **_build_task_cells(groups),
@@ -158,7 +162,6 @@ def _encode_arm(name: str, trials: pd.DataFrame, valid: pd.DataFrame, cells: Map
         "excluded": len(trials) - len(valid),
         "exposed": exposure.successes,
         "overflow": int((valid["reason"] == "overflow").sum()),
-        "bound": _knows_future(trials),
         "cells": {metric: _encode_cell(METRICS[metric], cell) for metric, cell in cells.items()},
     }
 
@@ -177,11 +180,6 @@ def _describe_settings(trials: pd.DataFrame) -> str:
     known = {f"policy.{name}" for name in SHOWN_SETTINGS} | {"policy"}
     settings += [f"{path} {value}" for path, value in axes.items() if not is_block(path) and path not in known]
     return ", ".join(settings)
-
-
-def _knows_future(trials: pd.DataFrame) -> bool:
-    """Return whether an arm knows what the task needs later, so that it is an upper bound and no real policy."""
-    return bool((trials["policy"] == "oracle").any() or (read_policy_field(trials, "summarizer") == "scripted/oracle").any())
 
 
 def _encode_cell(metric: Metric, cell: Cell) -> list[Any]:

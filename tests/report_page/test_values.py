@@ -213,3 +213,18 @@ def test_arms_of_a_grid_are_laid_out_by_their_last_two_axes():
             for index, keep in zip(row, table["columns"], strict=True):
                 assert names[index] == f"summarizer={summarizer} threshold={threshold} keep_last={keep}"
     assert lay_out_arms(make_results([{"arm": "x"}, {"arm": "y"}]).trials) == []
+
+
+def test_an_arm_that_knows_the_future_is_on_no_front():
+    def list_front(policies):
+        rows = [
+            {"arm": policy, "policy": policy, "seed": seed, "score": score, "cost_usd": 1.0}
+            for policy, score in policies.items()
+            for seed in range(3)
+        ]
+        (made,) = build_parts(make_results(rows), None, [])
+        names = [arm["name"] for arm in made["arms"]]
+        return {names[place] for place in made["fronts"]["score"]}, {arm["name"] for arm in made["arms"] if arm["bound"]}
+
+    assert list_front({"keep-last": 0.5, "oracle": 0.9}) == ({"keep-last"}, {"oracle"})
+    assert list_front({"oracle": 0.9}) == ({"oracle"}, {"oracle"})
