@@ -14,7 +14,15 @@ from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few, estimate_effect
-from harness.analysis.formatting import Section, describe_level, format_label, format_relation, format_short_number, format_usd
+from harness.analysis.formatting import (
+    Section,
+    describe_level,
+    format_label,
+    format_p,
+    format_relation,
+    format_short_number,
+    format_usd,
+)
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import add_measures, choose_metric
 from harness.analysis.planning import compute_smallest_p
@@ -170,6 +178,8 @@ LEVEL_TEXTS = {"L0": "agent and summarizer are simulated (level L0)"}
 """Longer labels of fidelity levels (how much of a run is real) for the first line of a report."""
 METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (share of checks passed)"}
 """Meaning of success and score, as the first lines of a report state it."""
+LOSSY_PREFIX = "scripted/lossy-"
+"""Beginning of the names of summarizers that lose lines at random; the probability follows."""
 SETTING_TEXTS = {
     "threshold": "share of the usable window at which messages are compacted",
     "keep_last": "number of newest messages left as they are",
@@ -201,13 +211,19 @@ def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
         for arm, policy in alike.items()
     }
     texts = [
-        f"{arm}: {', '.join(changes)}"
+        f"{arm}: {', '.join(map(_explain_setting, changes))}"
         for arm, changes in others.items()
         if not all(_spell(change) in _spell(arm) for change in changes)
     ]
     meanings = {name: f" ({SETTING_TEXTS[name]})" if name in SETTING_TEXTS else "" for name in names}
     settings = ", ".join(f"{name} {value}{meanings[name]}" for name, value in usual.items())
     yield f"Settings, unless an arm's name says otherwise: {settings}{''.join(f'; in {text}' for text in texts)}."
+
+
+def _explain_setting(setting: str) -> str:
+    """Return a setting such as `summarizer scripted/lossy-0.8` with what its name means, if that is not plain."""
+    share = setting.partition(f"summarizer {LOSSY_PREFIX}")[2]
+    return f"{setting} (loses each line with probability {share})" if share else setting
 
 
 def _spell(text: str) -> str:
@@ -243,7 +259,7 @@ def _describe_smallest_p(claims: Sequence[Claim]) -> str:
         (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand) for one in effects), default=0.0
     )
     tasks = max((one.task_count for one in effects), default=0)
-    return f" (with {format_count(tasks, 'task')}, it cannot be below {smallest:.3f})" if ALPHA / 10 < smallest < 1 else ""
+    return f" (with {format_count(tasks, 'task')}, it cannot be below {format_p(smallest)})" if ALPHA / 10 < smallest < 1 else ""
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -335,8 +351,8 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
     kinds = measure_retention(results, named)
     losses = "; ".join(f"{_list_losses(kinds[kinds['arm'] == arm])} in {arm}" for arm in named)
     yield (
-        f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Lost most often: "
-        f"{losses}."
+        f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Lost most often, "
+        f"counted at each compaction: {losses}."
     )
 
 

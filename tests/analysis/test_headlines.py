@@ -77,8 +77,8 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     table = results(trials, probes=probes)
     assert (
         "Facts still in the agent's context after a compaction, in the summary or in kept messages: 50 % in careless, 50 % in "
-        "careless again, 88 % in careful. Lost most often: goals (3 of 4 lost) and changed values (1 of 4 lost) in careless; "
-        "changed values (1 of 4 lost) in careful."
+        "careless again, 88 % in careful. Lost most often, counted at each compaction: goals (3 of 4 lost) and changed values (1 "
+        "of 4 lost) in careless; changed values (1 of 4 lost) in careful."
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
@@ -211,3 +211,14 @@ def test_the_title_of_the_plan_is_the_question_of_the_report(tmp_path, plan, beg
     section = report(load(tmp_path)).sections[0]
     assert section.notes[0].startswith(beginning)
     assert len(section.notes) <= 10
+
+
+def test_the_name_of_a_lossy_summarizer_is_explained():
+    policies = [json.dumps({"kind": "keep-last", "summarizer": f"scripted/{name}"}) for name in ("extractive", "lossy-0.8")]
+    rows = [
+        *arm("base", (0.5,), cost_usd=1.0, policy_json=policies[0]),
+        *arm("worse", (0.4,), cost_usd=1.0, policy_json=policies[1]),
+    ]
+    again = arm("base again", (0.5,), cost_usd=1.0, policy_json=policies[0])
+    text = "in worse: summarizer scripted/lossy-0.8 (loses each line with probability 0.8)."
+    assert headlines(results([*rows, *again]))[0].endswith(text)
