@@ -33,28 +33,24 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_a_failure(tmp_path):
     assert failed.stderr.count("\n") == 1
 
 
-def helper_of(pid):
-    """Return the id of the process that draws the charts of a report; None until it runs its own program."""
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        process = Path("/proc", child)
-        if b"spawn_main" in (process / "cmdline").read_bytes() and "/numpy/" in (process / "maps").read_text():
-            return int(child)
-    return None
+def loads_matplotlib(pid):
+    """Return whether a process has begun to load the library that draws charts."""
+    return "/matplotlib/" in Path(f"/proc/{pid}/maps").read_text()
 
 
 @pytest.mark.parametrize("to", [os.kill, os.killpg], ids=["alone", "with its group"])
-def test_sigterm_ends_a_report_and_who_draws_its_charts(to, tmp_path):
-    with Journal.open(tmp_path / "journal.sqlite") as journal:
-        journal.record_trial(record(), ())
+def test_sigterm_ends_a_report_that_draws_its_charts(to, tmp_path):
+    write_experiment(tmp_path)
     process = started("report", tmp_path, start_new_session=True)
     patience = time.monotonic() + 300
-    while (helper := helper_of(process.pid)) is None and time.monotonic() < patience:
+    while not (loading := loads_matplotlib(process.pid)) and process.poll() is None and time.monotonic() < patience:
         time.sleep(0.01)
-    assert helper is not None
+    assert loading
     to(process.pid, signal.SIGTERM)
-    _, said = process.communicate()  # returns when all processes have closed the pipes, including the one that draws charts
+    _, said = process.communicate()  # returns when all processes have closed the pipes
     assert process.returncode == 130
     assert said == "stopped\n"
+    assert not list(tmp_path.glob("charts/*"))
 
 
 def finish_trials(folder, seeds):

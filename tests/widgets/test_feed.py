@@ -299,7 +299,7 @@ def test_notices_are_rows():
 
 
 @pytest.mark.parametrize(
-    ("before", "numbers"), [(None, range(600, 1100)), (600, range(100, 600)), (40, range(40)), (0, range(0))]
+    ("before", "numbers"), [(None, range(850, 1100)), (600, range(350, 600)), (40, range(40)), (0, range(0))]
 )
 def test_earlier_rows_are_given_in_windows(before, numbers):
     feed = Feed(CompactionHistory())
