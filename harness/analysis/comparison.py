@@ -31,6 +31,8 @@ RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """Columns of the trials table whose ratio is compared; `total_cost_usd` includes summarizer and sub-agents."""
 INERT_ACTIVITIES = ("never fired", "no effect")
 """Values of the column `activity` for trials whose policy had no effect, so that they ran as if without compaction."""
+UNCALLED_ACTIVITY = "summarizer never asked"
+"""Value of the column `activity` for trials whose policy compacted, but had nothing to summarize."""
 _OUTCOME_COLUMNS = ("trial_id", "arm", "model", "level", "status", "reason", "success", "score", "activity", "trajectory")
 
 
@@ -53,6 +55,9 @@ class Comparison:
         placebo_check: Validity check that both arms sent identical requests until the first compaction. Required.
         inert_pairs_a: Number of pairs in which the policy of arm a was never triggered or changed nothing. Required.
         inert_pairs_b: Number of pairs in which the policy of arm b was never triggered or changed nothing. Required.
+        uncalled_pairs_a: Number of pairs in which the policy of arm a compacted without calling its summarizer, because there was
+            nothing to summarize. Required.
+        uncalled_pairs_b: The same number for arm b. Required.
         unpaired_trials: Number of trials of either arm without a trial of the other arm on the same task and seed. Required.
         excluded_trials: Number of trials of either arm excluded from all other numbers because of infrastructure failures.
             Required.
@@ -78,6 +83,8 @@ class Comparison:
     placebo_check: PlaceboCheck
     inert_pairs_a: int
     inert_pairs_b: int
+    uncalled_pairs_a: int
+    uncalled_pairs_b: int
     unpaired_trials: int
     excluded_trials: int
     worst_case: Interval | None
@@ -173,6 +180,9 @@ class Comparison:
         for name, count in (("a", self.inert_pairs_a), ("b", self.inert_pairs_b)):
             if count:
                 yield f"the policy of {name} was never triggered or changed nothing in {count} of {pairs}"
+        for name, count in (("a", self.uncalled_pairs_a), ("b", self.uncalled_pairs_b)):
+            if count:
+                yield f"the summarizer of {name} was never called in {count} of {pairs}, which say nothing about its summaries"
         if self.excluded_trials:
             yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
         if self.worst_case is not None:
@@ -311,6 +321,8 @@ class ArmComparer:
             placebo_check=self._requests.check_placebo(pairs),
             inert_pairs_a=int(pairs["activity_a"].isin(INERT_ACTIVITIES).sum()),
             inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
+            uncalled_pairs_a=int((pairs["activity_a"] == UNCALLED_ACTIVITY).sum()),
+            uncalled_pairs_b=int((pairs["activity_b"] == UNCALLED_ACTIVITY).sum()),
             unpaired_trials=sum(map(len, valid)) - 2 * len(pairs),
             excluded_trials=sum(map(len, sides)) - sum(map(len, valid)),
             worst_case=_bound_attrition(*sides),

@@ -135,6 +135,9 @@ def test_pairs_in_which_a_policy_did_nothing_are_told_of():
     assert (found.inert_pairs_a, found.inert_pairs_b) == (2, 0)
     assert "the policy of a was never triggered or changed nothing in 2 of 4 pairs" in str(found)
     assert "the policy of b" not in str(found)
+    assert (found.uncalled_pairs_a, found.uncalled_pairs_b) == (1, 0)
+    assert "the summarizer of a was never called in 1 of 4 pairs, which say nothing about its summaries" in str(found)
+    assert "the summarizer of b" not in str(found)
 
 
 def test_the_cost_of_the_summarizer_is_a_cost():
