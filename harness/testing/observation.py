@@ -116,6 +116,18 @@ class _Draw(NamedTuple):
     results: Sequence[object]
 
 
+class _AlignedDraw(NamedTuple):
+    """Random draw that a task template makes under every seed: the line of code, the draws, and what each of them gave.
+
+    The results are texts and, if they are numbers with the same text around them, numbers.
+    """
+
+    place: str
+    draws: Sequence[_Draw]
+    texts: Sequence[str]
+    numbers: Sequence[Fraction]
+
+
 class _Observer:
     """Observer that records what the code of a task does: clock calls, random draws, and actions that write something.
 
@@ -173,8 +185,8 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
         template = load()
         observer.take_draws()
         tasks = [(template(seed), observer.take_draws()) for seed in OBSERVED_SEEDS]
-    facts = tasks[0][0].facts
-    drawn = [(fact.name, place, None) for fact in facts if (place := _find_drawable_prior(fact, tasks))]
+    facts, aligned = tasks[0][0].facts, _align_draws(tasks)
+    drawn = [(fact.name, place, None) for fact in facts if (place := _find_drawable_prior(fact, tasks, aligned))]
     known = {name for name, _, _ in drawn}
     drawable_priors = (*drawn, *(one for one in _try_seeds(template) if one[0] not in known))
     return Observation(
@@ -251,33 +263,46 @@ def _list_file_times(template: TaskTemplate) -> Iterator[str]:
                 yield f"{name} (line {node.lineno} of {path.name})"
 
 
-def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> str:
+def _align_draws(tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> list[_AlignedDraw]:
+    """Return the random draws that the template makes under every seed: the same draw of the same line, one for each result."""
+    by_position: dict[tuple[str, int, int], list[_Draw]] = {}
+    for _, draws in tasks:
+        for draw in draws:
+            for position in range(len(draw.results)):
+                by_position.setdefault((draw.place, draw.number, position), []).append(draw)
+    aligned = []
+    for (place, _, position), draws in by_position.items():
+        if len(draws) == len(tasks):
+            texts = [str(draw.results[position]) for draw in draws]
+            numbers = _read_numbers(texts) if len({*texts}) >= MIN_DISTINCT_RESULTS else []
+            aligned.append(_AlignedDraw(place, draws, texts, numbers))
+    return aligned
+
+
+def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]], aligned: Sequence[_AlignedDraw]) -> str:
     """Return the line that draws a fact's value from options that include its default guess (prior); empty if none is known.
 
     A line draws the value if the same draw of this line, at the same position of its results, gives the value under every seed.
     The value may also be a linear function of the result, with constant text before and after the number.
     """
     values = [task.values.get(fact.name, "") for task, _ in tasks]
-    by_position: dict[tuple[str, int, int], list[_Draw]] = {}
-    for _, draws in tasks:
-        for draw in draws:
-            for position in range(len(draw.results)):
-                by_position.setdefault((draw.place, draw.number, position), []).append(draw)
-    for (place, _, position), draws in by_position.items():
-        if len(draws) == len(tasks):
-            texts = [str(draw.results[position]) for draw in draws]
-            option = fact.prior if texts == values else _find_option_behind(fact.prior, values, texts)
-            if option and any(_is_option(option, draw.options) for draw in draws):
-                return place
+    given = _read_numbers([fact.prior, *values])
+    for one in aligned:
+        option = fact.prior if one.texts == values else _find_option_behind(given, one.numbers)
+        if option and any(_is_option(option, draw.options) for draw in one.draws):
+            return one.place
     return ""
 
 
-def _find_option_behind(prior: str, values: Sequence[str], drawn: Sequence[str]) -> str:
+def _find_option_behind(given: Sequence[Fraction], numbers: Sequence[Fraction]) -> str:
     """Return the drawn number that would give a fact the value of its default guess (prior), as text.
 
     The result is empty if the values of the fact are no linear function of the numbers drawn under the same seeds.
+
+    Args:
+        given: Numbers in the default guess and in the value under each seed; empty if they are no such numbers.
+        numbers: Numbers drawn under each seed; empty if something else was drawn.
     """
-    numbers, given = _read_numbers(drawn), _read_numbers([prior, *values])
     if not given or len({*numbers}) < MIN_DISTINCT_RESULTS:
         return ""
     guess, *value_numbers = given
