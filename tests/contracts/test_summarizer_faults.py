@@ -75,7 +75,7 @@ RULES: dict[str, Documented] = {
 
 WORDS: dict[str, Left] = {
     "stays unchanged": "stays",
-    "leaves the view unchanged": "stays",
+    "leaves the conversation unchanged": "stays",
     "only the clearing takes effect": "stays",
     "replaces the messages": "goes",
     "are evicted without": "goes",
