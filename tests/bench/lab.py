@@ -310,8 +310,8 @@ def browsing() -> Iterator[Figure]:
             lab.page.wait_for_timeout(1_000)
             if name == "panel":
                 yield from report_clicks(f"{title}, panel, an output unfolded", lab, UNFOLD, range(1, LONG_MOVES + 1))
-                yield from report_clicks(f"{title}, panel, a compaction opened", lab, DETAILS, range(1, LONG_MOVES + 1))
                 yield from report_clicks(f"{title}, panel, earlier rows", lab, EARLIER, [None] * LONG_MOVES)
+                yield from report_clicks(f"{title}, panel, a compaction opened", lab, DETAILS, range(1, LONG_MOVES + 1))
                 continue
             lab.page.wait_for_function(SETTLED, arg=label)
             yield from report_clicks(f"{title}, {name}, any step", lab, BROWSE, [[label, "step", place] for place in places])

@@ -118,14 +118,14 @@ def idlers() -> list[tuple[Policy, Hook]]:
     """Return every preset for which nothing may be due, with each set of fields and each hook at which it has a rule."""
     counted = {type(policy) for policy in UNCOUNTED}
     policies = (*(policy for policy in defaults() if type(policy) not in counted), *UNCOUNTED, *OTHERWISE)
-    return [(policy, moment) for policy in policies for moment in AT_REST if moment == "step" or acts_at(policy, moment)]
+    return [(policy, hook) for policy in policies for hook in AT_REST if hook == "step" or acts_at(policy, hook)]
 
 
-def acts_at(policy: Policy, moment: Hook) -> bool:
-    return any(rule.moment == moment for rule in policy.pipeline.rules)  # type: ignore[attr-defined]
+def acts_at(policy: Policy, hook: Hook) -> bool:
+    return any(rule.hook == hook for rule in policy.pipeline.rules)  # type: ignore[attr-defined]
 
 
-def at_rest(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> View:
+def at_rest(policy: Policy, hook: Hook, messages: tuple[Message, ...]) -> View:
     """Return the view after the policy has made the compaction that was due.
 
     Raises:
@@ -133,34 +133,34 @@ def at_rest(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> View
     """
     compactor = SessionCompactor(policy=policy, window=HUGE, summarizer=FakeModel([]))
     view = view_of(messages, policy)
-    if event := compactor.compact(view, USAGE, 1, moment, lambda _: None):
+    if event := compactor.compact(view, USAGE, 1, hook, lambda _: None):
         view = fold(view, Entry(MANY, event), policy.counter)
-    left, plan = len(view.items), policy.plan(view, compactor.budget, USAGE, moment)
+    left, plan = len(view.items), policy.plan(view, compactor.budget, USAGE, hook)
     assert left >= 0.9 * len(messages), f"{policy!r} has left {left} of {len(messages)} messages"
     assert plan is None or not any(rule.quiet for rule in policy.pipeline.rules), f"due for {policy!r}: {plan.reason}"  # type: ignore[attr-defined]
     return view
 
 
-def idle_seconds(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> float:
+def idle_seconds(policy: Policy, hook: Hook, messages: tuple[Message, ...]) -> float:
     """Return the CPU seconds of one call of `plan` while messages are added that trigger nothing."""
-    view, budget, rounds = at_rest(policy, moment, messages), policy.budget(HUGE), []
+    view, budget, rounds = at_rest(policy, hook, messages), policy.budget(HUGE), []
     for _ in range(9):
         grown = [replace(view, tally_cache=TallyCache())]
         for number in range(ASKED):
             grown.append(
                 fold(grown[-1], Entry(MANY + 1 + number, MessageAdded(message=assistant("Well."), step=1)), policy.counter)
             )
-        policy.plan(grown[0], budget, USAGE, moment)
+        policy.plan(grown[0], budget, USAGE, hook)
         began = time.process_time()
         for one in grown[1:]:
-            policy.plan(one, budget, USAGE, moment)
+            policy.plan(one, budget, USAGE, hook)
         rounds.append(time.process_time() - began)
     return min(rounds) / ASKED
 
 
 def idle(messages: tuple[Message, ...]) -> tuple[float, float]:
     """Return the CPU seconds of the slowest preset with nothing due, and of `keep-last`."""
-    taken = {(policy, moment): idle_seconds(policy, moment, messages) for policy, moment in idlers()}
+    taken = {(policy, hook): idle_seconds(policy, hook, messages) for policy, hook in idlers()}
     return max(taken.values()), taken[KeepLast(), "step"]
 
 
@@ -171,8 +171,8 @@ def due(messages: tuple[Message, ...]) -> float:
 
 def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
     """Return the CPU seconds of each preset and hook with a compaction due, on a new view."""
-    moments: Sequence[Hook] = (*AT_REST, "overflow", "manual")
-    for policy, moment in ((policy, moment) for policy in (*defaults(), *OTHERWISE) for moment in moments):
+    hooks: Sequence[Hook] = (*AT_REST, "overflow", "manual")
+    for policy, hook in ((policy, hook) for policy in (*defaults(), *OTHERWISE) for hook in hooks):
         view = view_of(messages, policy)
         window = Window(tokens=max(1, view.tokens), source="configuration")
         try:
@@ -180,13 +180,13 @@ def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
             budget = fit.budget(window)
         except UsageError:  # the reserves exceed this window
             continue
-        plan = fit.plan(view, budget, None, moment)
+        plan = fit.plan(view, budget, None, hook)
         if plan is not None and not plan.is_empty:
             rounds = []
             for _ in range(9):
                 unasked = replace(view, tally_cache=TallyCache())
                 began = time.process_time()
-                fit.plan(unasked, budget, None, moment)
+                fit.plan(unasked, budget, None, hook)
                 rounds.append(time.process_time() - began)
             yield min(rounds)
 
