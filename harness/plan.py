@@ -158,7 +158,7 @@ class Plan:
     """Texts that are saved before the plan is applied, such as evicted tool outputs. The agent's tools can then read them by
     name (see `harness.truncation.name_output`)."""
     fallback: "Plan | None" = None
-    """Plan that is applied instead if the summarizer fails or its summary saves no tokens; None leaves the conversation unchanged."""
+    """Plan that is applied if the summarizer fails or its summary saves no tokens; None leaves the conversation unchanged."""
 
     @property
     def is_empty(self) -> bool:
