@@ -124,20 +124,16 @@ def command(
         click.echo(describe_forecast(plan.estimate(folder, workers=workers)))
     else:
         print_current_report(results, folder)
-    missing = len(plan.grid) - count_finished(results, plan)
+    planned_ids = list_planned(results, plan)
+    missing = len(plan.grid) - len(planned_ids)
     if missing:
         click.echo(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", err=True)
-    trials = results.trials[results.trials["trial_id"].isin(list_planned(results, plan))]
+    trials = results.trials[results.trials["trial_id"].isin(planned_ids)]
     failed = list(describe_failures(trials))
     for line in failed:
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
-
-
-def count_finished(results: "Results", experiment: Experiment) -> int:
-    """Return how many of an experiment's planned trials have results."""
-    return len(list_planned(results, experiment))
 
 
 def list_planned(results: "Results", experiment: Experiment) -> list[str]:

@@ -21,7 +21,7 @@ from harness.experiment.limits import RunLimits
 from harness.experiment.looks import begin_record
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
-from harness.experiment.preflight import SandboxNeed, SandboxNeeds, check_trials, choose_backends
+from harness.experiment.preflight import FirstTokens, SandboxNeed, SandboxNeeds, check_trials, choose_backends
 from harness.experiment.progress import Display, RunProgress, choose_display
 from harness.experiment.quantiles import UncompressedRun
 from harness.experiment.remote.executor_workers import ExecutorWorkers
@@ -96,6 +96,7 @@ class Experiment:
     backend: BackendName | None = None
     cassette: Cassette | None = None
     grid: Grid = field(init=False, repr=False, compare=False)
+    _first_tokens: FirstTokens = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Build the list of trials (the grid) after refusing unknown settings and values of the wrong type.
@@ -208,7 +209,7 @@ class Experiment:
         Raises:
             UsageError: A name is unknown, an API key is missing, or a context window is too small.
         """
-        check_trials(self.grid.iter_trials(), self.cassette)
+        check_trials(self.grid.iter_trials(), self.cassette, self._first_tokens)
 
     def estimate(self, output: str | os.PathLike[str] | None = None, *, workers: int | None = None) -> Forecast:
         """Return the expected cost and duration of the trials that have not finished, without running anything.

@@ -110,14 +110,13 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
     Raises:
         StoreError: The journal in the folder cannot be read.
     """
-    records = read_finished_records(output)
-    finished_ids = {record.trial_id for record in records}
+    finished_ids = list_finished_ids(output)
     left = (cell.trial for cell in grid if cell.trial_id not in finished_ids)
     groups = group_by_seed(left) if finished_ids else grid.iter_seed_groups()  # which computes no ids
     remaining = [(trial, count, make_pilot_key(trial)) for trial, count in groups]
     wanted = {key for _, _, key in remaining}
     pilots: dict[PilotKey, list[tuple[Trial, TrialRecord]]] = {}
-    for trial, record in _parse_trials(records):
+    for trial, record in _parse_trials(read_finished_records(output) if wanted else ()):
         if (key := make_pilot_key(trial)) in wanted:
             pilots.setdefault(key, []).append((trial, record))
     mean_seconds = {key: fmean(record.wall_seconds for _, record in pairs) for key, pairs in pilots.items()}
@@ -168,6 +167,19 @@ def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) ->
 def make_pilot_key(trial: Trial) -> PilotKey:
     """Return the task (with its settings) and the models of a trial; trials that share both are expected to cost the same."""
     return trial.problem, trial.models
+
+
+def list_finished_ids(output: Path) -> set[str]:
+    """Return the ids of the trials in an output folder that did not crash; none if the folder has no journal.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    file = output / JOURNAL_FILE
+    if not file.exists():
+        return set()
+    with Journal.open(file, read_only=True) as journal:
+        return {trial_id for trial_id, (status, _) in journal.list_statuses().items() if status != "crashed"}
 
 
 def read_finished_records(output: Path) -> list[TrialRecord]:

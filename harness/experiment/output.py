@@ -69,12 +69,12 @@ class OutputFolder:
         Args:
             retry_failed: Whether to repeat trials that failed for external reasons, which then do not count as finished.
         """
-        records = self.journal.list_trials()
-        return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}
+        statuses = self.journal.list_statuses()
+        return {trial_id for trial_id, (status, reason) in statuses.items() if not _should_rerun(status, reason, retry_failed)}
 
     def list_stored(self) -> set[str]:
         """Return the ids of all recorded trials, finished or not."""
-        return {record.trial_id for record in self.journal.list_trials()}
+        return {*self.journal.list_statuses()}
 
     def relabel_trials(self, labels: Mapping[str, Label] | Iterable[tuple[str, Label]]) -> None:
         """Update the labels of stored trials (experiment, name of the configuration, values under study) to the current plan.
@@ -164,5 +164,5 @@ def read_finished_trial(source: Path) -> FinishedTrial | None:
         return None
 
 
-def _should_rerun(record: TrialRecord, retry_failed: bool) -> bool:
-    return record.status == "crashed" or (retry_failed and record.reason in RETRIABLE_REASONS)
+def _should_rerun(status: str, reason: str, retry_failed: bool) -> bool:
+    return status == "crashed" or (retry_failed and reason in RETRIABLE_REASONS)

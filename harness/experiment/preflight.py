@@ -25,7 +25,7 @@ from harness.session.preflight import (
     find_sub_agent_warnings,
     find_warnings,
 )
-from harness.task import Task
+from harness.task import Task, World
 from harness.tasks import make_task
 from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
@@ -34,12 +34,17 @@ PROMPTS_KEPT = 1_000
 """Number of prompts whose length in tokens is remembered; the many seeds of a large experiment give too many prompts for more."""
 
 
-def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
+FirstTokens = dict[tuple[str, int, World], int]
+"""Number of tokens in the first request of each problem, by the name of the task, the seed and the world (task settings)."""
+
+
+def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, first_tokens: FirstTokens | None = None) -> None:
     """Refuse trials that could not run because of an unknown name, a missing API key or a context window that is too small.
 
     Args:
         trials: Trials of the experiment.
         cassette: Recording of model answers that the trials write or replay, or None. For a replay, real models need no key.
+        first_tokens: Lengths of first requests that an earlier check has counted; new ones are added. None counts all again.
 
     Raises:
         UnknownName: A task, model, profile or summarizer is unknown.
@@ -52,7 +57,7 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
         cassette.check()
     wiring, make_task_once = Wiring(cassette=cassette), cache(make_task)
     count_once = lru_cache(maxsize=PROMPTS_KEPT)(count_first_request_tokens)
-    first_tokens = dict[tuple[object, ...], int]()
+    first_tokens = {} if first_tokens is None else first_tokens
     largest = dict[tuple[object, ...], Trial]()
     for trial in trials:
         problem = (trial.task, trial.seed, trial.world)

@@ -243,6 +243,12 @@ class Journal(AbstractContextManager["Journal"]):
         rows = self.query("SELECT * FROM trial ORDER BY revision")
         return tuple(TrialRecord(**{**_select_columns(row, _TRIAL_COLUMNS), "success": bool(row["success"])}) for row in rows)
 
+    def list_statuses(self) -> dict[str, tuple[str, str]]:
+        """Return the status and the stop reason of each trial in the journal, by trial id, without reading the whole records."""
+        return {
+            trial_id: (status, reason) for trial_id, status, reason in self.query("SELECT trial_id, status, reason FROM trial")
+        }
+
     def list_probes(self, trial_ids: Iterable[str]) -> list[tuple[str, str, bool, bool]]:
         """Return which facts (values to remember) the compactions of some trials kept among the messages that the model sees.
 
