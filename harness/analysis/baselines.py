@@ -8,7 +8,7 @@ import pandas as pd
 from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, read_policy_field, select_valid
 from harness.analysis.effects import Effect
 from harness.analysis.families import read_families
-from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_change, find_metric
+from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_changes, find_metric
 from harness.analysis.tables import Tables, select
 
 BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the arm without compaction, or else the first arm"
@@ -86,11 +86,12 @@ def compare_with_baseline(
     names = ("arm", "trial_id", "task", "seed", "replicate", "success", "score", "trajectory", *(one.column for one in metrics))
     trials = trials[list(dict.fromkeys(names))]  # the other columns would be copied for each arm
     reference = trials[trials["arm"] == baseline]
-    return {
-        str(arm): {metric.name: estimate_change(rows, reference, metric, is_tested=is_tested) for metric in metrics}
+    effects = {
+        str(arm): estimate_changes(rows, reference, metrics, is_tested=is_tested)
         for arm, rows in trials.groupby("arm", sort=False)
         if arm != baseline
     }
+    return {arm: {metric.name: effect for metric, effect in zip(metrics, row, strict=True)} for arm, row in effects.items()}
 
 
 def find_bounds(trials: pd.DataFrame) -> set[str]:

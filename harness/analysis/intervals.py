@@ -34,6 +34,7 @@ EXTREME_WEIGHT = 0.5
 """Weight of an extreme value, relative to an observed one, in the bounds of the mean of a bounded variable with spread."""
 
 Array: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Weights: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
 
 Scalars: TypeAlias = Array | float
@@ -145,20 +146,38 @@ def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: f
     """
     values = np.asarray(values, dtype=float)
     n, mean = values.shape[-1], np.asarray(values.mean(axis=-1))
+    place = int(alpha / 2 * WEIGHT_DRAWS)
+    if mean.ndim == 0:
+        lower, upper = _sort_weighted_means(tuple(values.tolist()), low, high)
+        return Bounds(mean, np.minimum(lower[place], mean), np.maximum(upper[-1 - place], mean))
     rows, lows, highs = values.reshape(-1, n), np.empty(mean.size), np.empty(mean.size)
     flat = np.ptp(rows, axis=-1) <= NO_SPREAD
-    place = int(alpha / 2 * WEIGHT_DRAWS)
     for chosen, share in ((flat, 1.0), (~flat, EXTREME_WEIGHT)):
         if chosen.any():
-            weights = _draw_weights(n, share)
-            rest, sums = weights[n], rows[chosen].astype(np.float32) @ weights[:n]
-            lows[chosen] = np.partition(sums + rest * np.float32(low), place, axis=-1)[..., place]
-            highs[chosen] = np.partition(sums + rest * np.float32(high), -1 - place, axis=-1)[..., -1 - place]
+            lower, upper = _compute_weighted_means(rows[chosen], share, low, high)
+            lows[chosen] = np.partition(lower, place, axis=-1)[..., place]
+            highs[chosen] = np.partition(upper, -1 - place, axis=-1)[..., -1 - place]
     return Bounds(mean, np.minimum(lows.reshape(mean.shape), mean), np.maximum(highs.reshape(mean.shape), mean))
 
 
 @lru_cache(maxsize=64)
-def _draw_weights(n: int, share: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def _sort_weighted_means(values: tuple[float, ...], low: float, high: float) -> tuple[Weights, Weights]:
+    """Return the sorted means for the lower and the upper bound of one variable; the search for a p-value reads many of them."""
+    row = np.array(values)
+    share = 1.0 if np.ptp(row) <= NO_SPREAD else EXTREME_WEIGHT
+    lower, upper = _compute_weighted_means(row, share, low, high)
+    return np.sort(lower), np.sort(upper)
+
+
+def _compute_weighted_means(rows: Array, share: float, low: float, high: float) -> tuple[Weights, Weights]:
+    """Return the randomly weighted means of each row, first with the smallest, then with the largest possible value added."""
+    weights = _draw_weights(rows.shape[-1], share)
+    rest, sums = weights[-1], rows.astype(np.float32) @ weights[:-1]
+    return sums + rest * np.float32(low), sums + rest * np.float32(high)
+
+
+@lru_cache(maxsize=64)
+def _draw_weights(n: int, share: float) -> Weights:
     """Return columns of n + 1 random weights that sum to 1, always the same for equal arguments.
 
     The last weight, of an extreme value, is on average `share` times each of the others. Single precision halves the time.

@@ -276,9 +276,25 @@ def estimate_change(
         UsageError: An arm has several trials of the same task, seed and replicate, or the estimand is `tasks like these`, but
             there are fewer than six tasks.
     """
-    columns = list(dict.fromkeys(name for name in ("score", "trajectory", metric.column) if name != "success"))
+    (effect,) = estimate_changes(trials, baseline, [metric], estimand, is_tested=is_tested)
+    return effect
+
+
+def estimate_changes(
+    trials: pd.DataFrame,
+    baseline: pd.DataFrame,
+    metrics: Sequence[Metric],
+    estimand: Estimand | None = None,
+    *,
+    is_tested: bool = True,
+) -> list[Effect]:
+    """Return the same as `estimate_change` for several metrics, in their order; the trials are paired only once."""
+    columns = [one for one in dict.fromkeys(["score", "trajectory", *(metric.column for metric in metrics)]) if one != "success"]
     sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]
     pairs = add_trajectories(pd.concat(sides, ignore_index=True))
     if len(sides) > 1:  # arms that ran on the same task and seed are no independent observations
         pairs = pairs.assign(trajectory=pairs["replicate"].astype(str))
-    return estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount", is_tested=is_tested)
+    return [
+        estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount", is_tested=is_tested)
+        for metric in metrics
+    ]
