@@ -92,11 +92,19 @@ _ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "st
 
 
 def evaluate_alerts(results: Tables) -> pd.DataFrame:
-    """Evaluate every monitoring alert, such as a low cache hit rate, on every trial; return one row per trial and alert.
+    """Evaluate every monitoring alert, such as a low cache hit rate, on every trial.
 
-    An alert measures a value in each period of a session, for example in every 5 minutes. Columns: `trial_id`, `arm`, `alert`,
-    `value` (worst value of all periods; NaN if unknown), `threshold`, `fired`, `step` (last model call of the worst period;
-    missing if there is none) and `simulated` (whether a cache was simulated because the provider reports none).
+    An alert measures a value in each period of a session, for example in every 5 minutes.
+
+    Returns:
+        One row per trial and alert with these columns:
+
+        - `trial_id`, `arm` and `alert`: Names of the trial, of its arm (configuration) and of the alert.
+        - `value`: Worst value of all periods; NaN if unknown.
+        - `threshold`: Value beyond which the alert fires.
+        - `fired`: Whether the worst value is beyond the threshold.
+        - `step`: Number of the last model call in the worst period; missing if there is none.
+        - `simulated`: Whether a cache was simulated because the provider reports none.
     """
     compactions = results.compactions
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
@@ -121,14 +129,9 @@ Columns: TypeAlias = Mapping[str, np.ndarray]
 
 
 def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> dict[str, Columns]:
-    """Return the values of some columns of a table for each trial, by trial id.
+    """Split some columns of a table by trial; return the values of each column as an array, by trial id.
 
-    The values are slices of arrays, because building a data frame for each trial would take far longer.
-
-    Args:
-        table: Table with a column `trial_id`; rows without a trial are left out.
-        names: Names of the columns.
-        order: Name of the column by which the rows of each trial are sorted.
+    Rows without a trial are left out. The rows of each trial are sorted by the column `order`.
     """
     ordered = table.loc[table["trial_id"].notna(), ["trial_id", *names]].sort_values(["trial_id", order], kind="stable")
     trial_ids, columns = ordered["trial_id"].to_numpy(), {name: ordered[name].to_numpy() for name in names}
@@ -141,12 +144,7 @@ def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> di
 
 
 def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert, float, int | None, bool]]:
-    """Yield each alert with its worst value in one trial, the step of that value, and whether a cache was simulated for it.
-
-    Args:
-        steps: Steps (model calls) of the trial, in order.
-        summaries: Compactions of the trial that wrote a summary, in order.
-    """
+    """Yield each alert with its worst value in one trial, the step of this value and whether a cache was simulated."""
     numbers = steps["step"]
     step_seconds = steps["model_seconds"] + steps["tool_seconds"]
     before = np.searchsorted(numbers, summaries["step"])  # index of the model call after each summary
@@ -160,12 +158,12 @@ def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert,
 
 
 def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.ndarray) -> tuple[float, int | None]:
-    """Return the highest rate of summaries per model call in any time window of a trial, and the step at which this window ends.
+    """Return the highest rate of summaries per model call in any time window, and the last step of this window.
 
     Args:
-        numbers: Number of the step of each model call.
+        numbers: Step number of each model call.
         ends: Time at which each model call ends, in seconds since the session started.
-        when: For each summary, the time at which the next model call ends, in seconds since the session started.
+        when: Time at which the model call after each summary ends, in seconds since the session started.
     """
     whole = ends >= OVERFLOW_RATE.window_seconds
     whole[-1] |= not whole.any()

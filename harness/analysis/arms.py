@@ -1,7 +1,7 @@
 """Trials grouped by arm (configuration under study): selection of valid trials, order of the arms, and summaries.
 
-A trial is valid unless it ended because of an infrastructure failure, which says nothing about its arm. Invalid trials are
-excluded before any comparison, solely because of their recorded stop reason, and the report shows how many were excluded.
+A trial is invalid only if it ended because of an infrastructure failure, which says nothing about its arm. Its recorded stop
+reason alone decides this. Invalid trials are excluded before any comparison, and the report shows how many were excluded.
 """
 
 import json
@@ -101,7 +101,7 @@ def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_earlier_plans(results: Tables) -> Tables:
-    """Return the results without the trials that ran under an earlier version of the experiment's plan.
+    """Return the results without the trials that ran under an earlier version of the plan.
 
     Such trials ran under other conditions, even if their arms have the same settings. If no trial belongs to the current plan,
     all results are returned.
@@ -138,9 +138,9 @@ def read_policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
-    """Return a policy field of each trial as written in the plan, e.g. the quantile `q0.9` instead of a number of tokens.
+    """Return a policy field of each trial as the plan specifies it, e.g. `q0.9` instead of a number of tokens.
 
-    If the plan does not vary the field, the value in the policy of the trial is returned.
+    If the plan does not vary the field, the value in the trial's policy is returned.
     """
     axes = [json.loads(text or "{}") for text in trials["axes_json"]]
     wholes = [whole if isinstance(whole := one.get("policy"), dict) else {} for one in axes]
@@ -150,10 +150,12 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def order_arms(trials: pd.DataFrame) -> list[str]:
-    """Return the names of all arms (configurations under study) in the order in which reports and charts show them.
+    """Return the names of all arms (configurations under study) in the order of reports and charts.
 
-    Arms without compaction come first, then the other arms by the values of the settings that the plan varies, then repeated
-    arms. Arms that ran under an earlier version of the plan come last.
+    1. Arms without compaction.
+    2. Arms with compaction, by the values of the settings that the plan varies.
+    3. Arms that repeat another arm.
+    4. Arms that ran under an earlier version of the plan.
     """
     keys = {
         str(row.arm): (
@@ -176,7 +178,7 @@ def build_sort_key(value: object) -> tuple[int, float, str]:
 
 
 def summarize_arms(results: Tables) -> list[ArmSummary]:
-    """Return a summary of the trials of each arm (configuration), in the order in which reports show the arms.
+    """Summarize the trials of each arm (configuration), in the order in which reports show the arms.
 
     Raises:
         UsageError: There are no trials, or they have several fidelity levels (how much of a run is real).
@@ -192,14 +194,14 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 
 
 def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> Rate:
-    """Return the success rate of an arm, the mean over its tasks of the share of successful trials, with its 95 % interval.
+    """Return the success rate of an arm, averaged over its tasks, with its 95 % interval.
 
-    Success means that every check of the task passed. Repeated trials of a seed are averaged and count as one unit.
+    A trial succeeds if every check of its task passed. Repeated trials of a seed are averaged and count as one observation.
 
     Args:
         trials: Trials of one arm, or pairs of trials, as `list_units` takes them with the column `success`.
-        estimand: Whether the interval speaks about all `tasks like these` or about `these tasks` only; None for the former from
-            six tasks on.
+        estimand: Whether the interval speaks about all `tasks like these` or about `these tasks` only. None means `tasks like
+            these` if there are at least six tasks.
     """
     outcomes = list_units(trials, "success")
     if not outcomes:
@@ -232,15 +234,15 @@ def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
 
 
 def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str:
-    """Return the name of the one arm (configuration under study) that has the given name or the given settings.
+    """Return the name of the only arm (configuration under study) with the given name or settings.
 
     Args:
         trials: Rows with the columns `arm`, `axes_json` and `config_json`.
         selection: Name of an arm, or values of settings by their dotted path in a trial's configuration, e.g.
-            `{"policy.threshold": 0.5}`. The last part of a path is sufficient if it is unambiguous; settings that the plan
-            varies (axes) have priority over others and are given with the value in the plan. For `"policy"` the value is a
-            policy, or the name of a kind of policy, which matches whatever its fields. Task, seed and world (the generated
-            content of a task) vary within an arm and cannot be used.
+            `{"policy.threshold": 0.5}`. The last part of a path is sufficient if it is unambiguous. Settings that the plan varies
+            (axes) take priority over others; their values are given as in the plan. The value of `"policy"` is a policy, or the
+            name of a kind of policy, which matches any values of its fields. Task, seed and world (the generated content of a
+            task) vary within an arm and cannot be used.
 
     Raises:
         UnknownName: A path does not exist; the message suggests similar paths.
@@ -271,14 +273,13 @@ _ABSENT = object()
 
 
 def _flatten_configuration(configuration: Mapping[str, Any]) -> dict[str, object]:
-    """Return the settings of a trial by their dotted paths, and the whole policy under the path `policy`."""
     return _drop_blocks({**flatten(configuration), "policy": configuration.get("policy")})
 
 
 def _is_equal(value: object, wanted: object) -> bool:
-    """Return whether a setting of a trial has the value that a user asked for.
+    """Return whether a setting has the wanted value.
 
-    A policy can be asked for as an object or by its name. The name matches the policy with any values of its fields.
+    A policy's name matches the policy whatever the values of its fields.
     """
     if isinstance(value, Mapping) and isinstance(wanted, str):
         return bool(value.get("kind") == wanted)
@@ -288,12 +289,11 @@ def _is_equal(value: object, wanted: object) -> bool:
 
 
 def _drop_blocks(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values of a trial without task, seed and world (the generated content of a task), which vary within an arm."""
+    """Return the values without task, seed and world (generated content of a task), which vary within an arm."""
     return {path: value for path, value in values.items() if not is_block(path)}
 
 
 def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str]) -> str:
-    """Return the full dotted path of the one setting of a trial whose path ends with the given path."""
     if not isinstance(path, str):
         raise UsageError(f"the path of a value must be text such as 'policy.threshold' (got {path!r:.80})")
     if is_block(path):

@@ -1,8 +1,8 @@
-"""Effects of the settings that a plan varies (the axes), each estimated by comparing two values of an axis on the same tasks.
+"""Effects of the settings that a plan varies (the axes).
 
-The arms (configurations) that combine the values of the axes form a grid. Two arms of the grid that differ in one axis only are
-compared on each task and seed, and the differences are averaged over all such pairs of arms. Extra arms, which a plan adds to
-the grid, never count.
+Arms (configurations) that combine values of these settings form a grid. Two arms of the grid that differ in only one setting are
+compared on each task and seed. The differences are averaged over all such pairs of arms. Extra arms, which a plan adds to the
+grid, never count.
 """
 
 import json
@@ -41,11 +41,11 @@ class AxisContrast:
 
 
 def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -> list[AxisContrast]:
-    """Compare each value of each setting that the plan varies (axis) with the first value of the same setting.
+    """Compare each value of a setting that the plan varies (an axis) with the setting's first value.
 
     Args:
         trials: Table of trials with the columns of the metrics; the total cost is added.
-        metrics: Columns of the trials table on which the values of an axis are compared.
+        metrics: Columns of the trials table to compare.
     """
     valid = add_total_cost(select_valid(trials).query("replicate == 0"))
     is_in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)]
@@ -56,9 +56,9 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
 
 
 def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
-    """Return whether an arm has the name of a combination of varied settings, such as `keep_last=4 threshold=0.5`.
+    """Return whether an arm is named after a combination of varied settings, e.g. `keep_last=4 threshold=0.5`.
 
-    These combinations form the grid of a plan. Extra arms, which a plan adds to the grid, have names of their own.
+    These combinations form the grid of a plan. Extra arms, which a plan adds to the grid, have other names.
 
     Args:
         arm: Name of the arm.
@@ -73,8 +73,8 @@ def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
 
 
 def _read_point(axes_json: str) -> dict[str, str]:
-    """Return an arm's value on each axis (a setting that the plan varies), as JSON texts that can be compared and sorted."""
     axes: dict[str, object] = json.loads(axes_json or "{}")
+    # JSON texts, unlike the values, can always be compared and sorted.
     return {path: json.dumps(value) for path, value in axes.items() if path.partition(".")[0] not in _OMITTED}
 
 
@@ -105,13 +105,13 @@ def _contrast_axis(
 def average_arm_pairs(
     trials: pd.DataFrame, arm_pairs: list[tuple[str, str]], metrics: Sequence[str] = AXIS_METRICS
 ) -> pd.DataFrame:
-    """Return the mean of each metric over the first and over the second arms of several pairs, one row per task and seed.
+    """Average each metric over the first and over the second arms of several pairs, for each task and seed.
 
-    Amounts, such as tokens, are averaged as logarithms, so that their ratio is the typical ratio of the pairs of arms.
+    Amounts, such as tokens, are averaged as logarithms, so that the ratio of the two means is the typical ratio within a pair.
 
     Args:
         trials: Valid trials with the columns of the metrics.
-        arm_pairs: Pairs of names of arms that differ in one setting (axis) only.
+        arm_pairs: Pairs of names of arms that differ in only one setting.
         metrics: Columns of the trials table to average.
     """
     columns = ["task", "seed", *metrics]

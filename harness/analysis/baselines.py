@@ -15,10 +15,11 @@ BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the 
 
 
 def choose_baseline(results: Tables) -> str:
-    """Return the arm with which others are compared unless a person chooses one.
+    """Return the arm with which others are compared if the user chooses none.
 
-    It is the arm that most comparisons declared in the plan (contrasts) name second, or else the first arm without compaction,
-    or else the first arm.
+    1. The arm that most comparisons declared in the plan (contrasts) name second.
+    2. Without such comparisons, the first arm without compaction.
+    3. Otherwise, the first arm.
 
     Args:
         results: Results of one experiment with at least one trial.
@@ -33,7 +34,7 @@ def choose_baseline(results: Tables) -> str:
 
 
 def resolve_baseline(results: Tables, baseline: str | Mapping[str, object] | None) -> str:
-    """Return the name of the baseline: the arm that a person chose by name or settings, or else the default.
+    """Return the name of the baseline that the user chose by name or settings, or else of the default one.
 
     Raises:
         UnknownName: An arm or a path of a setting does not exist; the message suggests similar names.
@@ -45,8 +46,8 @@ def resolve_baseline(results: Tables, baseline: str | Mapping[str, object] | Non
 def prepare_arms(results: Tables) -> pd.DataFrame:
     """Return the valid trials of the current plan with the columns of all metrics, for comparisons with a baseline.
 
-    If a configuration runs again as an arm of its own (A/A), the new arm gets the replicate numbers of the first one, so that its
-    trials can be paired with those of a baseline.
+    The replicate numbers of each arm begin with 0. Otherwise the trials of an arm that repeats the baseline (A/A) could not be
+    paired with those of the baseline.
     """
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials)))
@@ -64,7 +65,9 @@ def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:
 
 
 def resolve_metrics(trials: pd.DataFrame, names: Sequence[str] | None) -> list[Metric]:
-    """Return the metrics that a person chose by name, or else cost and the default metric for these trials (success or score).
+    """Return the metrics with the given names or, by default, the default metric for these trials and cost.
+
+    The default metric is success, or score if success is the same in all trials of most arms.
 
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
@@ -75,13 +78,16 @@ def resolve_metrics(trials: pd.DataFrame, names: Sequence[str] | None) -> list[M
 def compare_with_baseline(
     trials: pd.DataFrame, baseline: str, metrics: Sequence[Metric], *, is_tested: bool = True
 ) -> dict[str, dict[str, Effect]]:
-    """Return how much each arm (configuration) differs from the baseline arm, by name of the arm and name of the metric.
+    """Return how much each arm (configuration) differs from the baseline arm.
 
     Args:
         trials: Trials as returned by `prepare_arms`.
         baseline: Name of the baseline, which is left out of the result.
         metrics: Metrics to compare.
         is_tested: Whether to compute the p-values, which take longer than the intervals.
+
+    Returns:
+        The effects of each arm, by name of the arm and name of the metric.
     """
     names = ("arm", "trial_id", "task", "seed", "replicate", "success", "score", "trajectory", *(one.column for one in metrics))
     trials = trials[list(dict.fromkeys(names))]  # the other columns would be copied for each arm

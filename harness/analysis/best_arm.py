@@ -1,7 +1,7 @@
-"""Best arm of an experiment, chosen on one half of the tasks or seeds and estimated on the other.
+"""Best arm (configuration) of an experiment, chosen on one half of the tasks or seeds and estimated on the other.
 
-The arm with the highest observed value owes that place partly to chance, so its observed value is too high on average. If the arm
-is chosen on one half of the trials, the other half says without this bias how good it is.
+The arm with the highest observed value owes its place partly to chance, so this value is too high on average. Its value in trials
+that had no part in the choice is not.
 """
 
 from collections.abc import Mapping
@@ -81,9 +81,9 @@ def estimate_best_arm(
 ) -> BestArm:
     """Choose the best arm on one half of the trials and estimate its value on the other half.
 
-    From 12 tasks on, the halves consist of different tasks, and the estimate speaks about all tasks like these. With fewer tasks
-    they consist of different seeds of each task, and the estimate speaks about these tasks only. Only tasks and seeds that all
-    arms ran are used. Arms that know what the task needs later are never chosen.
+    With at least 12 tasks, the halves consist of different tasks, and the estimate speaks about all tasks like these. With fewer
+    tasks, the halves consist of different seeds of each task, and the estimate speaks about these tasks only. Only tasks and
+    seeds that all arms ran are used. Arms that know what the task needs later are never chosen.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.
@@ -138,14 +138,18 @@ def estimate_best_arm(
 
 
 def _select_shared(trials: pd.DataFrame, arms: list[str]) -> pd.DataFrame:
-    """Return the trials of some arms on the tasks and seeds that all of them ran."""
+    """Return the trials of the given arms on the tasks and seeds that all of these arms ran."""
     rows = trials[trials["arm"].isin(arms)]
     counts = rows.groupby(["task", "seed"])["arm"].transform("nunique")
     return rows[counts == len(set(arms))]
 
 
 def _divide(trials: pd.DataFrame, rng: np.random.Generator) -> tuple[Halves, pd.Series]:
-    """Divide tasks, or seeds if tasks are few, into random halves; return which, and whether each trial is in the first."""
+    """Divide the tasks into random halves, or the seeds of each task if there are few tasks.
+
+    Returns:
+        What was divided, and whether each trial belongs to the first half.
+    """
     seeds = {str(task): np.sort(rows["seed"].unique()) for task, rows in trials.groupby("task", sort=True)}
     if len(seeds) >= 2 * MIN_TASKS:
         tasks = rng.permutation(list(seeds))

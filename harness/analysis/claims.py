@@ -1,9 +1,9 @@
-"""Claims: tests of the comparisons (contrasts) that the author of a plan declared before its trials ran.
+"""Tests of the comparisons (contrasts) that the author of a plan declared before its trials ran.
 
 The p-values are corrected for the number of declared contrasts and for the declared looks (how often the results are inspected).
-The contrasts are read from the provenance stored with each trial. Nothing is claimed unless every trial of the experiment ran
-under the same declaration, and the results were looked at no more often than declared. Unless several looks were declared, an
-incomplete plan shows its progress only, because to see its outcomes would be a look.
+The declaration is read from the provenance stored with each trial. Nothing is claimed unless every trial ran under the same
+declaration and the results were looked at no more often than declared. Unless several looks were declared, only the progress of
+an incomplete plan is shown, because to see its outcomes would be a look.
 """
 
 from collections.abc import Collection, Iterator
@@ -61,11 +61,11 @@ class ClaimReport:
 
 
 def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | None:
-    """Test the comparisons that the plan of an experiment declared before it ran (contrasts); None if it declared none.
+    """Test the comparisons that the plan declared before it ran (contrasts); return None if there are none.
 
     Args:
         results: Tables of results of one experiment with all its fidelity levels, without trials of earlier plans.
-        look: Entry for these results in the record of how often results were inspected (looks); None if there is no record.
+        look: Entry for these results in the record of how often results were inspected; None if there is no record.
     """
     families = read_families(results)
     newest = find_newest(families)
@@ -93,16 +93,16 @@ def judge_contrasts(results: Tables, look: Look | None = None) -> ClaimReport | 
 
 
 def look_at(results: Tables) -> ClaimReport | None:
-    """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen; None without contrasts.
+    """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen.
 
     The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
-    progress may be shown.
+    progress may be shown. The result is None if the plan declares no comparisons.
 
     Args:
         results: Tables of results, which may contain trials of earlier plans.
 
     Raises:
-        StoreError: The record of looks cannot be read.
+        StoreError: The record of how often results were seen cannot be read.
     """
     current = drop_earlier_plans(results)
     folder = getattr(results, "output", None)
@@ -192,11 +192,11 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
 
 
 def build_progress_section(trials: pd.DataFrame, family: Family) -> Section:
-    """Build the section on progress, the only one shown until all trials of a plan with declared contrasts have finished.
+    """Build the section on the progress of a plan whose outcomes may not be shown yet.
 
     Args:
         trials: Trials that have finished.
-        family: Contrasts (comparisons) that the plan declares, with its number of trials.
+        family: Comparisons (contrasts) that the plan declares, with its number of trials.
     """
     rows = [
         (str(arm), str(len(part)), str(len(select_excluded(part))), format_usd(part["total_cost_usd"].sum(min_count=1)))

@@ -236,7 +236,9 @@ def describe_ratio(ratio: PairedRatio) -> str:
 
 
 def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
-    """Return the fidelity level (how much of a run is real) of two arms; `L0 and L1` if only one has a real summarizer.
+    """Return the fidelity level (how much of a run is real) of two arms.
+
+    The result is `L0 and L1` if only one of them has a real summarizer.
 
     Raises:
         UsageError: An arm has several levels, or the levels differ in more than the summarizer.
@@ -250,8 +252,8 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
 def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
     """Return the smallest and largest difference in success of two arms, whatever their excluded trials would have shown.
 
-    None if both arms lost the same trials, i.e. those with equal task, seed and replicate. An arm that lost trials which the
-    other arm did not lose may have lost those in which it would have failed.
+    An arm may have lost the trials in which it would have failed. The result is None if both arms lost the same trials, i.e.
+    trials of equal task, seed and replicate.
     """
     lost_places = [set(select_excluded(one)[list(PAIR_COLUMNS)].itertuples(index=False, name=None)) for one in (a, b)]
     if lost_places[0] == lost_places[1]:
@@ -270,8 +272,6 @@ def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
 
 
 class _Side(NamedTuple):
-    """Trials of an arm: all of them, and those that are valid."""
-
     trials: pd.DataFrame
     valid: pd.DataFrame
 
@@ -280,7 +280,7 @@ class ArmComparer:
     """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
 
     def __init__(self, results: Tables) -> None:
-        """Prepare the trials and the digests (hashes) of their requests to the model for comparisons.
+        """Prepare the trials and the digests of their model requests for comparisons.
 
         Args:
             results: Tables of results of one experiment.
@@ -334,8 +334,8 @@ def compare(
 ) -> Comparison:
     """Compare two arms (configurations under study) on the tasks and seeds that both ran.
 
-    If the plan declares comparisons before the run (contrasts), the call counts as a look at the outcomes and is recorded as one.
-    If such a plan declares a single look, nothing is compared until all its trials have finished.
+    If the plan declares comparisons before the run (contrasts), the call is recorded as a look at the outcomes. If such a plan
+    declares a single look, nothing is compared until all its trials have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Required.

@@ -1,8 +1,9 @@
-"""Effect of one arm (configuration) against another on one metric: estimate, interval and p-value, or why there are none.
+"""Effect of one arm (configuration) against another on one metric, with its interval and p-value.
 
-A pair consists of a trial of each arm on the same task, seed and replicate. Pairs of one seed are averaged and count as one unit.
-If a task has only one seed, each replicate is a unit, but replicates with equal trajectories (the same tool calls and checks)
-are averaged: there are as many units as distinct trajectories. All pairs of a unit count equally in its mean.
+If there is no interval, the effect says why. A pair consists of a trial of each arm on the same task, seed and replicate. Pairs
+of one seed are averaged and count as one unit. If a task has only one seed, each replicate is a unit. Replicates with equal
+trajectories (the same tool calls and checks) are averaged, so that there are as many units as distinct trajectories. All pairs of
+a unit count equally in its mean.
 """
 
 from collections import defaultdict
@@ -85,7 +86,10 @@ _Seeds: TypeAlias = dict[object, dict[object, list[tuple[float, float]]]]
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """Values of a metric in both arms: one array per task, with one value per unit (a seed, or a distinct run)."""
+    """Values of a metric in both arms, one array per task.
+
+    Each array has one value per seed or, in a task with a single seed, per distinct run.
+    """
 
     a: tuple[Array, ...]
     b: tuple[Array, ...]
@@ -157,7 +161,14 @@ def estimate_effect(
 def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Estimand | None = None) -> float:
     """Return the two-sided p-value of the hypothesis that the effect on a metric equals `null`.
 
-    If the metric is compared by ratios, `null` is the logarithm of a ratio. The p-value is NaN if there are too few pairs.
+    The p-value is NaN if there are too few pairs.
+
+    Args:
+        pairs: One row per pair of trials, as `estimate_effect` takes them.
+        metric: Name of the metric.
+        null: Difference, or logarithm of a ratio if the metric is compared by ratios.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None for the former from six
+            tasks on.
     """
     kind: Kind = BOUNDED_METRICS.get(metric, "amount")  # type: ignore[assignment]
     values = _collect_values(pairs, metric, is_ratio=kind == "amount")
@@ -168,7 +179,7 @@ def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Esti
 
 
 def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Values:
-    """Return both arms' values per task and unit (a seed, or a distinct run of the only seed); trials of a unit are averaged."""
+    """Return the values of both arms by task, averaged within each seed or, with a single seed, within equal runs."""
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
     known = (a > 0) & (b > 0) if is_ratio else ~np.isnan(a) & ~np.isnan(b)
     a, b = (np.log(one[known]) if is_ratio else one[known] for one in (a, b))
@@ -186,13 +197,16 @@ def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Val
 
 
 def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """Return a label for each pair that is equal for copies: the trajectories (tool calls and checks), or else the replicate."""
+    """Return a text for each pair that is equal for pairs of runs with the same course.
+
+    Without a column of trajectories (tool calls and checks), it is the number of the replicate.
+    """
     column = next((name for name in ("trajectory", "replicate") if name in pairs), None)
     return np.arange(len(pairs)).astype(object) if column is None else pairs[column].astype(str).to_numpy(dtype=object)
 
 
 def _list_units(seeds: _Seeds) -> Array:
-    """Return the values of both arms in a task: a row per seed or, with a single seed, per distinct run; copies are averaged."""
+    """Return the values of both arms in one task: one row per seed or, with a single seed, per distinct run."""
     if len(seeds) > 1:
         return np.array(
             [np.mean([pair for pairs in runs.values() for pair in pairs], axis=0) for _, runs in sorted(seeds.items())]

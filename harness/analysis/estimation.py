@@ -1,6 +1,6 @@
 """Choice and computation of the interval and the test for a comparison of two arms (configurations) on the same tasks.
 
-There are two estimands (quantities to estimate). *Tasks like these* is the mean effect over the population from which the tasks
+There are two quantities to estimate (estimands). *Tasks like these* is the mean effect over the population from which the tasks
 are drawn; it needs at least six tasks, and the unit is the task. *These tasks* is the mean effect over exactly the tasks that
 ran; the unit is the seed within its task, and nothing is said about other tasks.
 
@@ -45,7 +45,9 @@ SMALLEST_INVERTED_P = 1e-6
 
 
 def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand:
-    """Return the quantity to estimate: the wanted one or, by default, `tasks like these` if there are at least six tasks.
+    """Return the quantity to estimate: the wanted one, or a default that depends on the number of tasks.
+
+    The default is `tasks like these` if there are at least six tasks, else `these tasks`.
 
     Raises:
         UsageError: The wanted estimand is `tasks like these`, but there are fewer than six tasks.
@@ -61,10 +63,10 @@ def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand
 
 
 def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
-    """Return the reason why a comparison has no interval, such as `a single seed`; empty if there may be one.
+    """Return the reason why a comparison has no interval, such as `a single seed`; empty if it may have one.
 
     Args:
-        unit_counts: Number of units, i.e. seeds or distinct runs, of each task.
+        unit_counts: Number of seeds, or of distinct runs, of each task.
         estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
     """
     if not unit_counts:
@@ -75,14 +77,13 @@ def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
 
 
 def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
-    """Return the mean paired difference of two arms over tasks, a minus b, with the bounds of its interval.
+    """Return the mean difference of two arms over paired tasks, a minus b, with the bounds of its interval.
 
-    Bounds are NaN where there is no interval, e.g. with a single seed (see `find_refusal`) or if amounts differ equally in all
-    units.
+    Bounds are NaN where there is no interval, e.g. with a single seed or if amounts differ equally in all units.
 
     Args:
         kind: Kind of the values: `binary`, `bounded` or `amount`.
-        a: Values of arm a, one array per task with one value per unit.
+        a: Values of arm a, one array per task with one value per unit (seed or distinct run).
         b: Values of arm b in the same order.
         estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
         alpha: 1 minus the confidence level.
@@ -106,7 +107,10 @@ def is_binary_once(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _compute_bounds_over_tasks(kind: Kind, means: Array, alpha: float) -> Bounds:
-    """Return Student's t interval over task means or, if all means of a bounded variable are equal, wider valid bounds."""
+    """Return Student's t interval over task means.
+
+    If all means of a bounded variable are equal, Student's interval is undefined; wider bounds that remain valid replace it.
+    """
     student = compute_student_bounds(means, alpha)
     flat = np.isnan(student.low)
     if kind == "amount" or not flat.any():
@@ -118,10 +122,10 @@ def _compute_bounds_over_tasks(kind: Kind, means: Array, alpha: float) -> Bounds
 
 
 def uses_newcombe(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
-    """Return whether Newcombe's interval may be used for each task: if there is one task, or each task has four seeds or more.
+    """Return whether Newcombe's interval may be used for each task.
 
-    The values must be 0 or 1. With several tasks of fewer seeds, the combined 95 % interval would contain the truth in only 90
-    to 92 % of studies.
+    The values must be 0 or 1, and there must be one task, or at least four seeds of each task. With several tasks of fewer seeds,
+    the combined 95 % interval would contain the truth in only 90 to 92 % of studies.
     """
     if not a or kind != "binary" or not all(_is_zero_or_one(one) for one in (*a, *b)):
         return False
@@ -129,9 +133,9 @@ def uses_newcombe(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
 
 
 def _compute_task_bounds(kind: Kind, a: Array, b: Array, differences: Array, alpha: float, *, has_newcombe: bool) -> Bounds:
-    """Return the mean paired difference of two arms within one task and the bounds of its interval.
+    """Return the mean difference of two arms within one task, with the bounds of its interval.
 
-    The values differ by seed (the unit). Bounds that are not defined, e.g. with a single seed, are NaN.
+    Bounds are NaN if the interval is undefined, e.g. with a single seed.
     """
     if has_newcombe and differences.shape[-1] > 1:
         return _compute_newcombe(a, b, alpha)
@@ -156,8 +160,7 @@ def _compute_newcombe(a: Array, b: Array, alpha: float) -> Bounds:
 def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
     """Return the p-value for the difference of two arms; NaN if there is no interval.
 
-    A claim needs both the interval of `compute_bounds` and the test of `compute_test_p`, so the larger p-value of both is
-    returned.
+    A claim needs both the interval and the test, so the larger of their p-values is returned.
 
     Args:
         kind: Kind of the values: `binary`, `bounded` or `amount`.
@@ -170,9 +173,9 @@ def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Esti
 
 
 def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float) -> float:
-    """Return the p-value that follows from the interval of `compute_bounds`: the smallest alpha at which it excludes `null`.
+    """Return the smallest alpha at which the interval excludes `null`; NaN if there is no interval.
 
-    NaN if there is no interval. Bounds that come from drawn weights give no smaller p than the draws can show.
+    If the interval is computed from random draws, the result is at least the smallest p-value that the draws can show.
     """
     is_student = not is_binary_once(kind, a, b) if estimand == "tasks like these" else kind == "amount" and len(a) == 1
     if is_student:
@@ -185,11 +188,12 @@ def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], esti
 
 
 def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
-    """Return the p-value of the test that a claim needs in addition to the interval; 0 if it needs no other test.
+    """Return the p-value of the test that a claim needs in addition to the interval; 0 if there is no such test.
 
-    For tasks like these, that is the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
-    For these tasks, it is the exact McNemar test if there is one task. With several tasks, success has no such test; then the
-    result is the smallest p-value that the exact test can give, as if all pairs with different outcomes favoured the same arm.
+    - Tasks like these: the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
+    - These tasks, success, one task: the exact McNemar test.
+    - These tasks, success, several tasks: the smallest p-value that the exact test can give, as if all pairs with different
+      outcomes favoured the same arm.
     """
     if estimand == "tasks like these":
         return compute_flip_p(_compute_task_means(a, b), null)
@@ -210,7 +214,7 @@ def _compute_mcnemar(a: Array, b: Array) -> float:
 
 
 def _invert(compute: Callable[[float], Bounds], null: float) -> float:
-    """Search the smallest alpha, to four digits, at which the interval excludes the value `null`; NaN without an interval."""
+    """Search for the smallest alpha, to four digits, at which the interval excludes `null`; NaN without an interval."""
     if np.isnan(compute(ALPHA).low):
         return float("nan")
     least, most = log(SMALLEST_INVERTED_P), 0.0
@@ -230,13 +234,14 @@ def _contains(bounds: Bounds, value: float) -> bool:
 
 
 def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
-    """Return the success rate of one arm over tasks with the bounds of its interval.
+    """Return the success rate of one arm, averaged over tasks, with the bounds of its interval.
 
-    Tasks like these: Student's t over the rates of the tasks, or Wilson's interval if every task ran once. These tasks: Wilson's
-    interval per task, combined over tasks. Equal outcomes get the exact interval of Clopper and Pearson.
+    - Tasks like these: Student's t over the rates of the tasks, or Wilson's interval if every task ran once.
+    - These tasks: Wilson's interval of each task, combined over the tasks.
+    - All outcomes equal: the exact interval of Clopper and Pearson.
 
     Args:
-        outcomes: Outcomes of the arm, 0 or 1 or a mean of these, one array per task with one value per unit.
+        outcomes: Outcomes of the arm, 0 or 1 or a mean of these, one array per task with one value per unit (seed or run).
         estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
         alpha: 1 minus the confidence level.
     """
@@ -259,10 +264,12 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
 def compute_mean_bounds(
     kind: Literal["bounded", "amount"], values: Sequence[Array], estimand: Estimand, alpha: float = ALPHA
 ) -> Bounds:
-    """Return the mean of a metric of one arm over tasks with the bounds of its interval.
+    """Return the mean of a metric of one arm over tasks, with the bounds of its interval.
 
-    Tasks like these: Student's t over the means of the tasks. These tasks: an interval over the seeds of each task, combined over
-    tasks. Bounds are NaN if a task has a single seed, or if amounts have no spread.
+    - Tasks like these: Student's t over the means of the tasks.
+    - These tasks: an interval over the seeds of each task, combined over the tasks.
+
+    Bounds are NaN if a task has a single seed, or if amounts have no spread.
 
     Args:
         kind: Kind of the values: from 0 to 1, or amounts of at least 0.
@@ -288,6 +295,5 @@ def _compute_mean_within_task(kind: Literal["bounded", "amount"], values: Array,
 
 
 def _stack(bounds: Sequence[Bounds]) -> Bounds:
-    """Join the estimates and bounds of several tasks into arrays whose last dimension is the task."""
     value, low, high = (np.stack([one[place] for one in bounds], axis=-1) for place in range(3))
     return Bounds(value, low, high)

@@ -1,4 +1,4 @@
-"""Contrasts (comparisons) that an experiment declared before its trials ran, and whether its outcomes may be shown already.
+"""Comparisons (contrasts) that an experiment declared before its trials ran, and whether its outcomes may be shown already.
 
 Every inspection of outcomes (a look) is a further chance to find a difference by luck. Unless a plan with declared contrasts
 declares several looks, its outcomes are shown only when all planned trials have finished. Everything that shows outcomes calls
@@ -49,10 +49,10 @@ def find_newest(families: Iterable[Family]) -> Family | None:
 
 
 def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -> Unfinished | None:
-    """Return the plan of one experiment if only its progress may be shown, because not all planned trials have finished.
+    """Return the plan of an experiment of which only the progress may be shown, because trials are missing.
 
-    None if the plan is complete or declares no contrasts, or if its declaration was changed later, so that nothing can be claimed
-    any more.
+    The result is None if the outcomes may be shown. This is so if the plan is complete or declares no comparisons (contrasts), or
+    if its declaration was changed after trials had run, so that nothing can be claimed any more.
 
     Args:
         trials: All trials of the experiment, without those of earlier plans.
@@ -67,10 +67,10 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
 
 
 def open_outcomes(results: Tables) -> None:
-    """Record that the outcomes of an experiment were seen (a look), or refuse to show them before all trials have finished.
+    """Record that the outcomes of an experiment were seen (a look), or refuse to show them.
 
-    Nothing is done unless the plan declares comparisons before the run (contrasts). To see some of the trials counts as a look at
-    all trials from which they were selected. Looks are recorded in the output folder of the experiment; results without a folder,
+    Nothing happens unless the plan declares comparisons before the run (contrasts). To see some of its trials counts as a look at
+    all trials from which they were selected. Looks are recorded in the output folder of the experiment. Results without a folder,
     and joined results of several experiments, have no record.
 
     Args:

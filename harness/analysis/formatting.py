@@ -97,7 +97,7 @@ def make_arm_section(
 
 
 def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return a heading for the report's column of arms (configurations), and a short name for each arm by its full name.
+    """Return a heading for a report's column of arms (configurations), and a short name for each arm.
 
     For example, arm `a=1 b=x` becomes `1, x` under the heading `a, b`. Arms whose names do not have this form keep their names.
     """

@@ -195,7 +195,7 @@ def _describe_metric(metric: str, constant: str) -> Iterator[str]:
 
 
 def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a sentence on the settings in which arms of the same policy differ, unless the names of the arms state them."""
+    """Yield a sentence on how the settings of arms with the same policy differ, unless the arms' names say so."""
     policies = {one.arm: json.loads(one.trials["policy_json"].iloc[0]) for one in arms}
     kinds = Counter(policy.get("kind") for policy in policies.values())
     if not kinds or len(arms) > MAX_DESCRIBED_ARMS:
@@ -221,7 +221,6 @@ def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
 
 
 def _explain_setting(setting: str) -> str:
-    """Return a setting such as `summarizer scripted/lossy-0.8` with what its name means, if that is not plain."""
     share = setting.partition(f"summarizer {LOSSY_PREFIX}")[2]
     return f"{setting} (loses each line with probability {share})" if share else setting
 
@@ -253,7 +252,7 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
 
 
 def _describe_smallest_p(claims: Sequence[Claim]) -> str:
-    """Return a clause with the smallest possible corrected p-value; empty if it is far below the significance level."""
+    """Return a clause on the smallest possible corrected p-value; empty if it is far below the significance level."""
     effects = [one.effect for one in claims if one.effect.task_count and not one.effect.refusal]
     smallest = len(claims) * min(
         (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand) for one in effects), default=0.0
@@ -291,14 +290,14 @@ def _describe_best(best: ArmSummary, metric: str, candidates: Sequence[ArmSummar
 
 
 def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, candidates: Sequence[ArmSummary]) -> str:
-    """Return sentences on the cheapest arm that is not shown to be worse than the one with the highest value.
+    """Return sentences on the cheapest arm that is not shown to be worse than the best one.
 
     Args:
         trials: Trials of one fidelity level.
-        effects: Effect of each arm, by name, against the one with the highest value.
+        effects: Effect of each other arm against the best one, by name of the arm.
         best: Name of the arm with the highest value.
-        candidates: Summaries of the arms that are compared. An arm most of whose sessions break off at a full window is left
-            out, since it is cheap because it fails.
+        candidates: Summaries of the arms that are compared. An arm is left out if most of its sessions end with a full window,
+            because it is cheap only because it fails.
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
@@ -338,7 +337,7 @@ def _is_worse(effect: Effect) -> bool:
 
 
 def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a line on the facts that compactions kept and the kinds of facts that they lost, for up to five arms."""
+    """Yield a line on the facts that compactions kept, and on the kinds of facts that were lost most often."""
     retention = add_measures(results).groupby("arm")["retention"].mean().dropna()
     shares = {one.arm: float(retention[one.arm]) for one in arms if one.arm in retention}
     if not shares:
@@ -357,7 +356,7 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
 
 
 def _list_losses(kinds: pd.DataFrame) -> str:
-    """Return the kinds of facts that an arm lost most often, each with the numbers of lost facts and of all facts in view."""
+    """Return the kinds of facts that an arm lost most often, with the numbers of lost and of all facts."""
     rates = sorted(zip(kinds["kind"], kinds["kept"], strict=True), key=lambda pair: pair[1].share)
     lost = [(kind, rate) for kind, rate in rates[:MAX_LOST_KINDS] if rate.successes < rate.trials]
     texts = [f"{LOST_KINDS.get(kind, kind)} ({rate.trials - rate.successes} of {rate.trials} lost)" for kind, rate in lost]
@@ -392,7 +391,7 @@ def _describe_level_threat(level: str) -> str:
 
 
 def _advise(effects: Sequence[Effect], metric: str) -> str:
-    """Return how many tasks or seeds would make the intervals narrow, or what else to do."""
+    """Return how many tasks or seeds would make the intervals narrow, or what else to run next."""
     known = [effect for effect in effects if effect.pair_count and not effect.refusal]
     if not known:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."

@@ -1,7 +1,7 @@
 """Confidence intervals and statistical tests on numpy arrays, used by the whole analysis.
 
 The functions reduce the last dimension of their arrays and keep the others, so that `tests/bench`, which simulates thousands of
-studies at once, runs the same code as a comparison of two arms. No function returns an interval of width zero: if all values are
+studies at once, runs the same code as a comparison of two arms. No function returns an interval of width zero. If all values are
 equal, the bounds are those for bounded variables, or NaN if the variable is not bounded.
 
 The distributions come from `scipy.special`, because `scipy.stats` and statsmodels take several times as long to import.
@@ -80,10 +80,10 @@ def compute_exact_rate_bounds(successes: Scalars, trials: Scalars, alpha: float 
 
 
 def compute_newcombe_bounds(both: Scalars, only_a: Scalars, only_b: Scalars, neither: Scalars, alpha: float = ALPHA) -> Bounds:
-    """Return differences of two paired success rates, arm a minus arm b, with the bounds of Newcombe's intervals.
+    """Return differences of two paired success rates, a minus b, with the bounds of Newcombe's intervals.
 
-    The distances of Wilson's bounds from both rates are combined in quadrature and reduced by the correlation of the pairs; a
-    positive correlation is corrected for continuity. Without pairs the interval is −1 to 1.
+    The distances of Wilson's bounds from both rates are combined in quadrature and reduced by the correlation of the pairs. A
+    positive correlation is corrected for continuity. Without pairs, the interval is −1 to 1.
 
     Source: Newcombe, Statistics in Medicine 17 (1998), pp. 2635–2650, method 10.
 
@@ -124,17 +124,18 @@ def compute_student_bounds(values: Array, alpha: float = ALPHA) -> Bounds:
 
 
 def compute_bounded_mean_bounds(values: Array, low: float, high: float, alpha: float = ALPHA) -> Bounds:
-    """Return the means of a bounded variable's values, with bounds of its expected value.
+    """Return the mean of values between two limits, with the bounds of its expected value.
 
-    The values and the largest possible value are averaged with random weights that sum to 1, many times over; the upper bound is
-    a quantile of these means. The lower bound is computed likewise with the smallest possible value.
+    The upper bound is a quantile of many randomly weighted means of the values and the largest possible value. The lower bound is
+    computed likewise with the smallest possible value.
 
-    If all values are equal, the extreme value gets the weight of one observed value. These bounds hold for any distribution; for
-    values that are all 0 or all 1, they are the exact interval of Clopper and Pearson. Otherwise the extreme value gets half that
-    weight, which makes the interval about a fifth narrower. This is not guaranteed for every distribution, but at least 95 % of
-    the intervals contain the truth in simulated studies, even if some trials fail completely. Student's t is narrower still, but
-    contains the truth in as few as 72 % of such studies. Over few seeds, valid intervals are wide, since a rare failure need not
-    occur in any of them.
+    - All values equal: the limit gets the weight of one observed value. These bounds hold for any distribution. For values
+      that are all 0 or all 1, they are the exact interval of Clopper and Pearson.
+    - Values that differ: the limit gets half that weight, which makes the interval about a fifth narrower. This is not guaranteed
+      for every distribution, but at least 95 % of the intervals contain the truth in simulated studies, even if some trials fail
+      completely. Student's t is narrower still, but contains the truth in as few as 72 % of such studies.
+
+    Over few seeds, valid intervals are wide, since a rare failure need not occur in any of them.
 
     Source: Gaffke, Mathematical Methods of Statistics 14 (2005); Learned-Miller and Thomas, arXiv:1905.06208.
 
@@ -178,16 +179,16 @@ def _compute_weighted_means(rows: Array, share: float, low: float, high: float) 
 
 @lru_cache(maxsize=64)
 def _draw_weights(n: int, share: float) -> Weights:
-    """Return columns of n + 1 random weights that sum to 1, always the same for equal arguments.
+    """Draw columns of n + 1 random weights that sum to 1; equal arguments give equal weights.
 
-    The last weight, of an extreme value, is on average `share` times each of the others. Single precision halves the time.
+    The last weight is on average `share` times each of the others.
     """
     weights = np.random.default_rng(n).dirichlet([*np.ones(n), share], size=WEIGHT_DRAWS)
     return np.ascontiguousarray(weights.T, dtype=np.float32)
 
 
 def combine_bounds(tasks: Bounds) -> Bounds:
-    """Return the mean of independent estimates, one per task, with bounds computed from the bounds of the estimates.
+    """Return the mean of independent estimates, one per task, with bounds computed from those of the estimates.
 
     The distances of the bounds from the estimates are combined in quadrature, separately below and above (MOVER). If a
     task has no bounds, the mean has none.
@@ -222,8 +223,8 @@ def compute_sign_p(successes: int, trials: int) -> float:
 def compute_flip_p(values: Array, null: float = 0.0) -> float:
     """Return the two-sided p-value of the sign-flip test that the values are symmetric about `null`.
 
-    If up to 24 values differ from `null`, all combinations of signs are tried; with more values, some are drawn with a fixed
-    seed. If all differences from `null` are equally large, the test is a binomial test.
+    If up to 24 values differ from `null`, all combinations of signs are tried. With more values, combinations are drawn with a
+    fixed seed. If all differences from `null` are equally large, the test is a binomial test.
     """
     differences = np.asarray(values, dtype=float) - null
     differences = differences[np.abs(differences) > NO_SPREAD]
@@ -238,7 +239,7 @@ def compute_flip_p(values: Array, null: float = 0.0) -> float:
 
 
 def _draw_flips(differences: Array) -> float:
-    """Return the p-value of the sign-flip test from random signs, drawn with a fixed seed; the observed signs count as a draw."""
+    """Return the p-value of the sign-flip test from random signs, drawn with a fixed seed."""
     rng, extreme, left = np.random.default_rng(0), 1, DRAWN_FLIPS
     observed = abs(float(differences.sum())) * (1 - NO_SPREAD)
     while left:
@@ -249,10 +250,10 @@ def _draw_flips(differences: Array) -> float:
 
 
 def _count_flips(sizes: Array, observed: float) -> float:
-    """Return the exact p-value of the sign-flip test: the share of all choices of signs with a sum as extreme as the observed.
+    """Return the exact p-value of the sign-flip test: the share of all choices of signs with as extreme a sum.
 
-    Each value may be positive or negative, and sums at least as far from 0 as the observed one are counted. To save time, the
-    sums of the first and of the second half of the values are listed separately: 2 × 2¹² sums for 24 values instead of 2²⁴.
+    To save time, the sums of the first and of the second half of the values are listed separately: 2 × 2¹² sums for 24 values
+    instead of 2²⁴.
     """
     tolerance = 1e-9 * max(1.0, float(sizes.sum()))
     left, right = (_list_signed_sums(half) for half in (sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :]))
@@ -264,7 +265,6 @@ def _count_flips(sizes: Array, observed: float) -> float:
 
 
 def _list_signed_sums(sizes: Array) -> Array:
-    """Return the sums of the values for every choice of a sign (plus or minus) for each value."""
     sums = np.zeros(1)
     for size in sizes:
         sums = np.concatenate([sums - size, sums + size])

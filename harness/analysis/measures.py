@@ -116,7 +116,7 @@ class Metric:
 
 
 def _format_signed(value: float, digits: int) -> str:
-    """Format a number with its sign; a value that is rounded to 0 gets a plus."""
+    # adding 0.0 turns -0.0 into 0.0, so that its sign is a plus
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
@@ -208,7 +208,9 @@ def add_measures(results: Tables) -> pd.DataFrame:
 
 
 def measure_trial_retention(probes: pd.DataFrame) -> pd.Series:
-    """Return, by trial id, the share of facts that compactions kept visible to the model, as a mean over the kinds of facts.
+    """Return the share of facts that compactions kept visible to the model, by trial id.
+
+    The share is a mean over the kinds of facts.
 
     Args:
         probes: One row per fact and compaction, with the columns `trial_id`, `kind`, `seen_before` and `seen_after`.
@@ -219,7 +221,9 @@ def measure_trial_retention(probes: pd.DataFrame) -> pd.Series:
 
 
 def choose_metric(cells: Sequence[pd.DataFrame]) -> Metric:
-    """Return the default metric: success, or score if in most groups of trials (cells) either all succeed or all fail.
+    """Return the default metric: success, or score if success hardly varies.
+
+    Score is chosen if in most groups of trials either all succeed or all fail.
 
     Args:
         cells: Valid trials of each group, such as each arm, with the column `success`.
@@ -229,12 +233,12 @@ def choose_metric(cells: Sequence[pd.DataFrame]) -> Metric:
 
 
 def estimate_cell(trials: pd.DataFrame, metric: Metric, estimand: Estimand | None = None) -> Cell:
-    """Return the mean of a metric over the tasks of a group of trials (cell), with number of trials and 95 % interval.
+    """Return the mean of a metric over the tasks of a group of trials, with its 95 % interval.
 
-    Trials of several arms on the same task and seed are averaged first, because they are no independent observations.
+    Trials of several arms on the same task and seed are averaged first, because they are not independent observations.
 
     Args:
-        trials: Valid trials of the cell, as returned by `add_measures`.
+        trials: Valid trials of the group (cell), as returned by `add_measures`.
         metric: Metric to estimate.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None for the former from six tasks
             on.
@@ -262,7 +266,7 @@ def estimate_change(
     *,
     is_tested: bool = True,
 ) -> Effect:
-    """Return how much a group of trials (cell) differs from a baseline in a metric, on the tasks and seeds that both ran.
+    """Return how much a metric of a group of trials differs from that of a baseline, on the same tasks and seeds.
 
     Args:
         trials: Valid trials of one or several arms, as returned by `add_measures`; each arm is paired with the baseline.

@@ -32,7 +32,7 @@ def load_outcomes(
     summaries: str | None = None,
     level: str = "L3",
 ) -> Selection:
-    """Read a CSV or Parquet file with one row per run of another study, so that its arms can be compared with `compare`.
+    """Read another study's results, one run per row of a CSV or Parquet file, to compare its arms with `compare`.
 
     Args:
         path: Path of the file; its name ends in `.csv` or `.parquet`. Required.
@@ -105,7 +105,7 @@ def _read_numbers(source: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _complete(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return rows with all columns of a table of results; columns that the rows lack are empty, 0 or missing."""
+    """Add the missing columns of a results table to rows, with blank values."""
     columns = {}
     for column in TABLES[name]:
         values = rows[column.name] if column.name in rows else [_BLANK_VALUES.get(column.dtype)] * len(rows)

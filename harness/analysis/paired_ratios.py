@@ -43,7 +43,7 @@ class PairedRatio:
 def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000) -> PairedRatio:
     """Return the ratio of a column between paired trials of two arms, a divided by b.
 
-    The same table always gives the same interval.
+    Equal tables always give equal intervals.
 
     Args:
         pairs: One row per pair with the columns `task`, `<metric>_a` and `<metric>_b`.
@@ -70,7 +70,6 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
 
 
 def _bootstrap_interval(numerators: Sums, denominators: Sums, resamples: int) -> Interval:
-    """Return the 95 % bootstrap interval (percentile method) for the ratio of two sums over tasks; NaN with too few tasks."""
     if len(numerators) < MIN_BOOTSTRAP_TASKS:
         return _UNKNOWN_INTERVAL
     count = len(numerators)

@@ -43,9 +43,9 @@ MAX_CONTRASTS = 1000
 
 
 def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None) -> float:
-    """Return the smallest p-value that a difference in success can reach, in the best case; 1 if nothing can be tested.
+    """Return the smallest p-value that a difference in success can reach; 1 if nothing can be tested.
 
-    In the best case all seeds of all tasks differ in favour of one arm.
+    It is reached if all seeds of all tasks differ in favour of one arm.
 
     Args:
         task_count: Number of tasks.
@@ -66,9 +66,9 @@ def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | No
 
 
 def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1) -> int:
-    """Return how many contrasts (comparisons) a plan may declare so that each can reach p <= 0.05 after all corrections.
+    """Return how many comparisons (contrasts) a plan may declare if each shall be able to reach p <= 0.05.
 
-    The best case is assumed: all seeds of all tasks differ in favour of one arm.
+    The p-values are those after all corrections, in the best case: all seeds of all tasks differ in favour of one arm.
 
     Args:
         task_count: Number of tasks.
@@ -107,11 +107,13 @@ class PowerAssumptions:
 def compute_least_detectable_difference(
     task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None
 ) -> float | None:
-    """Return the smallest true difference of success rates, 0 to 1, that a plan detects with 80 % power; None if there is none.
+    """Return the smallest true difference of success rates, 0 to 1, that a plan detects with 80 % power.
 
-    For tasks like these, Student's t over tasks is used: differences vary between tasks and, within a task, by chance. For these
-    tasks, the normal approximation for pairs is used, since differences vary only by chance. The result is None if the
-    difference would have to be larger than the share of pairs with different outcomes (discordance), which is impossible.
+    - Tasks like these: Student's t over tasks is used; differences vary between tasks and, within a task, by chance.
+    - These tasks: the normal approximation for pairs is used; differences vary only by chance.
+
+    The result is None if no difference is detected. A difference cannot be larger than the share of pairs with different outcomes
+    (discordance).
 
     Args:
         task_count: Number of tasks.
@@ -135,13 +137,13 @@ def compute_least_detectable_difference(
 
 
 def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
-    """Return the assumptions for a plan as measured in a finished experiment, over all its pairs of arms.
+    """Measure the assumptions for planning an experiment in a finished one (the pilot), over all its pairs of arms.
 
-    The variation over tasks keeps its typical value if the experiment has fewer than two tasks.
+    A variation over tasks keeps its typical value if the pilot has fewer than two tasks.
 
     Args:
-        trials: Trials of the finished experiment.
-        pilot: Name of the finished experiment.
+        trials: Trials of the pilot.
+        pilot: Name of the pilot.
 
     Raises:
         UsageError: No two arms ran on the same task and seed.
@@ -172,16 +174,20 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
 
 
 def _take_root(variance: float, typical_sd: float) -> float:
-    """Return the standard deviation for a variance that may be estimated below 0; the typical one if it is unknown."""
+    # an estimated variance may be below 0
     return typical_sd if isnan(variance) else sqrt(max(0.0, variance))
 
 
 def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
-    """Return how much two arms of a pilot run differ by chance: six numbers, from which a plan's power is computed.
+    """Return how much two arms of a finished experiment (the pilot) differ, as six numbers.
 
-    The first is the share of pairs with different outcomes (discordance). Then follow variances of the differences in success,
-    score and logarithm of cost between tasks, without the part that is due to seeds. The last two are the variances of the
-    differences in score and logarithm of cost between the pairs of one task.
+    Returns:
+        1. Share of pairs with different outcomes (discordance).
+        2. Variance over tasks of the difference in success, without the part that is due to seeds.
+        3. The same variance for the score.
+        4. The same variance for the logarithm of the cost.
+        5. Variance of the difference in score between the pairs of one task.
+        6. The same variance for the logarithm of the cost.
     """
     costs_usd = pairs[["total_cost_usd_a", "total_cost_usd_b"]].astype(float)
     logs = np.log(costs_usd.where(costs_usd > 0))
@@ -202,7 +208,9 @@ def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
 
 
 def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, assumptions: PowerAssumptions) -> float:
-    """Return the probability, 0 to 1, that a plan shows an arm to be no worse than a margin, if both arms are equally good.
+    """Return the probability, 0 to 1, that a plan shows an arm to be not worse than another by more than a margin.
+
+    Both arms are assumed to be equally good.
 
     Args:
         contrast: Declared comparison of two arms with a margin by which the first may be worse.
@@ -235,10 +243,12 @@ def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, a
 def describe_margins(
     contrasts: Sequence[Contrast], task_count: int, seed_count: int, assumptions: PowerAssumptions
 ) -> Iterator[str]:
-    """Yield a warning for each contrast (comparison) in which an arm will probably not be shown to be within its margin.
+    """Yield a warning for each declared comparison that will probably not show an arm to be within its margin.
+
+    A margin is the amount by which the first arm may be worse than the second.
 
     Args:
-        contrasts: Contrasts that the plan declares; those without a margin, by which an arm may be worse, are skipped.
+        contrasts: Comparisons that the plan declares; those without a margin are skipped.
         task_count: Number of tasks.
         seed_count: Number of seeds of each task.
         assumptions: Share of pairs that differ (discordance), variation of scores and ratios, and numbers of contrasts and looks.
@@ -256,7 +266,7 @@ def describe_margins(
 
 
 def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None) -> str:
-    """Return sentences on what a plan can show: about which tasks, in how many comparisons, and down to which difference.
+    """Describe in sentences what a plan can show: about which tasks, in how many comparisons, and down to which difference.
 
     Args:
         task_count: Number of tasks.
@@ -290,7 +300,7 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
 
 
 def describe_comparability(experiment: "Experiment") -> str:
-    """Return a text on what the planned trials can show about the difference of two arms (configurations).
+    """Describe what the planned trials can show about the difference of two arms (configurations).
 
     Args:
         experiment: Planned experiment, with its numbers of tasks, seeds, declared contrasts and looks.

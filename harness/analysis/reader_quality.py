@@ -1,8 +1,7 @@
-"""How well the scripted agent finds facts in texts, as measured; reports show it beside results with a real summarizer.
+"""Measured quality of the functions (readers) by which the scripted agent finds facts in texts.
 
-The scripted agent finds the values of facts in the texts that it sees with a function, the reader. The figures in
-`reader_quality.json` are measured on summaries by small local models and written by
-`python -m experiments.reader_quality.judge`.
+Reports show it beside results with a real summarizer. The figures in `reader_quality.json` are measured on summaries by small
+local models and written by `python -m experiments.reader_quality.judge`.
 """
 
 import json
@@ -27,9 +26,10 @@ def load_reader_quality() -> dict[str, Any]:
 
 
 def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
-    """Yield a sentence on how well each reader (function that finds facts in a text) of the trials reads real summaries.
+    """Yield a sentence on how well each function that finds facts in texts (reader) reads real summaries.
 
-    Nothing is yielded if no real model can have written the summaries, as in a simulation.
+    Only the readers of the given trials are described. Nothing is yielded if no real model can have written their summaries, as
+    in a simulation.
 
     Args:
         trials: Rows with the columns `level` and `config_json`, all of one fidelity level (how much of a run is real).

@@ -52,12 +52,11 @@ class Regret:
 
 
 def compute_regrets(results: Tables) -> list[Regret]:
-    """Return for every arm how much more it failed and cost than the oracle, a policy that sees the simulation's future.
-
-    The result is empty if no arm has the oracle policy.
+    """Return how much more each arm failed and cost than the oracle, a policy that knows the simulation's future.
 
     If several arms have the oracle policy, an arm is compared with the one that has the same context window and threshold. If
-    there is none, as for an arm without compaction, it is compared with the first one that ran on one of its tasks and seeds.
+    there is none, as for an arm without compaction, it is compared with the first one that ran on one of its tasks and seeds. The
+    result is empty if no arm has the oracle policy.
 
     Raises:
         UsageError: The trials have several fidelity levels.

@@ -108,7 +108,7 @@ class Report:
         theme: Theme = "light",
         width: Width = "notebook",
     ) -> list[Path]:
-        """Write the report as text and Markdown with its charts in the folder `charts`, and return the paths of all files.
+        """Write the report as text and Markdown, and its charts into the folder `charts`; return the paths of all files.
 
         The texts are `summary.txt` (the short form), `report.txt` and `report.md`.
 
@@ -134,9 +134,9 @@ class Report:
         ]
 
     def write_texts(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write the report without charts as `summary.txt` (the short form), `report.txt` and `report.md`; return the paths.
+        """Write the texts of the report, without its charts, and return the paths of the files.
 
-        No partial file is left if writing fails.
+        The files are `summary.txt` (the short form), `report.txt` and `report.md`. No partial file is left if writing fails.
 
         Args:
             directory: Folder for the files, created if it does not exist. Required.
@@ -170,10 +170,11 @@ class Report:
         return file.getvalue()
 
     def to_latex(self, heading: str = "") -> str:
-        """Return the table of one section as LaTeX for the package booktabs; without a heading, the table of the arms.
+        """Return the table of one section as LaTeX for the package booktabs.
 
         Args:
-            heading: Heading of the section, or its beginning. Default: `''`.
+            heading: Heading of the section, or its beginning; empty for the table with one row per arm (configuration). Default:
+                `''`.
 
         Raises:
             UnknownName: No section with a table has such a heading; the message suggests similar ones.
@@ -234,7 +235,7 @@ class Report:
 
 
 def report(results: Tables, against: str | None = None) -> Report:
-    """Build the report on an experiment: tables by arm (configuration under study), paired comparisons and validity checks.
+    """Build the report on an experiment: tables by arm (configuration under study), comparisons and validity checks.
 
     If the plan declares comparisons before the run (contrasts), a report on trials that were not reported before counts as a look
     at the results, and is recorded in their folder. Unless the plan declares several looks, only the progress is shown until all
@@ -269,19 +270,19 @@ def report(results: Tables, against: str | None = None) -> Report:
 
 
 def report_progress(results: Tables, family: Family) -> Report:
-    """Build a report that shows how many trials have finished but no outcome, so that it is no look at the results.
+    """Build a report that shows how many trials have finished, but no outcome.
 
-    It stands for the full report until all trials of a plan that declares comparisons (contrasts) have finished.
+    It replaces the full report until all trials of a plan that declares comparisons (contrasts) have finished. To read it does
+    not count as a look at the results.
 
     Args:
         results: Results of one experiment.
-        family: Contrasts that the plan declares, with its number of trials.
+        family: Comparisons that the plan declares, with its number of trials.
     """
     return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)])
 
 
 def _assemble(results: Tables, all_sections: list[Section], claims: ClaimReport | None = None) -> Report:
-    """Join sections into a report, and add the question that the plan asks and a note on trials of earlier plans."""
     trials, current_results = results.trials, drop_earlier_plans(results)
     names = ", ".join(sorted(trials["experiment"].unique()))
     if question := find_question(results):
@@ -345,6 +346,8 @@ def write_charts(
     width: Width = "notebook",
 ) -> list[Path]:
     """Draw the charts of a report and return the paths of the files; see `Report.write` for the arguments.
+
+    Nothing is drawn while only the progress of the experiment may be shown.
 
     Raises:
         StoreError: The folder cannot be written.

@@ -1,7 +1,7 @@
 """Sections of a report on an experiment: tables and sentences as plain strings, without layout.
 
 Every estimate is shown with its interval or range and its number of trials. Information on how far a number can be trusted
-(exposure, repeated runs, the placebo check, the detectable effect) is part of every report and cannot be left out.
+(e.g. how often compaction ran at all, repeated runs, the placebo check) is part of every report and cannot be left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -144,7 +144,6 @@ INERT_TEXTS = {
 
 
 def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a sentence for each reason why a policy or summarizer had no effect, with the names of the arms concerned."""
     for label, text in INERT_TEXTS.items():
         inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
         if inert_arms:
@@ -202,7 +201,7 @@ _ESTIMAND_NOTE = (
 
 
 def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
-    """Return a mark for each effect: `*` if its p-value, adjusted for the number of effects, is at most 0.05."""
+    """Return `*` for each effect whose p-value, adjusted for the number of effects, is at most 0.05, else an empty mark."""
     known = [effect.p_value for effect in effects if not isnan(effect.p_value)]
     adjusted = iter(adjust_benjamini_hochberg(known))
     return iter(["" if isnan(effect.p_value) or next(adjusted) > ALPHA else "*" for effect in effects])
@@ -216,7 +215,6 @@ def _describe_marks(count: int) -> str:
 
 
 def _choose_baselines(results: Tables) -> list[str]:
-    """Return the arms that the others are compared with: those without compaction and those that ran twice, or else the first."""
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
     return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]
@@ -271,7 +269,6 @@ def _build_comparison_section(
 
 
 def _is_success_constant(comparisons: Sequence[Comparison]) -> bool:
-    """Return whether all trials in all comparisons of two arms succeeded, or all failed."""
     return any(all(getattr(one.counts, kind) == one.counts.pairs for one in comparisons) for kind in ("both", "neither"))
 
 
@@ -500,7 +497,7 @@ _LEVEL_LIMITS = {
 
 
 def _format_score(trials: pd.DataFrame) -> str:
-    """Return mean, 95 % interval and range of the scores of an arm, e.g. `0.62 [0.41, 0.80], 0.30–0.90`."""
+    """Return mean, 95 % interval and range of an arm's scores, e.g. `0.62 [0.41, 0.80], 0.30–0.90`."""
     spread = Spread.from_values(trials["score"])
     if isnan(spread.mean):
         return "–"

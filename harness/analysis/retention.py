@@ -1,7 +1,7 @@
-"""Retention of facts: how many values that the model could see before a compaction are still visible after it, by kind of fact.
+"""Retention of facts: how many values that the model saw before a compaction are still visible after it, by kind of fact.
 
 A fact is a value that the agent must remember. It counts as kept if the task's regular expressions find its newest value in the
-view (the messages that the model sees). A value that they do not find may still be there in other words, and a fact in view is
+messages that the model sees (the view). A value that they do not find may still be there in other words, and a visible fact is
 not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
@@ -24,14 +24,14 @@ FACT_KINDS = (
 
 
 def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return a table of how often facts are still visible to the model after a compaction, with one row per arm and kind of fact.
+    """Return how often facts are still visible to the model after a compaction.
 
-    The columns are `arm`, `kind` and four rates with intervals:
+    The result has one row per arm and kind of fact. Its columns are `arm`, `kind` and four rates with intervals:
 
-    - `kept`: share of the facts in view before a compaction that are in view after it.
-    - `unread`: share of the lost values that still appear in the text in other words; only values long enough to be recognized.
-    - `used_kept`: share of correct uses among the next uses of kept facts.
-    - `used_lost`: share of correct uses among the next uses of lost facts.
+    - `kept`: Share of the facts visible before a compaction that are visible after it.
+    - `unread`: Share of the lost values that still appear in the text in other words; only values long enough to be recognized.
+    - `used_kept`: Share of correct uses among the next uses of kept facts.
+    - `used_lost`: Share of correct uses among the next uses of lost facts.
 
     Args:
         results: Tables of results of one experiment.
@@ -67,10 +67,13 @@ def _estimate_share(flags: np.ndarray) -> Rate:
 
 
 def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of how many compactions each value of a fact stayed visible to the model: one row per session and value.
+    """Return for how many compactions each value of a fact stayed visible to the model.
 
-    Columns: `trial_id`, `fact`, `kind`, `version`, `rounds` (compaction that lost the value, or else the last compaction at which
-    it was in view; counted from 1) and `lost` (False if censored: the session ended or a newer value was introduced).
+    The result has one row per session and value:
+
+    - `trial_id`, `fact`, `kind` and `version`: Session, and value of the fact.
+    - `rounds`: Compaction that lost the value, or else the last one before which it was visible; counted from 1 for each value.
+    - `lost`: Whether the value was lost; False if the session ended or a newer value was introduced before (censored).
     """
     keys = ["trial_id", "session_id", "fact", "version"]
     rows = probes.sort_values([*keys, "event"])
@@ -83,12 +86,13 @@ def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
 
 
 def estimate_survival(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the Kaplan-Meier curve of how long values stay visible to the model, by round (number of compactions) from 0.
+    """Return the Kaplan-Meier curve of how many compactions (rounds) values stay visible to the model.
 
-    Columns: `rounds`, `alive` (0 to 1), `low`, `high`, `at_risk`, `lost`, `sessions_at_risk`. The bounds are pointwise 95 %
-    bounds on the log(-log) scale, with the sandwich estimator of the variance, because facts of one session are lost together:
-    the session is the unit. Where no value or every value was lost, the open bound is that of Clopper and Pearson for sessions.
-    With a single session, the bounds inside 0 and 1 are NaN.
+    The columns are `rounds` (from 0), `alive` (0 to 1), `low`, `high`, `at_risk`, `lost` and `sessions_at_risk`.
+
+    Facts of one session are lost together, so the session is the unit: the bounds are pointwise 95 % bounds on the log(-log)
+    scale, with the sandwich estimator of the variance. Where no value or every value was lost, the open bound is that of Clopper
+    and Pearson for sessions. With a single session, bounds other than 0 and 1 are NaN.
 
     Args:
         lifetime_rows: Rows about values of one kind of fact, as returned by `measure_lifetimes`; at least one.

@@ -44,9 +44,9 @@ class Rate:
 
 @lru_cache(maxsize=10_000)
 def estimate_rate(successes: int, trials: int) -> Rate:
-    """Return the success rate for the given counts with its 95 % interval by Wilson's score method.
+    """Return the success rate for the given counts, with its 95 % interval by Wilson's score method.
 
-    Equal outcomes get the exact interval of Clopper and Pearson.
+    If all trials succeeded, or none did, the interval is the exact one of Clopper and Pearson.
 
     Raises:
         UsageError: There are more successes than trials, or a count is negative.
@@ -74,7 +74,7 @@ class PairedCounts:
 
     @classmethod
     def from_outcomes(cls, a: Sequence[bool], b: Sequence[bool]) -> "PairedCounts":
-        """Return the number of pairs of trials in which both, only one or neither of two arms succeeded.
+        """Count the pairs of trials in which both, only one or neither of two arms succeeded.
 
         Args:
             a: Outcomes of arm a, one per pair, True for success.
@@ -129,8 +129,8 @@ def compute_mcnemar_p(counts: PairedCounts) -> float:
 def estimate_pass_at_k(successes: int, replicates: int, k: int) -> float:
     """Return the unbiased estimate of pass@k: the probability that at least one of `k` repeated trials succeeds.
 
-    Repeated trials (replicates) have the same configuration, task and seed (the instance) and differ in the seed of the model
-    alone. Trials of several instances must not be counted together: estimate the probability for each instance, then average.
+    Repeated trials (replicates) run the same instance: the same configuration, task and seed. They differ only in the seed of the
+    model. Do not count trials of several instances together: estimate the probability for each instance, then average.
 
     Args:
         successes: Number of successful replicates of the instance.
@@ -181,14 +181,12 @@ def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def _sort(p_values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the p-values in ascending order, and the p-values in that order."""
     values = np.asarray(p_values, dtype=float)
     order = np.argsort(values, kind="stable")
     return order, values[order]
 
 
 def _restore_order(adjusted: np.ndarray, order: np.ndarray) -> list[float]:
-    """Return adjusted p-values, at most 1 each, in the order in which the p-values were given."""
     restored = np.empty(len(order))
     restored[order] = np.minimum(adjusted, 1.0)
     return [float(p) for p in restored]

@@ -2,7 +2,7 @@
 
 The trajectory of a trial is the sequence of its tool calls, with the shapes of their arguments, and the verdicts of its checks.
 Trials with equal trajectories add no information, so reports show the number of distinct trajectories (the effective n) beside
-the number of pairs. Estimates use all trials: copies are averaged within a unit, and never left out.
+the number of pairs. Estimates use all trials: equal ones are averaged, and never left out.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from harness.analysis.intervals import Array
 
 
 def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Add the column `trajectory` to a table of pairs of trials: a text that is equal for pairs that took the same course.
+    """Add the column `trajectory` to pairs of trials: a text that is equal for pairs that took the same course.
 
-    Pairs with an unknown trajectory differ from all others.
+    Pairs with an unknown course differ from all others.
 
     Args:
         pairs: One row per pair with the columns `replicate`, `trajectory_a`, `trajectory_b` and, for both arms, `verdicts` as
@@ -32,7 +32,7 @@ def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Series:
-    """Return, for each trial, a text with the verdicts of its checks or, if they are unknown, with its success and score.
+    """Return, for each trial, a text with the verdicts of its checks; if they are unknown, its success and score.
 
     Args:
         trials: Trials with the columns `trial_id`, `success` and `score`.
@@ -58,15 +58,15 @@ def count_distinct(pairs: pd.DataFrame) -> int | None:
 
 
 def average_copies(rows: Array, labels: Sequence[object]) -> Array:
-    """Average runs that are copies of each other: return one row per distinct label, with the mean of all rows as their mean.
+    """Average runs that are copies of each other; return one row per distinct label.
 
-    If all labels occur equally often, a result is the mean of the rows with one label. Otherwise the rows are sorted and divided
-    into as many parts of equal size as there are labels, so that a label that occurs often has its weight in the mean; a row on
-    the border of two parts belongs to both in proportion.
+    The mean of the returned rows is the mean of all runs. If all labels occur equally often, each returned row is the mean of the
+    runs with one label. Otherwise the runs are sorted and divided into as many parts of equal size as there are labels, so that a
+    label that occurs often keeps its weight. A run on the border of two parts belongs to both in proportion.
 
     Args:
         rows: Values of runs, one row per run with one column per arm.
-        labels: Label of each row, equal for copies.
+        labels: Label of each run, equal for copies.
     """
     counts = Counter(labels)
     if len(set(counts.values())) <= 1:
@@ -82,9 +82,10 @@ def average_copies(rows: Array, labels: Sequence[object]) -> Array:
 
 
 def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
-    """Return for each task one value per seed or, if it has only one seed, per distinct run; tasks are sorted by name.
+    """Return, for each task, one value per seed or, if the task has only one seed, per distinct run.
 
-    Copies are averaged. Trials of several arms on the same seed are no independent observations, so they are averaged too.
+    Runs that are copies of each other are averaged. Trials of several arms on the same seed are averaged too, because they are
+    not independent observations. Tasks are sorted by name.
 
     Args:
         trials: Trials, or pairs of trials, with the columns `task`, `seed` and `replicate` and, if known, `arm` and `trajectory`.

@@ -1,7 +1,7 @@
 """Validity checks that accompany every result: the placebo check and the A/A comparison.
 
 *Placebo check*: until the first compaction of either arm, paired trials must send byte-for-byte identical requests to the model.
-An earlier difference is no effect of a compaction. *A/A comparison*: a configuration that runs twice shows the differences
+An earlier difference is not an effect of a compaction. *A/A comparison*: a configuration that runs twice shows the differences
 caused by chance alone; smaller differences between arms mean nothing.
 """
 
@@ -156,8 +156,8 @@ class RepeatComparison:
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return the trials of two arms side by side: one row per task, seed and replicate that both arms have.
 
-    The columns `task`, `seed` and `replicate` are shared by both trials. `trial_id`, `success` and the requested columns appear
-    twice, with the suffixes `_a` and `_b`.
+    The columns `task`, `seed` and `replicate` appear once. `trial_id`, `success` and the requested columns appear twice, with the
+    suffixes `_a` and `_b`.
 
     Raises:
         UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
@@ -180,7 +180,6 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
 
 
 def _list_pair_keys(trials: pd.DataFrame) -> list[tuple[object, ...]]:
-    """Return task, seed and replicate of each trial of an arm, by which trials are paired."""
     keys = list(zip(*(trials[name].tolist() for name in PAIR_COLUMNS), strict=True))
     if len(set(keys)) < len(keys):
         first = trials[trials.duplicated(list(PAIR_COLUMNS))].iloc[0]
@@ -202,10 +201,10 @@ def compare_repeats(results: Tables) -> RepeatComparison:
 
 
 def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with one row per repeated run, which pairs the run with the first run of the same configuration.
+    """Pair each repeated run with the first run of the same configuration, one row per repeated run.
 
     The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
-    repeat.
+    repeated one.
     """
     trials = trials.assign(configuration=trials["config_json"].map(_drop_replicate))
     repeat_columns = [*CONFIGURATION_COLUMNS, "configuration", "trial_id", "arm", "success", "score"]

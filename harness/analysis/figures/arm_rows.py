@@ -28,7 +28,7 @@ _MAX_CHARACTERS = 40
 
 
 def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of arms (configurations) with one row per arm, in the order in which a chart shows them.
+    """List the arms (configurations) in the order in which a chart shows them, one row per arm.
 
     The order is that of the report, but arms that a plan adds to the combinations of settings (the grid) come first.
 
@@ -52,7 +52,7 @@ def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_settings(arm: str, axes_json: str) -> dict[str, object]:
-    """Return an arm's value of each setting that the plan varies, by path; empty for an arm that the plan adds to the grid."""
+    """Return an arm's value of each setting that the plan varies; empty for an arm outside the grid of settings."""
     axes = json.loads(axes_json or "{}")
     if not is_grid_arm(arm, axes):
         return {}
@@ -69,7 +69,7 @@ def _dump(values: "Mapping[str, object]") -> str:
 
 
 def _shorten(path: str, values: "Mapping[str, object]") -> str:
-    """Return the last part of a dotted path, or the whole path if several paths end alike."""
+    """Return the last part of a dotted path, or the whole path if several paths have the same last part."""
     last = path.rsplit(".", 1)[-1]
     return path if sum(one.rsplit(".", 1)[-1] == last for one in values) > 1 else last
 
@@ -87,7 +87,7 @@ def compute_height_inches(arm_count: int, margin_inches: float = 1.6) -> float:
 
 
 def draw_arms(ax: "Axes", rows: pd.DataFrame, beside: "Mapping[str, Mapping[int, str]] | None" = None) -> None:
-    """Draw the names of the arms, or the values of their settings, at the left of axes that have one row per arm.
+    """Draw the names of the arms, or the values of their settings, at the left of axes with one row per arm.
 
     Args:
         ax: Axes whose vertical coordinate is the place of an arm.
@@ -128,7 +128,7 @@ def _draw_settings(ax: "Axes", settings: "Mapping[int, Mapping[str, Any]]", offs
 
 
 def _draw_column(ax: "Axes", heading: str, texts: "Mapping[int, str]", offset_points: float) -> float:
-    """Draw a column of text that ends at a distance from the axes, and return the distance at which the column begins."""
+    """Draw a column of text that ends at a distance from the axes; return the distance at which it begins."""
     colours = style.read_colours()
     options: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": "center", "fontsize": LABEL_POINTS}
     for place, text in [(-1, heading), *texts.items()]:
@@ -139,7 +139,7 @@ def _draw_column(ax: "Axes", heading: str, texts: "Mapping[int, str]", offset_po
 
 
 def _list_breaks(settings: "Mapping[int, Mapping[str, Any]]", places: "Sequence[int]") -> list[int]:
-    """Return the rows above which the chart draws a line: those whose first setting differs from that of the row above."""
+    """Return the rows above which the chart draws a line: those whose first setting differs from the row above."""
     firsts = {place: next(iter(values.values())) if (values := settings.get(place)) else None for place in places}
     ordered = sorted(places)
     return [place for above, place in pairwise(ordered) if firsts[above] != firsts[place]]

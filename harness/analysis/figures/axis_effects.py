@@ -1,8 +1,8 @@
-"""Chart of the effect of each setting that the plan varies (axis): every value against the first, averaged over other settings.
+"""Chart of the effect of each setting that the plan varies (axis), averaged over the other settings.
 
-The arms (configurations) that combine the values of the axes form a grid. Two arms of the grid that differ in one axis only are
-compared on each task and seed, and the differences are averaged over all such pairs of arms. Arms that a plan adds to the grid
-never count.
+Each value of a setting is compared with the first. The arms (configurations) that combine the values of the settings form a grid.
+Two arms of the grid that differ in only one setting are compared on each task and seed, and the differences are averaged over all
+such pairs of arms. Arms that a plan adds to the grid never count.
 """
 
 import json
@@ -31,7 +31,7 @@ COLUMNS = (
 
 
 def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the data of the chart of axis effects, with one row per metric and value of a setting that the plan varies (axis).
+    """Return the data of the chart of axis effects, one row per metric and value of a varied setting (axis).
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -80,7 +80,7 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the effect of each value of a setting that the plan varies (axis) against its first value, one panel per metric.
+    """Draw the effect of each value of a varied setting (axis) against its first value, one panel per metric.
 
     If `ax` is given, the panel of the first metric is drawn on it.
 

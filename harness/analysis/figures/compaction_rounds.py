@@ -1,7 +1,7 @@
-"""Chart of the number of compactions per trial: for each arm, how many trials had how many compactions, and how they ended.
+"""Chart of the number of compactions per trial: for each arm, how many trials had how many, and how they ended.
 
-Successful and failed trials have a lane each, and a bubble with the number of trials stands at each number of compactions, so
-that no trial hides another and arms are never pooled.
+Successful and failed trials have a lane each. A bubble with the number of trials stands at each number of compactions, so that
+no trial hides another and arms are never pooled.
 
 Trials with many compactions must not be compared with trials with few: long sessions have more compactions and are harder. The
 chart shows how often trials were compacted; effects of compaction must be read from paired comparisons of arms.
@@ -114,7 +114,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def count_bubbles(table: pd.DataFrame, class_width: int = 1) -> pd.DataFrame:
-    """Return how many trials each bubble of the chart stands for, by place of the arm, success and number of compactions.
+    """Count the trials for which each bubble of the chart stands, by place of the arm, success and number of compactions.
 
     Args:
         table: Table of the chart.

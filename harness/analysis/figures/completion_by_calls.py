@@ -1,7 +1,7 @@
-"""Chart of completion against calls: the share of trials of an arm that have finished, or succeeded, within a number of calls.
+"""Chart of completion against calls: the share of an arm's trials that finished, or succeeded, within a number of calls.
 
-A curve that rises later needs more model calls; one that ends lower leaves more trials unfinished at the limits of steps, window
-or time. Trials that never finish stay in the denominator.
+A curve that rises later needs more model calls. A curve that ends lower leaves more trials unfinished at the limits of steps,
+window or time. Trials that never finish stay in the denominator.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _compute_curve(trials: pd.DataFrame, longest: int) -> pd.DataFrame:
-    """Return the share of trials that had succeeded within each number of model calls; only the last row has an interval."""
+    """Return the share of trials that succeeded within each number of model calls; only the last row has an interval."""
     weights = 1.0 / (trials.groupby("task")["task"].transform("size") * trials["task"].nunique())
     ends = weights[trials["success"]].groupby(trials.loc[trials["success"], "steps"].astype(int)).sum()
     calls, shares = ends.index.to_numpy(), ends.cumsum().to_numpy()

@@ -95,16 +95,15 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
 
 
 def _find_common(values: pd.Series) -> float:
-    """Return the number of tokens that all trials have in common; NaN if they differ or the number is unknown."""
     known = values.astype(float).unique()
     return float(known[0]) if len(known) == 1 and known[0] > 0 else np.nan
 
 
 def _sum_tokens(messages: pd.DataFrame, last_steps: pd.Series, places: pd.Series, arm_count: int) -> np.ndarray:
-    """Return how many tokens the model sees (the view), summed over sessions: an array by place of the arm, step and kind.
+    """Return the tokens that the model sees, summed over sessions, as an array by place of the arm, step and kind.
 
-    A message is in view from the step after the one that added it, and one that a compaction inserted from the step that follows
-    the compaction, up to the step before the compaction that removes it.
+    A message is seen from the step after the one that added it or, if a compaction inserted it, from the step after the
+    compaction. It is last seen in the step before the compaction that removes it.
     """
     first = messages["step"].to_numpy(dtype=int) + 1
     left = messages["compacted_before_step"].to_numpy(dtype=float, na_value=np.inf)
@@ -192,7 +191,6 @@ def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
 
 
 def _list_fills(table: pd.DataFrame) -> dict[str, str]:
-    """Return the colour of each kind of message that the table contains."""
     palette = style.read_colours().palette
     colours = dict(zip(KINDS, (palette[6], palette[5], palette[1], palette[3], palette[4], palette[0]), strict=True))
     return {kind: colour for kind, colour in colours.items() if kind in set(table["kind"])}

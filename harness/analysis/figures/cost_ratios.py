@@ -1,7 +1,7 @@
 """Chart of the distribution of per-task cost ratios: how much each task costs under an arm compared with the baseline.
 
 The ratio of a task is the typical ratio over its seeds. A typical ratio near 1 can hide tasks that cost half and tasks that cost
-double, which only the single tasks show.
+double; only the ratios of the single tasks show this.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ COLUMNS = ("arm", "place", "settings", "metric", "baseline", "task", "n", "ratio
 
 
 def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str, object] | None = None) -> pd.DataFrame:
-    """Return the data of the chart of cost ratios (cost of an arm divided by cost of the baseline), one row per arm and task.
+    """Return the data of the chart of cost ratios (arm divided by baseline), one row per arm and task.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -98,7 +98,7 @@ def _compute_ratios(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the ratio of each task as a dot, with one row per arm and the typical ratio with its interval below the dots.
+    """Draw the cost ratio of each task as a dot, one row per arm, above the typical ratio with its interval.
 
     Example::
 

@@ -1,7 +1,7 @@
 """Chart of cost against score, or another metric, with one point per arm, paired intervals and the Pareto front.
 
 An arm is on the Pareto front if no other arm is at least as good and as cheap. The intervals belong to the differences from the
-baseline on the same tasks and seeds: an interval that does not reach a line through the baseline excludes equality with it. The
+baseline on the same tasks and seeds. An interval that does not reach a line through the baseline excludes equality with it. The
 front is exploratory, because the best of many arms is better by chance.
 """
 
@@ -37,9 +37,9 @@ MAX_LISTED = 12
 
 
 def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping[str, object] | None = None) -> pd.DataFrame:
-    """Return the data of the chart of cost against score, with one row per arm that shares tasks and seeds with the baseline.
+    """Return the data of the chart of cost against score, one row per arm.
 
-    The table is empty if there is only one such arm.
+    Arms without tasks and seeds in common with the baseline are left out. The table is empty if only one arm remains.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -110,9 +110,9 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
 
 
 def _find_front(points: pd.DataFrame, *, is_higher_better: bool) -> pd.Series:
-    """Return for each arm whether it is on the Pareto front: no other arm is better and no dearer, or cheaper and no worse.
+    """Return which arms are on the Pareto front: no other arm is better and no dearer, or cheaper and no worse.
 
-    Arms that know what the task needs later are upper bounds and never count, unless all arms are.
+    Arms that know what the task needs later are only upper bounds. They never count, unless all arms are such.
     """
     gains = points["value"] if is_higher_better else -points["value"]
     costs = points["cost_usd"]
@@ -129,8 +129,8 @@ def draw(
 ) -> "Figure":
     """Draw cost against score, or another metric, with one point per arm, paired intervals and the Pareto front.
 
-    Up to twelve arms differ in colour and marker. More arms of a grid are distinguished by their settings: one by colour and one
-    by marker; the arms on the front are numbered.
+    Each of up to twelve arms has its own colour and marker. With more arms, the colour shows one setting and the marker another,
+    and the arms on the front are numbered.
 
     Example::
 
@@ -275,7 +275,7 @@ def _make_handle(colour: str, marker: str, label: str) -> "Artist":
 
 
 def _choose_axes(settings: list[dict[str, object]]) -> tuple[str, str]:
-    """Return the settings that are shown by colour and by marker, those with named values first; empty if there is none."""
+    """Return the settings to show by colour and by marker, those with named values first; empty if there is none."""
     names = list(settings[0]) if settings else []
     counts = {name: len({format_value(one[name]) for one in settings}) for name in names}
     is_named = {name: any(isinstance(one[name], str | dict) for one in settings) for name in names}

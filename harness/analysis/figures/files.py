@@ -27,7 +27,7 @@ FIRST_FIGURES = ("cost_score", "token_curves")
 def build_table(
     name: str, results: Tables, *, metric: str | None = None, baseline: str | Mapping[str, object] | None = None
 ) -> pd.DataFrame:
-    """Return the data of a chart for the metric and the baseline that a person chose; charts without such a choice ignore it.
+    """Return the data of a chart for the chosen metric and baseline; a chart without such a choice ignores them.
 
     Args:
         name: Name of the chart, as in `harness.figures.FIGURES`.
@@ -70,8 +70,8 @@ def write_figures(
 ) -> list[Path]:
     """Draw charts as `charts/NAME.png`, `.svg` or `.pdf` in a folder, and return the paths of the files.
 
-    A chart without data is left out. No partial file remains if writing fails. Trials that ran under an earlier plan of the
-    experiment are excluded. Each fidelity level has its own charts.
+    Each fidelity level has its own charts. Trials that ran under an earlier plan of the experiment are excluded. A chart without
+    data is left out. No partial file remains if writing fails.
 
     Args:
         results: Results of one experiment.

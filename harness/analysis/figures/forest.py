@@ -25,9 +25,10 @@ def describe_estimands(table: pd.DataFrame) -> str:
 
 
 def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
-    """Draw effects on one metric with their intervals, one per row, and their numbers at the right of the axes.
+    """Draw the effects on a metric with their intervals, one per row, and write their numbers beside them.
 
-    If both interval and test exclude that the compared arms are equal, the colour tells whether the effect is better or worse.
+    The colour tells whether an effect is better or worse, if both its interval and its test exclude that the compared arms are
+    equal.
 
     Args:
         ax: Axes whose vertical coordinate is the `place` of a row.
@@ -75,7 +76,7 @@ def use_ratio_axis(ax: "Axes", ratios: pd.Series) -> None:
 
 
 def make_panels(table: pd.DataFrame, draw_names: "Callable[[Axes, pd.DataFrame, str], None]") -> "Figure":
-    """Make a figure with the effects of a table, one panel per metric, without header and footer.
+    """Make a figure with one panel of effects per metric, without header and footer.
 
     Args:
         table: Effects with the columns `metric`, `place` (row of the panel, from 0), and those of `draw_effects`.

@@ -1,7 +1,7 @@
 """Heat map of a metric by a policy's threshold and number of kept messages, with one panel per summarizer.
 
-Each cell shows the value, its interval and the number of trials, so that a colour based on two trials is not mistaken for a
-result. The colours are scaled to the data. With a baseline, cells show the paired difference from it or, for amounts such as
+Each field (cell) shows the value, its interval and the number of trials, so that a colour based on two trials is not mistaken for
+a result. The colours are scaled to the data. With a baseline, fields show the paired difference from it or, for amounts such as
 cost, the ratio, and colours diverge from no difference.
 """
 
@@ -40,11 +40,11 @@ MIN_SPAN = 0.02
 
 
 def table(results: Tables, *, metric: str | None = None, baseline: "str | Mapping[str, object] | None" = None) -> pd.DataFrame:
-    """Return the table from which the heat map is drawn, with one row per cell of the heat map.
+    """Return the data of the heat map, one row per coloured field (cell).
 
     A cell pools all trials with the same summarizer, threshold and `keep_last`, whatever their other settings and whether or not
-    their arm belongs to the grid of the plan. Trials of earlier plans and repeated runs (A/A) are excluded; `attrs["repeats"]` is
-    the number of excluded repeats.
+    their arm belongs to the grid of the plan. Trials of earlier plans and repeated runs (A/A) are excluded. The number of
+    excluded repeats is in `attrs["repeats"]`.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -111,7 +111,7 @@ def _describe_cell(trials: pd.DataFrame) -> tuple[float, str]:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the heat map of a metric by compaction threshold and number of kept messages, with one panel per summarizer.
+    """Draw a metric by compaction threshold and number of kept messages, one panel per summarizer.
 
     If `ax` is given, the panel of the only summarizer is drawn on it.
 
@@ -181,7 +181,10 @@ def _format_colour(metric: Metric, value: float, *, has_baseline: bool) -> str:
 
 
 def _scale_colours(table: pd.DataFrame) -> "tuple[Colormap, Normalize]":
-    """Return a colour map and the range of values that it covers: that of the data or, with a baseline, one around no change."""
+    """Return a colour map and the range of values that it covers.
+
+    The range is that of the data or, with a baseline, one that is symmetric about no change.
+    """
     from matplotlib import colormaps
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
@@ -198,7 +201,7 @@ def _scale_colours(table: pd.DataFrame) -> "tuple[Colormap, Normalize]":
 
 
 def _list_colour_values(table: pd.DataFrame) -> pd.Series:
-    """Return the values that determine the colours: the logarithm of a ratio, so that half and double are equally strong."""
+    # with the logarithm of a ratio, half and double are equally strong
     if table["baseline"].iloc[0] and _read_metric(table).is_ratio:
         return table["value"].map(lambda value: log2(value) if value > 0 else nan)
     return table["value"]
@@ -214,7 +217,6 @@ def _format_tick(value: object) -> str:
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
-    """Return the label for the axis of compaction thresholds, which may be shares of the context window, tokens or both."""
     tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
     shares = [isinstance(one, float) for one in thresholds]
     if all(shares):

@@ -1,8 +1,8 @@
 """Chart of pass@k and pass^k: the probability that at least one, and that all, of k repeated trials succeed.
 
-Repeated trials (replicates) have the same configuration, task and seed (an instance) and differ in the seed of the model alone. A
-policy that makes an agent unreliable lowers pass^k, while pass@k may stay. The estimates are unbiased for each instance, and
-averaged over instances.
+Repeated trials (replicates) have the same configuration, task and seed, and differ only in the seed of the model. A policy that
+makes an agent unreliable lowers pass^k, while pass@k may stay the same. The estimates are unbiased for each configuration, task
+and seed (an instance), and averaged over the instances.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -28,10 +28,10 @@ MIN_REPLICATES = 2
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the chart of pass@k and pass^k, with one row per group of trials, measure and k.
+    """Return the data of the chart of pass@k and pass^k, one row per group of trials, measure and k.
 
-    Each group is an arm or, with many arms, one value of a setting that the plan varies. Only instances (a task with a seed) with
-    at least two replicates of a configuration count, and k reaches the smallest number of replicates in the group.
+    Each group is an arm or, with many arms, one value of a setting that the plan varies. A configuration with a task and a seed
+    (an instance) counts only if it ran at least twice. The largest k is the smallest number of runs of an instance in the group.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -72,7 +72,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _name_configurations(trials: pd.DataFrame) -> pd.Series:
-    """Return, for each trial, the first arm with equal policy, model, window and step limit, so that repeats (A/A) join it."""
+    """Return, for each trial, the first arm with equal policy, model, window and step limit, so that repeats join it."""
     keys = ["policy_json", "model", "window_tokens", "max_steps"]
     first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys).set_index(keys)["arm"]
     names = [first[tuple(row)] for row in trials[keys].itertuples(index=False)]
@@ -92,9 +92,9 @@ def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the probabilities that at least one (pass@k) and that all (pass^k) of k repeats succeed, one line per group.
+    """Draw the probability that at least one (pass@k), and that all (pass^k), of k repeats succeed.
 
-    If `ax` is given, only pass^k is drawn on it.
+    Each line is a group of trials. If `ax` is given, only pass^k is drawn on it.
 
     Example::
 

@@ -1,7 +1,7 @@
 """Chart of how many compactions the values of facts survive, as Kaplan-Meier curves with one panel per kind of fact.
 
 A fact is a value that the agent must remember. Its value lives from its introduction to the first compaction after which it
-cannot be read in the view (the messages that the model sees). A value that is never lost, or that is replaced by a newer value,
+cannot be read in the messages that the model sees (the view). A value that is never lost, or that is replaced by a newer value,
 is censored. Each line is an arm (configuration). If there are many arms, each line stands for one value of a setting that the
 plan varies, and combines the facts of all arms with that value. Kinds of facts are never combined.
 """
@@ -40,9 +40,10 @@ MIN_SESSIONS = 3
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the retention chart: how many compactions facts stay visible to the model, by kind and group of trials.
+    """Return the data of the chart of how many compactions facts stay visible to the model.
 
-    There is one row per point of a curve: round 0 and every round in which a value was lost, or in which the last value was seen.
+    There is one row per point of a curve, for each kind of fact and group of trials. A curve has a point at round 0, in every
+    round in which a value was lost, and in the round in which the last value was seen. A round is a compaction.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -87,10 +88,10 @@ def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the retention chart: how many compactions a fact stays in the model's view, with one panel per kind of fact.
+    """Draw for how many compactions facts stay visible to the model, one panel per kind of fact.
 
-    The horizontal axis ends where fewer than three sessions of every curve have values at risk; the table has all rounds. If `ax`
-    is given, only the panel of the first kind of fact is drawn on it.
+    The horizontal axis ends where fewer than three sessions of every curve have values that can still be lost. If `ax` is given,
+    only the panel of the first kind of fact is drawn on it.
 
     Example::
 

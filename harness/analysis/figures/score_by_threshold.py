@@ -1,7 +1,7 @@
 """Chart of score, or another metric, over the threshold of compaction: one line per task, and their mean with its interval.
 
-Only arms that differ in the threshold alone are compared: arms are grouped by all their other settings, and the mean is taken
-over the groups that have every threshold. From six thresholds on, an isotonic fit shows whether the mean rises or falls.
+Only arms that differ in nothing but the threshold are compared. Arms are grouped by all their other settings, and the mean is
+taken over the groups that have every threshold. From six thresholds on, an isotonic fit shows whether the mean rises or falls.
 """
 
 import json
@@ -37,7 +37,7 @@ _THRESHOLD_FIELDS = ("threshold", "trigger_tokens")
 
 
 def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
-    """Return the data of the chart of score over threshold, with one row per threshold for the mean and for each task.
+    """Return the data of the chart of score over threshold, one row per threshold for the mean and each task.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -86,7 +86,7 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
 
 
 def _describe_groups(trials: pd.DataFrame) -> pd.Series:
-    """Return a text that is equal for trials whose configurations differ in task, seed and threshold only."""
+    """Return a text that is equal for trials whose configurations differ only in task, seed and threshold."""
     texts = {}
     for policy_json, model, window_tokens in trials[["policy_json", "model", "window_tokens"]].drop_duplicates().to_numpy():
         policy = {name: value for name, value in json.loads(policy_json).items() if name not in _THRESHOLD_FIELDS}
@@ -96,7 +96,7 @@ def _describe_groups(trials: pd.DataFrame) -> pd.Series:
 
 
 def _select_balanced(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return trials such that all groups of arms have the same thresholds, so that their mean can be compared over thresholds.
+    """Select trials such that all groups of arms have the same thresholds, and their means are comparable.
 
     The thresholds are those of the group with the most thresholds; groups without all of these are left out.
     """
@@ -125,7 +125,7 @@ def _build_row(task: str, trials: pd.DataFrame, metric: Metric) -> dict[str, Any
 
 
 def _fit(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the rising or falling (isotonic) fit to the values, whichever is closer; NaN with fewer than six known values."""
+    """Return the rising or the falling isotonic fit, whichever is closer; NaN with too few or unknown values."""
     if len(values) < MIN_FIT_LEVELS or np.isnan(values).any():
         return np.full(len(values), nan)
     from scipy.optimize import isotonic_regression  # noqa: PLC0415  (slow, and few experiments have so many thresholds)
@@ -137,7 +137,7 @@ def _fit(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw score, or another metric, over the threshold, with one line per task and the mean over tasks with its interval.
+    """Draw score, or another metric, over the threshold: one line per task, and their mean with its interval.
 
     Example::
 
@@ -174,7 +174,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def _choose_task_line(place: int) -> dict[str, Any]:
-    """Return colour and style of a task's line; the last colour of the palette is that of the mean."""
+    # the last colour is that of the mean
     palette = style.read_colours().palette[:-1]
     return {"color": palette[place % len(palette)], "linestyle": LINE_STYLES[place // len(palette)]}
 

@@ -42,7 +42,7 @@ WIDTHS_INCHES: Mapping[Width, float] = {"notebook": 11.2, "paper": 6.9}
 class Colours:
     """Colours of a theme, distinguishable for colour-blind readers and from the background.
 
-    The colours of lines are those of Okabe and Ito's palette without its pale yellow, lightened on a dark background.
+    The colours of lines are those of Okabe and Ito's palette, without its pale yellow; a dark theme has lighter ones.
     """
 
     palette: tuple[str, ...]
@@ -96,7 +96,7 @@ LEGEND_POINTS = 7.5
 
 
 class _Look(NamedTuple):
-    """Colours and width of the figure that is being drawn."""
+    """Colours and largest width of the figure that is being drawn."""
 
     colours: Colours
     max_width_inches: float
@@ -155,7 +155,6 @@ def apply_style(theme: Theme = "light", width: Width = "notebook") -> Iterator[N
 
 
 def _build_colour_params(colours: Colours) -> dict[str, str]:
-    """Return the settings of matplotlib that depend on the theme."""
     text = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor", "legend.labelcolor")
     return {
         **dict.fromkeys(text, colours.text),
@@ -295,7 +294,6 @@ def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
 
 
 def _wrap(text: str, width_inches: float, inches_per_character: float) -> list[str]:
-    """Return the text as lines that fit into a figure."""
     return wrap(text, max(30, int((width_inches - 0.3) / inches_per_character)))
 
 

@@ -31,7 +31,7 @@ CROWDED_SESSIONS = 6
 
 
 class _PanelPosition(NamedTuple):
-    """Position of a session in the chart of token curves: the row and column of its panel, and the label of its colour."""
+    """Place of a session in the chart of token curves: row and column of its panel, and label of its colour."""
 
     row: str = ""
     column: str = ""
@@ -40,9 +40,9 @@ class _PanelPosition(NamedTuple):
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """Return the data of the chart of how many tokens the model sees, with one row per step of every valid trial.
+    """Return the data of the chart of how many tokens the model sees, one row per step of every valid trial.
 
-    Repeated runs (A/A) are excluded; `attrs["repeats"]` is the number of excluded repeats.
+    Repeated runs (A/A) are excluded; their number is in `attrs["repeats"]`.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -79,7 +79,7 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
-    """Return the panel in which each trial's curve is drawn and the label of the curve's colour, by trial id.
+    """Return, for each trial, the panel of its curve and the label of the curve's colour.
 
     Rows of panels differ in the threshold, columns in a named choice such as the summarizer, and colours in the other settings
     that the plan varies. If the plan varies no setting, every arm (configuration) has its own panel.
@@ -110,7 +110,7 @@ def _format_axis_value(name: str, value: Any) -> str:
 def draw(
     table: pd.DataFrame, ax: "Axes | None" = None, *, theme: style.Theme = "light", width: style.Width = "notebook"
 ) -> "Figure":
-    """Draw the token curves: how many tokens the model sees at each step of every session, in panels arranged by setting.
+    """Draw how many tokens the model sees at each step of every session, in panels arranged by setting.
 
     If `ax` is given, the sessions of all panels are drawn on it.
 
@@ -181,9 +181,9 @@ def _describe_omitted_panels(grid: pd.DataFrame, panels: dict[tuple[str, str], t
 
 
 def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
-    """Return a line colour for each value of the setting that the chart of token curves distinguishes by colour.
+    """Return the line colours by value of the setting that colours distinguish or, without such a setting, by seed.
 
-    Without such a setting, each seed gets a colour; if there are more seeds than colours, all seeds get the same one.
+    If there are more seeds than colours, all seeds have the same one.
     """
     lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
@@ -197,7 +197,6 @@ def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
 
 
 def _is_crowded(grid: pd.DataFrame) -> bool:
-    """Return whether a panel has so many sessions that their ends would hide each other."""
     return bool((grid.groupby(["row", "column"])["trial_id"].nunique() > CROWDED_SESSIONS).any())
 
 
@@ -237,7 +236,7 @@ def _draw_session(ax: "Axes", session: pd.DataFrame, colour: str, strength: floa
 
 
 def _list_points(session: pd.DataFrame) -> list[tuple[float, float]]:
-    """Return the points of a session's line: the tokens at each step, and the tokens before a compaction at the same step."""
+    """Return the points of a session's line: the tokens at each step and, at a compaction, the tokens before it."""
     points: list[tuple[float, float]] = []
     for step, tokens, before in zip(*(session[name].tolist() for name in ("step", "view_tokens", "tokens_before")), strict=True):
         if not isnan(before):
@@ -276,14 +275,13 @@ def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
 
 
 def _describe_threshold(tokens: float, rows: pd.DataFrame) -> str:
-    """Return the label of a threshold with its tokens and, if there is one window, its share of the whole window."""
     windows = rows["window_tokens"].dropna().unique()
     share = f" ({100 * tokens / windows[0]:.0f} % of window)" if len(windows) == 1 else ""
     return f"threshold {format_short_number(tokens)}{share}"
 
 
 def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
-    """Write a label at the left end of a horizontal line such as the threshold, because the curves start far below it."""
+    # at the left end, because the curves start far below the line
     ax.annotate(
         text,
         (0, tokens),
