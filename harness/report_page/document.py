@@ -1,7 +1,7 @@
 """The report page as HTML: one document with its styles, scripts and data, which fetches nothing.
 
-Text from models, tools and plans is hostile. In the document itself it is escaped; everything else is data in base64, which the
-scripts only ever show as text. The content security policy allows exactly the inlined script and style, by their hashes.
+Text from models, tools and plans is hostile. In the document itself it is escaped. Everything else is data in base64, which the
+scripts show only as text. The content security policy allows exactly the inlined script and style, by their hashes.
 """
 
 import base64
@@ -57,12 +57,16 @@ def write_page(
     max_sessions: int = MAX_SESSIONS,
     document: Report | None = None,
 ) -> Path:
-    """Write the report on an experiment as one HTML page, with transcripts, and return its path.
+    """Write the report on an experiment as one HTML page with transcripts, and return its path.
 
-    The page fetches nothing. Arms can be filtered and sorted, metric and baseline chosen, and the sessions of trials read. Of a
-    large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each arm,
-    then others at random with a fixed seed. If the plan declares comparisons before the run (contrasts) but no interim looks at
-    the results, the page shows only the progress until all trials have finished.
+    On the page, arms can be filtered and sorted, the metric and the baseline chosen, and the sessions of trials read. The page
+    fetches nothing.
+
+    Of a large experiment, the page contains a sample of sessions: those with the lowest, the highest and the median score of each
+    arm, then others at random with a fixed seed.
+
+    If the plan declares comparisons before the run (contrasts) but no interim looks at the results, the page shows only the
+    progress until all trials have finished.
 
     Args:
         results: Results of one experiment, as returned by `harness.load`. Required.
@@ -105,8 +109,8 @@ def collect_page(
 ) -> PageData:
     """Return everything that a report page shows: the report, the values for its scripts, and the chosen sessions.
 
-    If the plan declares comparisons (contrasts) and trials are missing, the page shows only the progress, unless this is one of
-    several looks at the results that the plan declares.
+    If the plan declares comparisons (contrasts) and trials are missing, the page shows only the progress. It shows outcomes
+    before the last trial only if the plan declares several looks at the results.
 
     Args:
         results: Results of one experiment.
@@ -139,7 +143,7 @@ def collect_page(
 
 
 def _describe_standing(results: Tables, *, is_withheld: bool) -> str:
-    """Return which of the numbers of a page can be claimed, as text; empty if the page shows no outcomes."""
+    """Return a sentence on which numbers of a page can be claimed; empty if the page shows no outcomes."""
     if is_withheld:
         return ""
     if any(family.contrasts for family in read_families(results)):
@@ -164,7 +168,9 @@ def list_headlines(document: Report) -> list[tuple[str, str]]:
 
 
 def split_headline(line: str, arms: Iterable[str]) -> tuple[str, str]:
-    """Split a line behind the first colon that is not part of the name of an arm; the beginning is empty if there is none.
+    """Split a line of a report after the first colon that is not part of the name of an arm.
+
+    The first part is empty if there is no such colon, or if the text before it is long or more than one sentence.
 
     Args:
         line: Line of a report.

@@ -40,7 +40,7 @@ class RunState:
 
 
 class LiveResults:
-    """Results of an experiment for a report page that a local server shows, read again when they change; thread-safe.
+    """Results of an experiment for a report page on a local server, read again when they change; thread-safe.
 
     Args:
         folder: Folder of the experiment or of its results.
@@ -108,7 +108,7 @@ class LiveResults:
         return [*list_trial_journals(self.output), *([whole] if whole.is_file() else [])]
 
     def _query(self, sql: str) -> list[dict[str, int]]:
-        """Return rows of the experiment's journal; trials whose journals are not merged yet do not count as finished."""
+        """Query the experiment's journal; trials whose journals are not merged yet do not count as finished."""
         whole = self.output / JOURNAL_FILE
         return [dict(row) for row in read_journal(whole, lambda journal: journal.query(sql))] if whole.is_file() else []
 
@@ -119,7 +119,7 @@ class LiveResults:
         return f"{rows[0]['finished']}-{rows[0]['revision']}-{changed_ns}" if rows else "0"
 
     def _is_running(self) -> bool:
-        """Return whether the experiment is running, i.e. a process holds the lock of the output folder."""
+        # a running experiment holds the lock of its output folder
         with suppress(OSError), (self.output / "run.lock").open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -139,12 +139,14 @@ def count_planned_trials(results: Results) -> int:
 
 
 def estimate_seconds_left(starts: Sequence[float], remaining_trials: int, now: float) -> float | None:
-    """Return the seconds until the remaining trials have finished, at the mean speed of the current run; None if unknown.
+    """Return the seconds until the remaining trials have finished, at the mean speed of the current run.
+
+    The result is None if the speed is unknown, e.g. because no trial started recently.
 
     Args:
         starts: Times at which finished trials started, in seconds, the latest first.
         remaining_trials: Number of trials that have not finished.
-        now: Time of now, in seconds.
+        now: Current time, in seconds.
     """
     if not starts or now - starts[0] > MAX_PAUSE_SECONDS:
         return None

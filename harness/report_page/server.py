@@ -75,7 +75,9 @@ class _PageHandler(RequestHandler):
 
 
 def build_answer(results: LiveResults, path: str) -> Answer | None:
-    """Return the answer to a request with a valid token: the page, its values, the progress or a session; None for no such path.
+    """Return the answer to a request with a valid token; None if the path does not exist.
+
+    The answer is the page, its values, the progress of the experiment or a session.
 
     Args:
         results: Results of the experiment.
@@ -124,7 +126,7 @@ def serve_page(results: LiveResults, *, port: int = 0, token: str | None = None)
 
 
 class _Stop:
-    """What the thread of the server tells its caller: the port, the error that prevented a start, and how to end the server."""
+    """Values that the server's thread shares with its caller: port, error that prevented a start, and how to end the server."""
 
     port = 0
     failure: OSError | None = None

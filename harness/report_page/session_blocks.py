@@ -1,7 +1,7 @@
 """Sessions as compressed texts for the report page: all sessions of a small experiment, or a sample of a large one.
 
-Each session is a block of its own that the page decodes when its trial is opened. A block contains every message once; each step
-lists its messages by their indices. Nothing is escaped: a block is compressed and encoded in base64 before it is embedded.
+Each session is a separate text (block) that the page decodes when its trial is opened. It contains every message once; each step
+lists its messages by their indices. Nothing is escaped: the text is compressed and encoded in base64 before it is embedded.
 """
 
 import base64
@@ -65,7 +65,9 @@ def build_blocks(
     read_entries: Callable[[str, dict[str, Message]], Iterable[Entry]],
     max_bytes: int = MAX_BLOCK_BYTES,
 ) -> Mapping[str, str]:
-    """Return the sessions of a page as base64 texts by session id; sessions beyond the size limit or without a step are missing.
+    """Return the sessions of a page as compressed base64 texts, by session id.
+
+    Sessions beyond the size limit, without a step or with an incomplete log are missing.
 
     Args:
         session_ids: Ids of the sessions, the most useful first.
@@ -93,7 +95,7 @@ def build_blocks(
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """Pause the search for cyclic garbage, which would visit all tables of the report again and again."""
+    # the search for cyclic garbage would visit all tables of the report again and again
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -167,8 +169,6 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
 
 
 class _MessageTable:
-    """Distinct messages of a session, each with its index."""
-
     def __init__(self, known: KnownMessages) -> None:
         self.rows: list[Row] = []
         self._known = known
@@ -177,7 +177,7 @@ class _MessageTable:
         self._index_by_row: dict[Row, int] = {}
 
     def find(self, message: Message) -> int:
-        """Return the index of a message, after adding the message if the table does not contain it."""
+        """Return the index of a message, which is added to the table if it is new."""
         index = self._index_by_id.get(id(message))
         if index is None:
             row = self._known.format(message)

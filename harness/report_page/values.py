@@ -64,7 +64,7 @@ def build_parts(
         results: Tables of results, without trials of earlier plans.
         against: Arm that is the baseline at first; None for the one that most declared contrasts name as `b`, or else an arm
             without compaction or a repeated arm.
-        session_ids: Ids of the sessions that the page contains, in the order of their blocks.
+        session_ids: Ids of the sessions that the page contains, in their order in the page.
         judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
     """
     claims = () if judged is None else judged.claims
@@ -72,11 +72,11 @@ def build_parts(
 
 
 def build_progress_parts(results: Tables, session_ids: Sequence[str]) -> list[Json]:
-    """Return the values of the page for each fidelity level without any outcome: arms, and which trials have finished.
+    """Return the values of a page without outcomes for each fidelity level: arms, and which trials have finished.
 
     Args:
         results: Tables of results, without trials of earlier plans.
-        session_ids: Ids of the sessions that the page contains, in the order of their blocks.
+        session_ids: Ids of the sessions that the page contains, in their order in the page.
     """
     return [_build_progress_part(part, session_ids) for part in split_by_level(results)]
 
@@ -171,7 +171,6 @@ SHOWN_SETTINGS = ("kind", "threshold", "trigger_tokens", "keep_last", "summarize
 
 
 def _describe_settings(trials: pd.DataFrame) -> str:
-    """Return the main settings of an arm's policy and the values of its axes as one line of text."""
     row = trials.iloc[0]
     policy = json.loads(row["policy_json"] or "{}")
     settings = [str(policy["kind"])] if "kind" in policy else []
@@ -183,7 +182,7 @@ def _describe_settings(trials: pd.DataFrame) -> str:
 
 
 def _encode_cell(metric: Metric, cell: Cell) -> list[Any]:
-    """Return an arm's value of a metric for the page as a list: trials, value, bounds, and the texts of value and interval."""
+    """Return an arm's value of a metric as a list: trials, value, bounds, and the texts of value and interval."""
     texts = metric.format_value(cell.value), metric.format_interval(cell.low, cell.high)
     return [cell.n, *map(_encode_number, cell[1:]), *texts]
 
@@ -205,7 +204,7 @@ def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str
 
 
 def choose_baselines(results: Tables, names: Sequence[str], against: str | None) -> list[str]:
-    """Return the arms with which the page can compare the others (baselines), first the one that it shows at the beginning.
+    """Return the arms with which the page can compare the others (baselines), the first one shown first.
 
     Args:
         results: Tables of results of one fidelity level (how much of a run is real).
@@ -229,7 +228,7 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
 def _compare_arms(
     groups: Mapping[str, pd.DataFrame], baselines: Sequence[str], repeats: Mapping[str, str]
 ) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Return the effect of every arm against each baseline, by baseline, metric and index of the arm, and the same by task.
+    """Compare every arm with each baseline.
 
     Each pair of arms is estimated once; the effect of the baseline against the arm is the opposite.
 
@@ -237,6 +236,10 @@ def _compare_arms(
         groups: Valid trials by arm.
         baselines: Arms to compare with.
         repeats: Arm that was run again, by the name of the arm that repeats it.
+
+    Returns:
+        - Effects over all tasks, by baseline, metric and index of the arm.
+        - Effects on each task, by the same keys; baselines beyond a maximum number of effects are missing.
     """
     columns = ["score", "trajectory", *(metric.column for metric in METRICS.values() if metric.name not in {"score", "success"})]
     effects: dict[str, Json] = {name: {metric: {} for metric in METRICS} for name in baselines}
@@ -272,14 +275,14 @@ def _compare_arms(
 
 
 def _pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str], *, is_repeat: bool) -> pd.DataFrame:
-    """Return the trials of two arms side by side; a repeat is paired with the first run of the same task and seed."""
+    # a repeated run is paired with the first run of the same task and seed
     if is_repeat:
         a, b = (one.assign(replicate=one["replicate"] - one["replicate"].min()) for one in (a, b))
     return pair_trials(a, b, columns)
 
 
 def _estimate_by_task(pairs: pd.DataFrame, metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
-    """Return the difference of two arms in a metric on each task, without a test; None for a task without pairs."""
+    """Return the effect on each task, without a test; None for a task without pairs."""
     groups = dict(iter(pairs.groupby("task")))
     effects = (
         estimate_effect(groups[task], metric.column, is_bounded=metric.kind != "amount", is_tested=False)
@@ -291,16 +294,17 @@ def _estimate_by_task(pairs: pd.DataFrame, metric: Metric, tasks: Sequence[str])
 
 
 def _encode_task_effect(metric: Metric, effect: Effect) -> list[Any]:
-    """Return the difference of two arms on one task as a list: pairs, value, bounds, and the texts of value and interval."""
+    """Return an effect on one task as a list: pairs, value, bounds, and the texts of value and interval."""
     numbers = map(_encode_number, (effect.value, *effect.interval))
     return [effect.pair_count, *numbers, metric.format_effect(effect), metric.format_change_interval(*effect.interval)]
 
 
 def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: Sequence[str]) -> None:
-    """Mark the comparisons that the plan declared (contrasts) among the effects of the page, which are changed in place.
+    """Mark the effects of comparisons that the plan declared (contrasts); the effects are changed in place.
 
     A verdict such as `better` is replaced by the one after correction for all declared contrasts, and a text such as
-    `better (declared)` is appended. If the contrast has a margin, only a text on whether this margin was kept is appended.
+    `better (declared)` is appended. If the contrast has a margin, the verdict stays, and a text on whether the margin was kept is
+    appended.
     """
     metrics = {metric.column: metric for metric in METRICS.values()}
     for claim in claims:
@@ -333,7 +337,7 @@ def turn_effect(effect: Effect) -> Effect:
 
 
 def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
-    """Return an effect as a list: pairs, value, bounds, texts of value and interval, verdict, and tasks that it speaks about."""
+    """Return an effect as a list: pairs, value, bounds, texts of value and interval, verdict, and estimand."""
     interval = effect.interval
     texts = metric.format_effect(effect), metric.format_change_interval(*interval)
     numbers = map(_encode_number, (effect.value, *interval))
@@ -371,9 +375,10 @@ def _encode_task_cell(metric: Metric, trials: pd.DataFrame | None) -> list[Any] 
 
 
 def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
-    """Lay out arms in tables by the settings that the plan varies (axes): the last two that differ give rows and columns.
+    """Arrange the arms in tables by the settings that the plan varies (axes).
 
-    Every combination of the other axes has its own table. The list is empty if fewer than two axes vary.
+    The last two settings that differ give the rows and the columns. Every combination of the others has its own table. The list
+    is empty if fewer than two settings differ.
     """
     points: dict[str, Mapping[str, Any]] = {}
     for name, text in dict(zip(trials["arm"], trials["axes_json"], strict=True)).items():
@@ -404,7 +409,6 @@ def _unique_texts(values: Iterator[object]) -> list[str]:
 
 
 def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
-    """Return the trials for the page as columns: identity, how they ended, and metrics."""
     columns = _encode_identity(trials, names, session_ids)
     columns |= {name: trials[name].tolist() for name in ("status", "reason", "compactions")}
     columns |= {
@@ -417,7 +421,6 @@ def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequ
 
 
 def _encode_identity(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
-    """Return the columns that identify trials and their sessions, without their outcomes."""
     places = {name: index for index, name in enumerate(names)}
     blocks = {session_id: index for index, session_id in enumerate(session_ids)}
     return {
