@@ -1,8 +1,9 @@
 """Conversion of tool calls and their results to digests, so that equal calls and equal results can be recognized.
 
-Two digests are computed. The signature of a call covers the tool and its arguments, with sorted keys and normalized paths, and
-without fields that may vary, such as time limits and request ids. The observation covers the status and the output of the call,
-without addresses, times and durations, which differ between runs.
+- The *signature* of a call covers the tool and its arguments, with sorted keys and normalized paths. Fields that may vary, such
+  as time limits and request ids, are left out.
+- The *observation* covers the status and the output of a call. Addresses, times and durations are left out, because they differ
+  between runs.
 """
 
 import json
@@ -204,10 +205,10 @@ NEVER_TOUCHED = -1
 
 
 class WriteHistory:
-    """Record that stores, for each path of the workspace, the last tool call that may have changed it (touched it).
+    """Record of the last tool call that may have changed each path of the workspace.
 
-    A call that writes a file touches the path of the file. Any other call that is not read-only touches the paths that it names.
-    It may have changed other files too, but only calls that depend on the whole workspace take that into account.
+    A call that writes a file may change (touches) the path of the file. Any other call that is not read-only touches the paths
+    that it names. It may have changed other files too, but only calls that depend on the whole workspace take that into account.
     """
 
     def __init__(self) -> None:
@@ -240,7 +241,7 @@ class WriteHistory:
 
 
 def _iter_folders(path: str) -> Iterable[str]:
-    """Yield the folders that contain a path, from the innermost to the workspace `.`; for the workspace itself, yield `.`."""
+    """Yield the folders that contain a path, from the innermost to the workspace `.`, which contains itself."""
     while path := dirname(path):
         if path == "/":
             break

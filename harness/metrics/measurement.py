@@ -1,10 +1,10 @@
 """Measurement of a session from its log: how the agent behaved, and which facts (values to remember) it could still see.
 
-A probe is a record about one fact and one applied compaction. It says whether the model could see the value of the fact before
-the compaction, and whether it could after it. If it could not in either case, there is no probe.
+For each fact and each applied compaction, a record (probe) says whether the model could see the value of the fact before the
+compaction and after it. If it could not in either case, there is no probe.
 
 The value of a fact is the newest one that was stated by the user, by a tool or, if the agent itself chooses the value, by the
-agent. A tool output that only repeats a value which the agent wrote, or a value that was replaced earlier, is no statement.
+agent. A tool output that only repeats a value which the agent wrote, or a value that was replaced earlier, is not a statement.
 
 The model can see a value if the task's regular expressions for the fact match in a message that is sent to the model. A real
 summary may use other words, so values of at least `MIN_DISTINCTIVE_CHARACTERS` characters are also searched as whole words.
@@ -37,7 +37,7 @@ MIN_DISTINCTIVE_CHARACTERS = 4
 
 @dataclass(slots=True)
 class _FactState:
-    """State of one fact of the task (a value to remember): its values so far, and the probes that wait for its next use."""
+    """Values of one fact of the task (a value to remember) so far, and the records that wait for its next use."""
 
     fact: Fact
     key_value: str | None
@@ -53,25 +53,25 @@ class _FactState:
 
     @property
     def current_value(self) -> str | None:
-        """Newest value of the fact that a message stated; before the first statement, the value in the answer key."""
+        """Newest value that a message stated; before the first statement, the value in the answer key."""
         return self.stated_values[-1] if self.stated_values else self.key_value
 
     def add_value(self, value: str, role: str) -> None:
-        """Record that a message contains a value of the fact. The message's role decides whether the value counts as stated."""
+        # only the user, a tool, or an agent that chooses the value itself can state a value
         if role == "assistant" and not (self.fact.said_in == "own" and value == self.key_value):
             self.written_values.add(value)
         elif self.stated_values[-1:] != [value] and (role != "tool" or value not in {*self.stated_values, *self.written_values}):
             self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Record outdated values of the fact, which the task has replaced since, that occur in a message of the given role."""
+        """Record values of the fact that a message contains although the task has replaced them."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
             self.former_values |= values - self.written_values
 
     def classify_use(self, value: str) -> FactUse:
-        """Return whether a value that the agent uses for the fact is `right`, `stale` (was valid earlier) or `wrong`."""
+        """Return whether a value that the agent uses is `right`, `stale` (was valid earlier) or `wrong`."""
         if value == self.current_value:
             return "right"
         is_replaced = value in self.stated_values or (bool(self.stated_values) and value in self.former_values)
@@ -85,7 +85,12 @@ class FactProber:
     """
 
     def __init__(self, task: Task, reader: Reader = EXACT) -> None:
-        """Create a collector for the facts of a task; `reader` is the rule by which a scripted model finds values in texts."""
+        """Create a collector for the facts of a task.
+
+        Args:
+            task: Task of the session, with its facts.
+            reader: Rule by which a scripted model finds values in texts.
+        """
         self._facts = {fact.name: _FactState(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
         self._reader, self._template_matcher = FactReader(task.facts, reader), TemplateMatcher(task.script)
@@ -125,7 +130,7 @@ class FactProber:
         return Probes(facts=records, rows=rows)
 
     def add_use_counts(self, metrics: SessionMetrics) -> SessionMetrics:
-        """Return a session's metrics, with counts of how often its tool calls used facts: all uses, wrong and outdated ones.
+        """Return a session's metrics with counts of how often its tool calls used facts: all, wrong and outdated uses.
 
         The metrics are returned unchanged if no tool call was recognized as a use of a fact (a value that the task states).
         """
@@ -189,14 +194,14 @@ class FactProber:
         self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
 
     def _find_visible_facts(self, view: View) -> set[str]:
-        """Return the names of the facts whose newest value can be read in a message that the model sees (in the view)."""
+        """Return the names of the facts whose newest value can be read in a message that the model sees."""
         newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
         readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
         return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
 
 
 def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None:
-    """Return whether a text contains a value as a whole word or number; None if the value is too short for a reliable answer.
+    """Return whether a text contains a value as a whole word or number; None if the value is too short to tell.
 
     With `is_contained`, the value is already known to be in the text.
     """
@@ -211,7 +216,6 @@ def _contains_value(value: str, text: str, *, is_contained: bool) -> bool | None
 
 
 def _is_same_token(left: str, right: str) -> bool:
-    """Return whether two adjacent characters are both letters, digits or underscores, and so belong to one token."""
     return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")
 
 

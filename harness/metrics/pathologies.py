@@ -5,9 +5,9 @@ The session is thrashing if it compacts all the time, and in a doom loop if the 
 All pathologies are computed from the session's log alone, so they apply to real and to scripted models. The log is read once, and
 memory use is proportional to the number of different calls.
 
-A target is content that the agent has seen: a file, or the result of a call that only reads (a retrieval). The target is in view
-as long as the model sees a message that shows all of it: the result of the retrieval, or the call that wrote the file. Summaries
-do not count. A reacquisition is the first retrieval of an unchanged target after a compaction has removed it from view.
+A target is content that the agent has seen: a file, or the result of a call that only reads (a retrieval). The model sees a
+target as long as it sees a message that shows all of it: the result of the retrieval, or the call that wrote the file. Summaries
+do not count. A reacquisition is the first retrieval of an unchanged target after a compaction has removed it.
 """
 
 from bisect import bisect_right
@@ -58,7 +58,7 @@ class ReacquisitionTracker:
         self._carried: dict[ItemId, set[str]] = {}
 
     def add_call(self, number: int, call: AnsweredCall, write_history: WriteHistory, tokens: int) -> Reacquisition | None:
-        """Record a tool call. If it fetches unchanged content that a compaction removed, return a reacquisition, else None.
+        """Record a tool call; return a reacquisition if it fetches unchanged content that a compaction removed.
 
         Args:
             number: Number of the call in the session.
@@ -85,7 +85,7 @@ class ReacquisitionTracker:
         return reacquisition
 
     def _drop_carriers(self, target: _Target, name: str) -> None:
-        """Forget which messages show a file, because it was written again and these messages show outdated content."""
+        # after a new write, the messages that show the file are outdated
         for item in target.carriers:
             self._carried[item].discard(name)
         target.carriers.clear()
@@ -163,7 +163,7 @@ class DoomLoopDetector:
 
 @dataclass(slots=True)
 class _PlacedText:
-    """Content that the agent last wrote into a file, identified by a digest of the tool call that wrote it."""
+    """Content that the agent last wrote into a file, identified by a digest of the tool call."""
 
     signature: Signature
     is_blamed: bool = False
@@ -171,7 +171,7 @@ class _PlacedText:
 
 
 class DeadEndDetector:
-    """Counter of repeated dead ends: failures that an agent repeats after a compaction.
+    """Counter of dead ends (failures) that an agent repeats after a compaction.
 
     A repeated dead end is either a failed tool call that the agent makes again, or file content that the agent replaced after a
     failure and then writes again.
@@ -185,7 +185,7 @@ class DeadEndDetector:
         self._given_up: dict[Signature, int] = {}
 
     def add_call(self, number: int, call: AnsweredCall, rounds: int) -> None:
-        """Record a tool call, and count it as a repeated dead end if it repeats a failure from before a compaction.
+        """Record a tool call, and count it if it repeats a failure from before a compaction.
 
         Args:
             number: Number of the call in the session.
@@ -211,7 +211,7 @@ class DeadEndDetector:
         return self._write_history.find_last_named_touch(call) if written_paths else self._write_history.find_last_touch(call)
 
     def _add_write(self, call: AnsweredCall, rounds: int) -> bool:
-        """Record the content that a call writes into a file, and return whether it differs from what was last written there."""
+        """Record the content that a call writes into a file; return whether it differs from what was last written there."""
         previous_text = self._placed.get(call.target)
         if previous_text is not None and previous_text.signature == call.signature:
             return False

@@ -68,7 +68,11 @@ def is_read_only(command: str) -> bool:
 
 
 def _split_words(text: str) -> list[str]:
-    """Return the words and operators of a command; raise ValueError if a quotation does not end."""
+    """Return the words and operators of a command.
+
+    Raises:
+        ValueError: A quotation does not end.
+    """
     if "\\" not in text and not _WORD.sub("", text).strip(" \t\r\n"):
         return [_QUOTED.sub(r"\1\2", word) for word in _WORD.findall(text)]
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
@@ -102,7 +106,6 @@ def _is_read_only_command(words: list[str]) -> bool:
 
 
 def _has_redirect(words: Sequence[str]) -> bool:
-    """Return whether the words of a command redirect output to a file other than `/dev/null`."""
     for index, word in enumerate(words):
         if set(word) <= set("<>&|") and ">" in word:
             into = words[index + 1] if index + 1 < len(words) else ""

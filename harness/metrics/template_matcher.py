@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
 
 class _TemplatePiece(NamedTuple):
-    """Piece of a call template: fixed text and the placeholder after it, such as `${port}`; the last piece has none."""
+    """Fixed text of a call template and the placeholder after it, such as `${port}`; the last piece has none."""
 
     fixed_text: str
     fact_name: str
@@ -39,7 +39,7 @@ class TemplateMatcher:
     """
 
     def __init__(self, script: Script) -> None:
-        """Index the templates of all tool calls in a task's script, so that an actual call is matched quickly."""
+        # templates are grouped by tool, argument names and fixed beginnings, so that a call is compared with few of them
         self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
@@ -50,7 +50,9 @@ class TemplateMatcher:
             by_lengths.setdefault(prefixes, []).append(arguments)
 
     def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
-        """Return the values of the task's facts (such as a port) that a tool call uses, by name; empty if no template fits.
+        """Return the facts of the task (such as a port) that a tool call uses, with the used values, by name.
+
+        The result is empty if no template fits.
 
         Args:
             call: Tool call to match.
@@ -70,10 +72,7 @@ class TemplateMatcher:
         return {name: value for name, value in matches[0].items() if all(other.get(name) == value for other in matches)}
 
     def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
-        """Yield the call templates whose arguments begin with the same fixed text as the arguments of an actual tool call.
-
-        The lookup is fast even for scripts with thousands of templates.
-        """
+        """Yield the call templates whose arguments begin with the same fixed text as the given arguments."""
         for lengths, by_begins in self._by_shape.get(shape, {}).items():
             yield from by_begins.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
 
@@ -94,7 +93,7 @@ def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
 def _matches_pieces(
     text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
 ) -> bool:
-    """Return whether an argument of a tool call fits a template, and store the value of each placeholder in `values`."""
+    """Return whether an argument of a tool call fits a template; store the value of each placeholder in `values`."""
     position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
         if not text.startswith(piece.fixed_text, position):
@@ -113,7 +112,7 @@ def _matches_pieces(
 def _match_placeholder(
     text: str, position: int, fact: str, following: _TemplatePiece, values: Mapping[str, str], list_candidates: CandidateLookup
 ) -> str | None:
-    """Return the text that a tool call has in place of a template's placeholder such as `${port}`; None if no text fits."""
+    """Return the text that an argument has in place of a placeholder such as `${port}`; None if no text fits."""
     if fact in values:
         return values[fact] if text.startswith(values[fact], position) else None
     ends = position + len(following.fixed_text)
