@@ -1,8 +1,8 @@
 """Dry run of a compaction policy on a finished session, step by step, without calling a model or a tool.
 
-The messages of the session are added in their order, and before each step the policy plans compactions as in a live
-session, under the same rules. A summary is replaced by a stand-in text of a given length. A dry run shows what a policy
-removes from a conversation, but not what the agent would have done otherwise, nor what the removal costs.
+The messages of the session are added in their order. Before each step the policy plans compactions as in a live session, under
+the same rules. A summary is replaced by a stand-in text of a given length. A dry run shows what a policy removes from a
+conversation, but not what the agent would have done otherwise, nor what the removal costs.
 
 Compactions in the log of the session are ignored, and tool outputs are used as logged. Policies that use the provider's token
 counts get estimates instead.
@@ -98,14 +98,14 @@ class _CachedCounter:
 
 @dataclass(frozen=True, slots=True)
 class _StandInSummarizer:
-    """Summarizer that calls no model and returns meaningless text of a given length as the summary."""
+    """Summarizer that calls no model and returns meaningless text of a given length."""
 
     tokens: int
     name: str = "stand-in"
     window: Window = UNLIMITED_WINDOW
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Return meaningless text as a summary. It has the specified length, but never more than the request allows."""
+        # the text is as long as specified, but never longer than the request allows
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
         text = (STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
@@ -208,9 +208,10 @@ class DryRun:
         return [index for index, tokens in enumerate(self.view_tokens) if tokens > window_tokens > 0]
 
     def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Apply the policy to the next step of the recorded session, then to more steps until the end.
+        """Apply the policy to the next step of the recorded session, then to further steps until the end.
 
-        `should_stop` is called after each step; if it returns True, the method returns early.
+        Args:
+            should_stop: Function that is called after each step; if it returns True, the method returns early.
 
         Raises:
             IllegalPlan: The policy proposed an invalid plan, for example one that evicts a tool call but not its result.
@@ -237,12 +238,11 @@ class DryRun:
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
     def _add_messages(self, end: int) -> None:
-        """Add the recorded messages with an index below `end` to the dry run's conversation, except those already added."""
+        """Add the recorded messages with an index below `end`, except those already added."""
         for message in self.trace.messages[len(self._items) : end]:
             self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=0)).seq))
 
     def _compact(self, step: TraceStep, hook: Hook) -> None:
-        """Let the policy compact the conversation of the dry run if a compaction is due, and record the attempt."""
         view = self._history.view
         event = self._compactor.compact(view, self._usage, step.end_event.step, hook, ignore)
         if event is not None:
@@ -251,7 +251,7 @@ class DryRun:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """Update what the model would see with an event of the dry run, and return the event as a numbered log entry."""
+        """Apply an event of the dry run to the messages that the model sees; return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._history.append(entry)
@@ -284,9 +284,9 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageStates(Sequence[MessageState]):
-    """Sequence that says of each message before one model call of a dry run whether it is kept, masked, summarized or dropped.
+    """States of the messages before a model call of a dry run: kept, masked, summarized or dropped.
 
-    Each element is computed when it is read: a long session has tens of thousands of messages, and an object for each would slow
+    Each state is computed when it is read: a long session has tens of thousands of messages, and an object for each would slow
     down Python's garbage collection.
     """
 
@@ -298,7 +298,6 @@ class MessageStates(Sequence[MessageState]):
     effects: "_CompactionEffects"
 
     def __len__(self) -> int:
-        """Return the number of messages."""
         return len(self.items)
 
     @overload
@@ -308,7 +307,6 @@ class MessageStates(Sequence[MessageState]):
     def __getitem__(self, index: slice) -> list[MessageState]: ...
 
     def __getitem__(self, index: int | slice) -> MessageState | list[MessageState]:
-        """Return the state of one message, or the states of a range of messages."""
         if isinstance(index, slice):
             return [self[one] for one in range(*index.indices(len(self)))]
         item, tokens_before = self.items[index], self.tokens_before[index]
@@ -321,7 +319,7 @@ class MessageStates(Sequence[MessageState]):
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """Record of what a dry run's compactions did to each message: the step of the last change, and the summary in its place."""
+    """Effects of a dry run's compactions on each message: the step of the last change, and the summary in its place."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId | None] = field(default_factory=dict)

@@ -63,10 +63,9 @@ def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...
 
 
 def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, *, after: bool = False) -> list[Disposition]:
-    """Return the parts of a bar that shows a compaction, each with what happened to the message there, such as `kept`.
+    """Divide a bar that stands for a conversation into equal parts; return what happened to the message in each part.
 
-    The bar stands for the conversation. All of its parts stand for the same number of tokens, so a long message takes up several
-    parts and a short one may take up none.
+    Each part stands for the same number of tokens, so a long message takes up several parts and a short one may take up none.
 
     Args:
         dispositions: Messages of the conversation, in order, each with its result, such as `kept` or `dropped`.

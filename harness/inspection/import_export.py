@@ -42,7 +42,9 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
 
 
 def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> int:
-    """Copy a session from a journal file to a new JSONL file, and return the number of events; an error leaves no file.
+    """Copy a session from a journal file to a new JSONL file, and return the number of events.
+
+    If an error occurs, no file is left.
 
     Args:
         location: Journal that contains the session, and name of the session.
@@ -65,9 +67,12 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
 
 
 def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
-    """Return the log of the session in a file, the name of the file's format, and notes about repaired data.
+    """Read the session in a file of any known format.
 
-    In a recording of another agent, the session is read as if it had not been compacted, and the time of every event is 0.
+    The session of another agent is read as if it had not been compacted, and the time of each of its events is 0.
+
+    Returns:
+        Log of the session, name of the file's format, and notes about repaired data.
 
     Raises:
         MalformedRecording: The format of the file is unknown, or the file breaks its format.
@@ -119,9 +124,9 @@ def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
 
 
 def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
-    """Add the events of a log to a journal file, as a new session; events with the same time are added together."""
     times = _iter_times(log)
     session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
+    # events with the same time are added together
     for _, group in groupby(log, key=lambda one: one.at_ms):
         session.append([entry.event for entry, _ in group])
 

@@ -38,9 +38,13 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
     """Open a finished session from a journal, an experiment folder, a recording of another agent, or a task name.
 
     Args:
-        source: Journal file, folder of an experiment or of its output, recording of another agent (see
-            `harness.replay.formats.FORMATS`), name of a task, whose scripted session is then run in a sandbox without compaction,
-            or `sample`.
+        source: One of these:
+
+            - Journal file.
+            - Folder of an experiment or of its output.
+            - Recording of another agent (see `harness.replay.formats.FORMATS`).
+            - Name of a task; its scripted session is run in a sandbox without compaction.
+            - `sample`, a readable session that is built in.
         session_id: Name of the session, or a unique beginning or end of it, if the source contains several sessions.
 
     Raises:
@@ -70,7 +74,12 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
 
 
 def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
-    """Return the only one of several session names that begins or ends with `part`; raise an error if none or several do."""
+    """Return the only session name that begins or ends with `part`; None allows any name.
+
+    Raises:
+        UnknownName: No name fits.
+        UsageError: Several names fit.
+    """
     matching_names = names if part is None else tuple(name for name in names if is_partial_id(part, name))
     if len(matching_names) == 1:
         return matching_names[0]
@@ -82,7 +91,6 @@ def _choose_name(path: Path, names: tuple[str, ...], part: str | None) -> str:
 
 
 def _open_named(name: str) -> RecordedSession:
-    """Return the readable sample session for its name or, for a task's name, the session of a scripted agent on the task."""
     if name == SAMPLE_NAME:
         return RecordedSession(
             name="sample session", entries=build_scripted_log(STORY_PROMPT, make_story_step), oracle=SampleOracle(find_last_use)
@@ -94,7 +102,6 @@ def _open_named(name: str) -> RecordedSession:
 
 
 def _run_scripted(task: Task) -> tuple[Entry, ...]:
-    """Run a task with the scripted agent and without compaction, and return the log of the session."""
     entries_log: list[Entry] = []
     session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
     session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))

@@ -1,9 +1,9 @@
 """Run of a compaction policy on an artificial sample session, in the real agent loop but without a real model.
 
-In the sample session an agent reads, changes and tests files of a small library, without end. Each step is derived
-from its number, so the session is the same everywhere. Sizes of tool outputs follow a typical distribution: most are short, some
-are long, and a few exceed the output limit. The agent continues with its next step whatever a compaction removed, so all policies
-meet the same session. The context window counts as full if the tokens estimated by the policy's counter exceed it.
+In the sample session an agent reads, changes and tests files of a small library, without end. Each step is derived from its
+number, so the session is the same everywhere. Sizes of tool outputs follow a typical distribution: most are short, some are long,
+and a few exceed the output limit. The agent continues with its next step whatever a compaction removed, so all policies meet the
+same session. The context window counts as full if the tokens estimated by the policy's counter exceed it.
 
 The sample shows how a policy works; the cost of a policy is measured on tasks instead.
 """
@@ -128,7 +128,7 @@ def find_last_use(number: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SampleOracle:
-    """Oracle of a sample session: predicts in how many steps each message is needed again.
+    """Prediction, for a sample session, of the number of steps after which each message is needed again.
 
     The user's request is always needed. In the artificial session, a file that was read is needed until it is written again.
     """
@@ -239,7 +239,9 @@ def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)
 
 
 def build_scripted_log(prompt: str, make_step: Callable[[int], SampleStep]) -> tuple[Entry, ...]:
-    """Return the log of a session without compaction whose steps come from a function, up to an answer that calls no tool.
+    """Return the log of a session without compaction whose steps come from a function.
+
+    The session ends with the first answer that calls no tool.
 
     Args:
         prompt: Request of the user.
@@ -293,7 +295,7 @@ def open_sample_summarizer(name: str) -> Model:
 
 @dataclass(slots=True)
 class _CompactionRecorder:
-    """Event listener that records each attempted compaction of a session, with what the model sees before and after it."""
+    """Event listener that records each attempted compaction, with what the model sees before and after it."""
 
     counter: Counter
     totals: SessionTotals
@@ -311,7 +313,7 @@ class _CompactionRecorder:
 
 @dataclass(slots=True)
 class _SampleModel:
-    """Model whose answers are the steps of the sample session, and which rejects requests that exceed its window."""
+    """Model that answers with the steps of the sample session and rejects requests that exceed its window."""
 
     window: Window
     counter: Counter
@@ -329,7 +331,7 @@ class _SampleModel:
     """
 
     def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Return the answer in the next step of the sample session, or a final answer if the session has to end.
+        """Return the answer of the next step, or a final answer if the session has to end.
 
         Raises:
             ContextOverflow: The request exceeds the context window.
@@ -364,7 +366,6 @@ class _SampleTool:
         return ToolSpec(name=self.name, description="", parameters_json="{}")
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Return the output that the sample session contains for a tool call, truncated to the output limit."""
         step = self.make_step(int(call.call_id.removeprefix("step-")))
         tool = FunctionTool(self.spec, lambda _: step.output, (), self.truncation)
         return (replace(tool, find_essentials=find_essentials) if self.name == "execute_command" else tool).run(call)

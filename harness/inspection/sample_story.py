@@ -1,4 +1,4 @@
-"""Readable sample session, from which a person can judge what a compaction lost: late flood alerts and how an agent fixes them.
+"""Readable sample session about late flood alerts that an agent fixes; it lets a person judge what a compaction lost.
 
 The texts are sentences with facts, unlike those of the artificial session of `harness.inspection.sample_run`, which is as long as
 needed. The session contains an error of the agent, a decision that is revised later, constraints of the user, and numbers that
@@ -267,7 +267,6 @@ def _read_harbours() -> list[StoryStep]:
 
 
 def _list_past_high_waters(one: Harbour) -> str:
-    """Return a text with one line for each past high water of a harbour: its level, and whether the harbour got an alert."""
     lines = []
     for number in range(PAST_HIGH_WATERS):
         level_cm = one.threshold_cm - 40 + (11 * number + one.gauge) % 60
@@ -280,7 +279,7 @@ def _list_past_high_waters(one: Harbour) -> str:
 
 
 def _write_log(day: str, late_harbour: Harbour) -> str:
-    """Return a log in which the alerts of one harbour wait for the gateway while the other harbours are not polled."""
+    """Return a log in which the alerts of one harbour wait for the gateway while the others are not polled."""
     lines = []
     for number in range(LOG_LINES):
         one = HARBOURS[number % len(HARBOURS)]
@@ -298,13 +297,12 @@ def _write_log(day: str, late_harbour: Harbour) -> str:
 
 
 def _format_clock(number: int) -> str:
-    """Return the time of a log line by its number, from 0, as `HH:MM`."""
     minutes = LOG_INTERVAL_MINUTES * number
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 def _write_gateway_log(day: str, late_harbour: Harbour) -> str:
-    """Return the log of the gateway that sends alerts, in which lines with `busy` explain each answer 503."""
+    """Return the log of the gateway that sends alerts; lines with `busy` explain each answer 503."""
     lines = []
     for number in range(0, LOG_LINES, 2):
         one = HARBOURS[number // 2 % len(HARBOURS)]
@@ -318,7 +316,6 @@ def _write_gateway_log(day: str, late_harbour: Harbour) -> str:
 
 
 def _write_measurements(one: Harbour) -> str:
-    """Return the measurements of a harbour's gauge on one day, as text; the times are given with their UTC offset."""
     levels = (
         f"2026-11-09T{_format_clock(number)}:00+00:00,{one.threshold_cm - 90 + 7 * (number % 17)}" for number in range(LOG_LINES)
     )
@@ -326,7 +323,7 @@ def _write_measurements(one: Harbour) -> str:
 
 
 def _write_simulation(last: str) -> str:
-    """Return the output of a simulation in which no alert is late; `last` is its last words."""
+    """Return the output of a simulation in which no alert is late, with `last` as its last words."""
     lines = [
         f"alert {number + 1} for {HARBOURS[number % len(HARBOURS)].name}: sent after {2 + (number * 37) % 73} s"
         for number in range(ALERTS)

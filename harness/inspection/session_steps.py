@@ -88,7 +88,7 @@ class SessionSteps:
         return [*rows, ("compactions", attempts)]
 
     def describe_step(self, number: int, sent: SentRequest) -> list[tuple[str, str]]:
-        """Return names and values of what a page shows about a step, such as the size of its request and its cost.
+        """Return what a page shows about a step, such as the size of its request and its cost, as names and values.
 
         Args:
             number: Number of the step among the finished steps, from 1.

@@ -106,9 +106,9 @@ class CompactionPoint(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """Outcome of an attempted compaction: `summary` if it inserted messages, `pruning` if it only removed or shortened some.
+        """Kind of the compaction: `summary` if it inserted messages, `pruning` if it only removed or shortened some.
 
-        An attempt that was not applied has its status, such as `failed`, as the outcome.
+        The outcome of an attempt that was not applied is its status, such as `failed`.
         """
         return self.status if self.status != "applied" else "summary" if self.inserted else "pruning"
 
@@ -186,7 +186,7 @@ class Inspection:
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
-    """Return the numbers of a session: tokens, steps, compactions and costs, computed from its log.
+    """Compute the numbers of a session, such as tokens, steps, compactions and costs, from its log.
 
     Args:
         entries: Log of the session, from its beginning to any point. Events that were rolled back only count in `events`.
@@ -218,7 +218,6 @@ def find_counter(entries: Sequence[Entry]) -> TokenCounter:
 
 
 def _parse_policy(policy_json: str) -> Mapping[str, object]:
-    """Return the fields of a policy that is stored as JSON; empty if the text is invalid."""
     try:
         plain = json.loads(policy_json)
     except (ValueError, RecursionError):
@@ -371,7 +370,7 @@ class SentRequest:
 
 
 class _StepPlace(NamedTuple):
-    """Places in the log at which one step is found, as indices of entries: its compactions, its answer and its end."""
+    """Indices of the log entries of one step."""
 
     previous_end: int
     """Index of the end of the previous step, or 0; compactions before the request are logged after this index."""
@@ -381,7 +380,7 @@ class _StepPlace(NamedTuple):
 
 
 def _find_places(entries: Sequence[Entry]) -> dict[int, _StepPlace]:
-    """Return for each finished step, by its number, where in the log its entries are."""
+    """Return where in the log the entries of each finished step are, by number of the step."""
     places: dict[int, _StepPlace] = {}
     previous_end, end, answer = 0, 0, None
     for index, (_, event) in enumerate(entries):
@@ -417,7 +416,7 @@ class RequestHistory:
 
     @cached_property
     def _views(self) -> ViewHistory:
-        """Messages that the model saw after any log entry, computed when a single request is first reconstructed."""
+        """Messages that the model saw after any log entry, computed only if a single request is reconstructed."""
         return ViewHistory(self._counter, self._entries)
 
     def reconstruct(self, step: int) -> SentRequest:

@@ -1,4 +1,4 @@
-"""Views (the messages that the model sees next) of a long session at any point of its log, without reading the whole log again.
+"""Messages that the model sees next (the view) at any point of a long session's log, without reading the whole log again.
 
 A view is computed from all log entries before it. Storing the view of every step would take too much memory in a long session,
 and computing a view from the beginning of the log would take too much time. A `ViewHistory` therefore stores the view after every
@@ -36,7 +36,6 @@ class ViewHistory:
             self.append(entry)
 
     def __len__(self) -> int:
-        """Return the number of entries so far."""
         return len(self._entries)
 
     def append(self, entry: Entry) -> None:
