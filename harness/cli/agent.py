@@ -206,7 +206,7 @@ def list_explicit_options() -> frozenset[str]:
 
 
 def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
-    """Return the location of the one session whose id is this text, or begins or ends with it.
+    """Return the location of the only session whose id begins or ends with the given text.
 
     Args:
         name: Id of the session, or its first or last characters.
@@ -225,7 +225,7 @@ def find_resumed_session(name: str, journal: Path | None) -> SessionLocation:
 def configure_resumed_session(
     requested: SessionSpec, location: SessionLocation, explicit_options: frozenset[str], task_name: str | None
 ) -> SessionSpec:
-    """Return the configuration of a resumed session, which is its logged configuration with the options that the user set.
+    """Return the configuration of a resumed session: the logged one, changed by the options that the user set.
 
     If the user names a task but no seed, the task is made with the seed of the session.
 

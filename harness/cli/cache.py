@@ -66,7 +66,7 @@ def clear_cache(context: click.Context, folder: Path | None) -> None:
 
 
 def _open_cache(folder: Path | None) -> ActionCache | None:
-    """Open an existing action cache (stored results of commands). If the default folder has none, print that and return None.
+    """Open the action cache (stored results of commands); if the default folder has none, print that and return None.
 
     Raises:
         StoreError: The folder given by `--cache` contains no cache.

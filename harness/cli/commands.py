@@ -60,9 +60,10 @@ class LazyCommandGroup(click.Group):
             formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a `harness` command. A `HarnessError` is printed as one line, or raised with its traceback under `--debug`.
+        """Run a `harness` command, and print a `HarnessError` as one line.
 
-        SIGTERM is handled like Ctrl-C, so that open files, sandboxes and child processes are closed.
+        Under `--debug`, the error is raised with its traceback. SIGTERM is handled like Ctrl-C, so that open files, sandboxes and
+        child processes are closed.
         """
         try:
             with install_signal_handler(_raise_interrupt, (signal.SIGTERM,)):

@@ -228,10 +228,10 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
 
 
 def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
-    """Handle each typed line of a dialog until the input ends, the user quits or the session fails; then close the session.
+    """Handle the typed lines of a dialog until the input ends, the user quits or the session fails.
 
-    At the end of the input, the running turn and the queued messages are finished first. Ctrl-C stops a running turn; Ctrl-C
-    between turns, a second Ctrl-C and SIGTERM end the session.
+    The session is then closed. At the end of the input, the running turn and the queued messages are finished first. Ctrl-C stops
+    a running turn. Ctrl-C between turns, a second Ctrl-C and SIGTERM end the session.
 
     Raises:
         HarnessError: The session failed; the message contains the command that resumes it.

@@ -45,7 +45,7 @@ class EventPrinter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, item: events.Entry | events.Signal) -> None:
-        """Print one log entry or signal (event that is not logged) of the session, and add it to the totals."""
+        """Print a log entry, or a signal (event that is not logged), and add it to the totals."""
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)
@@ -123,7 +123,7 @@ class EventPrinter:
             print(f"thinking: {format_line(reasoning, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
     def _continue_line(self, stream: TextIO, text: str) -> None:
-        """Print a text without a line end; if the last line of the stream is not complete yet, continue this line."""
+        """Print a text without a line end, after the last line of the stream if that line is not complete yet."""
         if self._open_line_stream is not stream or self._open_call_id or self._reasoning_parts:
             self._end_line()
         print(text, end="", file=stream, flush=True)

@@ -42,7 +42,7 @@ def list_command(folder: Path, tag: str | None) -> None:
 
 
 def list_experiments(folder: Path, tag: str | None = None) -> Iterator[tuple[str, ...]]:
-    """Yield for each experiment in a folder its name, title, numbers of planned and finished trials, tags and notes.
+    """Yield name, title, numbers of planned and finished trials, tags and notes of each experiment in a folder.
 
     Args:
         folder: Folder that contains the folders of the experiments.
@@ -63,7 +63,7 @@ def list_experiments(folder: Path, tag: str | None = None) -> Iterator[tuple[str
 
 
 def _count_finished(journal_path: Path, planned: set[str]) -> str:
-    """Return as text how many of the `planned` trials have finished according to the journal, or that this is unknown."""
+    """Return how many of the planned trials have finished, as text; `?` if the journal cannot be read."""
     if not journal_path.is_file():
         return "0"
     try:

@@ -123,9 +123,9 @@ def _format_percent(part: int, whole: int) -> str:
 
 
 def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
-    """Return the lines of a session's timeline: a bar for each step, and each compaction above the step that followed it.
+    """Yield the lines of a session's timeline: a bar for each step, and each compaction above the next step.
 
-    When there are more steps than rows, one bar stands for several steps and shows the largest request of them.
+    If there are more steps than rows, a bar stands for several steps and shows the largest request of them.
     """
     points = session.timeline
     if not points:
@@ -146,7 +146,7 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
 
 
 def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPoint]]:
-    """Yield groups of neighbouring steps, each of which is one row of the timeline.
+    """Divide the steps into groups of neighbours, one for each row of the timeline.
 
     A group ends at a compaction, unless compactions would take up more than half of the rows.
     """

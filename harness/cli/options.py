@@ -20,7 +20,7 @@ class PositiveNumber(click.IntRange):
     """Option value that must be a whole number from 1 to `MAX_WHOLE_NUMBER`."""
 
     def __init__(self) -> None:
-        """Create the type of the option value; the help text shows only its minimum, not its maximum."""
+        # click would show a maximum in the help text too
         super().__init__(min=1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:

@@ -99,7 +99,6 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_
 
 
 def _summarize_policy(name: str) -> str:
-    """Return one sentence about a policy for the short list or, if the policy cannot be loaded, the error message."""
     try:
         sentence = re.sub(r"^Policy that,? ", "", extract_description(load_policy_class(name)))
     except Exception as error:  # noqa: BLE001  (a policy of another package may raise anything, and the list must go on)
@@ -108,7 +107,7 @@ def _summarize_policy(name: str) -> str:
 
 
 def _build_entry(name: str) -> tuple[Text, Table]:
-    """Return a policy's heading and table of properties for the full list; if the policy fails, the table has the error."""
+    """Return a policy's heading and table of properties; if the policy fails, the table has the error."""
     title = format_heading(name)
     try:
         title = format_heading(name, extract_description(load_policy_class(name)))
@@ -218,7 +217,6 @@ def _draw_bar(name: str, dispositions: Sequence[MessageDisposition], cells: int,
 
 
 def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
-    """Return a table of what a compaction did to messages, such as `kept` or `dropped`: how many messages, and their tokens."""
     table = Table.grid(padding=(0, 2))
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")

@@ -143,9 +143,9 @@ def print_report(
 
 
 def digest_report(results: Results, against: str | None, look: ChartOptions) -> str | None:
-    """Return a digest of all that determines a report: results, code, charts, and the arm (configuration) to compare with.
+    """Return a digest of all that determines a report: results, code, options of the charts, and the arm to compare with.
 
-    Returns None if the digest of the results is unknown. An equal digest means that a report on disk is up to date.
+    An equal digest means that a report on disk is up to date. The result is None if the digest of the results is unknown.
     """
     if results.digest is None:
         return None

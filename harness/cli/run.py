@@ -180,7 +180,7 @@ def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
 
 
 def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> str:
-    """Return a text about an experiment before it runs: number of trials, cost, time, settings given as quantiles, thresholds.
+    """Describe an experiment before it runs: number of trials, cost, time, settings given as quantiles, and thresholds.
 
     Warnings follow at the end.
 
@@ -215,7 +215,7 @@ def describe_forecast(forecast: Forecast) -> str:
 
 
 def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
-    """Return a text that names the sandboxes in which commands will run, after starting each sandbox once.
+    """Start each sandbox in which commands will run once, and return a text that names the sandboxes.
 
     Raises:
         SandboxUnavailable: No sandbox works; the message says what to install.

@@ -23,7 +23,7 @@ IN_OPTION = click.option(
 
 
 def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Return the journal files and folders to search: those named with `--in`, else the results in the current folder.
+    """Return the journal files and folders to search: those given with `--in`, or the results in the current folder.
 
     Raises:
         UsageError: A place given with `--in` contains no journal file, or the current folder contains no results.
@@ -44,9 +44,9 @@ def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
-    """Return the location of the session with a given session id or trial id; a unique beginning or end of the id is enough.
+    """Return the location of the session with a given session id or trial id.
 
-    The path of a journal file or folder stands for the only session in it.
+    A unique beginning or end of the id is enough. The path of a journal file or folder stands for the only session in it.
 
     Raises:
         UsageError: Not exactly one session matches.

@@ -233,7 +233,11 @@ def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> Non
 
 
 def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.ArchivedSession]]) -> tuple[Path, str]:
-    """Return the journal and the full id of the only archived session whose id is `name`, or begins or ends with it."""
+    """Return the journal and the full id of the only archived session whose id begins or ends with the given text.
+
+    Raises:
+        UsageError: No session matches, several match, or the session is archived in several places.
+    """
     found = [(path, one.session_id) for path, one in archived_sessions]
     matches = [one for one in found if one[1] == name] or [one for one in found if is_partial_id(name, one[1])]
     if len(matches) == 1:
@@ -269,8 +273,8 @@ def _clean_journal(journal: Journal) -> None:
 
 
 def _list_journal_files(named_places: tuple[Path, ...]) -> list[Path]:
-    """Return the journal files that the given files and folders contain, except the journals of running trials."""
     paths = (path for place in resolve_places(named_places) for path in list_journals(place))
+    # running trials have journals of their own
     return [path for path in paths if path.parent.name != JOURNALS_FOLDER]
 
 
@@ -282,7 +286,7 @@ def _open_journals(named_places: tuple[Path, ...], *, read_only: bool = False) -
 
 @contextmanager
 def _open_journal(path: Path, *, read_only: bool = False) -> Iterator[Journal]:
-    """Open a journal file. To write to an experiment's journal, also take the lock of its runs, so that no run uses the file."""
+    # while the lock is held, no run of the experiment writes to the journal
     needs_lock = path.name == JOURNAL_FILE and path.with_name("run.lock").exists() and not read_only
     with lock_folder(path.parent) if needs_lock else nullcontext(), Journal.open(path, read_only=read_only) as journal:
         yield journal

@@ -203,7 +203,6 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
 
 
 def _list_skipped_laws(backend: str) -> Iterator[str]:
-    """Yield a text for each validity check that `harness task check` does not run, with the reason."""
     yield "policies other than `keep-last` with its defaults"
     yield "law-8 (a better summarizer never hurts), which needs a grid (see `harness run`)"
     yield "law-10 over HTTP"
@@ -213,12 +212,9 @@ def _list_skipped_laws(backend: str) -> Iterator[str]:
 
 
 def _find_runtime(template: TaskTemplate) -> str:
-    """Return the runtime that a task needs, such as `bun`.
-
-    The result is `python` if the task cannot be made, an error that the validity checks report.
-    """
     try:
         task: object = template(1)
     except (Exception, SystemExit):  # noqa: BLE001  (foreign code is run here)
+        # the validity checks report why the task cannot be made
         return "python"
     return task.runtime if isinstance(task, Task) else "python"
