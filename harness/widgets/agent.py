@@ -1,7 +1,7 @@
 """`AgentWidget`: a live session in a notebook cell that can be watched, messaged, stopped and resumed while it works.
 
 The session runs in its own thread, and the cell returns at once. Log entries and signals (events that are not logged) go through
-a queue to a second thread, which updates the pages, i.e. the open views of the widget in a browser. Messages from pages arrive on
+a queue to a second thread, which updates the pages (the browser views that show the widget). Messages from pages arrive on
 threads of the kernel and call only thread-safe methods. The session itself is the attribute `AgentWidget.session`, whose methods
 can be called from other cells.
 """
@@ -113,7 +113,6 @@ class AgentWidget(SnapshotWidget):
         journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
-        """Prepare a live session, which starts with the button in the widget or with `session.start()`."""
         task = request if isinstance(request, Task) else None
         name = TIME_ORDERED_IDS.make_descending()
         spec = SessionSpec(
@@ -174,8 +173,8 @@ class AgentWidget(SnapshotWidget):
         Args:
             journal: Journal file of the session. Required.
             session_id: Id of the session in the journal. Required.
-            task: Task that replaces the task of the session; None keeps the session's own task. Required again for the checks of
-                a task that is neither built in nor made in this process. Default: `None`.
+            task: Task that replaces the session's own task; None keeps that task. Needed for the checks of a task that is neither
+                built in nor made in this process. Default: `None`.
             cassette: Recording of model answers (cassette) for the continued session, required again if the session used one.
                 Default: `None`.
             unsafe_local: Allow commands without isolation, required again for a session with the sandbox `local`. Default:
@@ -194,9 +193,9 @@ class AgentWidget(SnapshotWidget):
         return widget
 
     def fork(self, step: int) -> "AgentWidget":
-        """Open another session that continues from the end of a step of this one, and show its widget below.
+        """Open a new session that continues from the end of a step of this one, and show its widget below.
 
-        The new session is started and runs its next step when it gets a message or when its turn is resumed. This session does
+        The new session is started. It runs its next step when it gets a message or when its turn is resumed. This session does
         not change.
 
         Args:
@@ -227,7 +226,6 @@ class AgentWidget(SnapshotWidget):
         return ended
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from the widget's page, such as a click on a button; unknown kinds of messages are ignored."""
         known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
             "start": lambda _: self._run_in_background(self.session.start),
             "send": self._send_text,
@@ -250,7 +248,6 @@ class AgentWidget(SnapshotWidget):
 
     @property
     def _is_resting(self) -> bool:
-        """Whether the session is at rest, i.e. stays unchanged until the next action of the user."""
         return self.session.state in RESTING_STATES
 
     def render_text(self) -> str:
@@ -279,9 +276,9 @@ class AgentWidget(SnapshotWidget):
         )
 
     def _listen(self, item: Entry | Signal) -> None:
-        """Queue a log entry or signal of the session for the pages, then pause if the widget has a pace for watching.
+        """Queue a log entry or signal of the session for the pages, then pause if the session is slowed down for watching.
 
-        This method is called from threads of the session.
+        Threads of the session call this method.
         """
         self._event_queue.put(item)
         is_slow = isinstance(item, TextDelta) or (isinstance(item, StateChanged) and item.state == "compacting")
@@ -292,7 +289,7 @@ class AgentWidget(SnapshotWidget):
                     break
 
     def _publish_updates(self) -> None:
-        """Send queued log entries and signals of the session to the pages in batches until it is closed or has failed."""
+        """Send queued log entries and signals to the pages in batches until the session is closed or has failed."""
         ended = False
         while not ended:
             batch = [self._event_queue.get()]
@@ -319,7 +316,6 @@ class AgentWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _refresh_state(self) -> None:
-        """Show the current state of the session: what it does, queued messages, a failure, and its token budget."""
         session = self.session
         self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:
@@ -361,7 +357,7 @@ class AgentWidget(SnapshotWidget):
         self._event_queue.put(_REFRESH)
 
     def _run_in_background(self, act: Callable[[], object]) -> None:
-        """Run a slow action of the widget in its own thread; if the action fails, show the error in the widget's page."""
+        """Run a slow action in its own thread; if the action fails, show the error in the page."""
 
         def work() -> None:
             message = ""
@@ -411,11 +407,6 @@ class AgentWidget(SnapshotWidget):
 
 
 def _read_step(message: Mapping[str, Any]) -> int:
-    """Return the step number that a message from a page contains.
-
-    Raises:
-        UsageError: The step is not a whole number.
-    """
     step = message.get("step")
     if not isinstance(step, int) or isinstance(step, bool):
         raise UsageError(f"step: must be a whole number (got {step!r:.40})")

@@ -1,6 +1,6 @@
 """History of a session's compactions for display: dropped and kept messages, the summary, and lost facts.
 
-Everything is computed from the log entry of a compaction and from the views (the messages that the model sees) before and after
+Everything is computed from the log entry of a compaction and from the messages that the model sees (the view) before and after
 it. Message texts are shortened to one line.
 """
 
@@ -100,9 +100,10 @@ class CompactionHistory:
         self._prober = FactProber(self.task) if self.task and self.task.facts else None
 
     def receive(self, entry: Entry) -> CompactionRound | None:
-        """Process the session's next log entry; if it records an attempted compaction, return the compaction, otherwise None.
+        """Process the session's next log entry; return the compaction that it records, or None.
 
-        If the entry records a rollback of the session to an earlier step, the compactions after this step are removed.
+        Attempted compactions count too. If the entry rolls the session back to an earlier step, the compactions after this step
+        are removed.
         """
         self._entries.append(entry)
         if not isinstance(entry.event, RolledBack):

@@ -231,7 +231,7 @@ class Feed:
             self._row_sources[number] = Message(role="assistant", parts=(Text(text=text),))
 
     def _ensure_call_row(self, call: ToolCall, step: int) -> int:
-        """Return the number of the transcript row that shows a tool call; add the row if it does not exist yet."""
+        """Return the number of the transcript row that shows a tool call, which is added if it does not exist yet."""
         row_number = self._open_calls.get(call.call_id)
         if row_number is None:
             title = replace_surrogates(f"{call.name} {find_key_argument(call)}")
@@ -262,7 +262,6 @@ class Feed:
         self._refresh_rounds()
 
     def _refresh_rounds(self) -> None:
-        """Update the totals, the compactions and the context gauge that are shown, after the session's compactions changed."""
         rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
         self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
         self._update_view_gauge()
@@ -307,7 +306,7 @@ class Feed:
                 self._update_row(number, live=False)
 
     def _clear_live_rows(self) -> None:
-        """Empty the transcript rows of an unfinished answer, because its model call was aborted or began again."""
+        # the model call of the unfinished answer was aborted or began again
         for number in self._live_rows.values():
             self._update_row(number, text="")
 
@@ -357,7 +356,7 @@ class Feed:
 
 
 def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
-    """Return the content of a session widget (transcript rows and other values) from the log of a session.
+    """Build the content of a session widget, such as its transcript rows, from the log of a session.
 
     Args:
         rounds: History of the session's compactions that is still empty; it receives the entries, too.
@@ -370,7 +369,6 @@ def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
 
 
 def _encode_totals(totals: SessionTotals) -> JsonObject:
-    """Return the totals of a session, such as steps, tokens and cost, under the names that the widget's page expects."""
     return {
         "steps": totals.steps,
         "compactions": totals.compactions,
@@ -385,5 +383,5 @@ def _encode_totals(totals: SessionTotals) -> JsonObject:
 
 
 def _count_utf16_units(text: str) -> int:
-    """Return the length of a text in UTF-16 code units, as JavaScript counts it."""
+    # JavaScript counts the length of a text in these units
     return len(text.encode("utf-16-le")) // 2

@@ -44,8 +44,10 @@ class GridWidget(SnapshotWidget):
     """Widget that runs an experiment and shows its progress, success by arm (configuration) and trials without success.
 
     The heat map has one cell for each arm. A click on a cell lists the trials of the arm, and a click on a trial opens its
-    transcript below, in a `SessionInspector`. If the plan declares comparisons before the run (contrasts), outcomes stay hidden,
-    and cells show how many trials have finished, until all have finished or a planned interim analysis (a look) is taken.
+    transcript below, in a `SessionInspector`.
+
+    If the plan declares comparisons before the run (contrasts), outcomes stay hidden until all trials have finished or a planned
+    interim analysis (a look) is taken. Until then, cells show how many trials have finished.
 
     Args:
         experiment: Experiment to run. Required.
@@ -95,7 +97,6 @@ class GridWidget(SnapshotWidget):
         workers: int | None = None,
         limits: RunLimits | None = None,
     ) -> None:
-        """Prepare the experiment, which starts with the button or with `start()`, and show trials that finished earlier."""
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
         self._state: RunState = "new"
@@ -116,7 +117,6 @@ class GridWidget(SnapshotWidget):
 
     @property
     def _is_resting(self) -> bool:
-        """Whether the experiment is not running at the moment."""
         return self._state not in ("running", "stopping")
 
     @property
@@ -197,7 +197,7 @@ class GridWidget(SnapshotWidget):
         self.update_snapshot()
 
     def open_trial(self, trial_id: str) -> SessionInspector:
-        """Open the transcript of a finished trial below the grid, and return the widget that shows the transcript.
+        """Open the transcript of a finished trial below the grid, and return the widget that shows it.
 
         Args:
             trial_id: Id of the trial.
@@ -232,7 +232,7 @@ class GridWidget(SnapshotWidget):
         self.channel.update_state(metric={**plain, "label": metric.label, "note": self._describe_missing_retention()})
 
     def _describe_missing_retention(self) -> str:
-        """Return why no cell has a value if the cells show retention (the share of facts kept); otherwise an empty string."""
+        """Return why no cell has a value although the cells show retention (the share of facts kept); otherwise empty."""
         grid = self._success_grid
         is_known = any(not isnan(value) for value in grid.retention.values())
         if grid.metric.name != "retention" or grid.hides_outcomes or is_known:
@@ -242,7 +242,10 @@ class GridWidget(SnapshotWidget):
         return "Retention is measured at compactions; it is shown as soon as a trial with a compaction has finished."
 
     def _read_retention(self) -> None:
-        """Read from the journal the share of facts that finished trials kept, if the cells show it. The caller holds the lock."""
+        """Read the retention (share of facts kept) of finished trials from the journal, if the cells show it.
+
+        The caller holds the lock.
+        """
         grid = self._success_grid
         if grid.metric.name != "retention" or grid.hides_outcomes:
             return
@@ -258,7 +261,11 @@ class GridWidget(SnapshotWidget):
 
     @traitlets.validate("selected_trial")
     def _find_session(self, proposal: Mapping[str, Any]) -> str:
-        """Return the trial id to which `selected_trial` is set; raise an error if that trial has no transcript."""
+        """Return the trial id to which `selected_trial` is set.
+
+        Raises:
+            UsageError: The trial has no transcript.
+        """
         trial_id = str(proposal["value"])
         if trial_id:
             self._find_session_id(trial_id)
@@ -292,7 +299,6 @@ class GridWidget(SnapshotWidget):
         super().close()
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from the widget's page, such as a click on Start or Stop; unknown kinds of messages are ignored."""
         match message.get("kind"):
             case "start":
                 self.start()
@@ -337,7 +343,7 @@ class GridWidget(SnapshotWidget):
         return "".join(parts)
 
     def _list_trials(self, arm: object) -> None:
-        """Send the finished trials of an arm (a configuration) to the pages; do nothing if `arm` is not the number of an arm."""
+        # a page may send any value
         if isinstance(arm, int) and 0 <= arm < len(self._success_grid.arms):
             self._listed_arm = arm
             with self._lock:
@@ -351,7 +357,7 @@ class GridWidget(SnapshotWidget):
         return f"{self.experiment.name}: {self._state}; {finished} of {total} finished, {outcome}"
 
     def _describe_standing(self) -> str:
-        """Return a text that says why outcomes are hidden or, if they are shown, that they are exploratory."""
+        """Return why outcomes are hidden or, if they are shown, that they are exploratory."""
         looks = self.experiment.settings.looks
         if not self.experiment.contrasts:
             return "Exploratory: the plan declares no contrasts, so nothing that is shown here can be claimed."
@@ -361,7 +367,6 @@ class GridWidget(SnapshotWidget):
         return f"Look {look.number} of {looks}: the report tests the declared contrasts; all that is shown here is exploratory."
 
     def _run(self, pilot: bool) -> None:
-        """Run the experiment in its own thread, and show at the end whether the run is done, stopped or failed."""
         state: RunState = "failed"
         failure = "the run ended with an unexpected error; see the log of the kernel"
         try:
@@ -388,7 +393,6 @@ class GridWidget(SnapshotWidget):
             self.update_snapshot()
 
     def _load_finished_trials(self) -> None:
-        """Show all finished trials of the journal, also those of earlier runs of the same experiment."""
         file = self.output / JOURNAL_FILE
         if not file.exists():
             self._publish_standing()
@@ -405,9 +409,10 @@ class GridWidget(SnapshotWidget):
         self._publish_state()
 
     def _show_outcomes(self, *, is_look: bool) -> None:
-        """Show or hide the outcomes of an experiment whose plan declares comparisons (contrasts); other outcomes stay visible.
+        """Show or hide the outcomes of an experiment whose plan declares comparisons (contrasts).
 
-        Outcomes are shown if all trials have finished. Showing them is recorded in the output folder as a look.
+        Other outcomes are always visible. Those of such a plan are shown if all trials have finished, and showing them is
+        recorded in the output folder as a look.
 
         Args:
             is_look: Whether outcomes are shown although not all trials have finished.
@@ -427,7 +432,7 @@ class GridWidget(SnapshotWidget):
         self._publish_standing()
 
     def _publish_standing(self) -> None:
-        """Send to the pages whether and why outcomes are hidden, and whether an interim analysis (a look) can show them now."""
+        """Send to the pages whether and why outcomes are hidden, and whether an interim analysis can show them now."""
         hides, looks = self._success_grid.hides_outcomes, self.experiment.settings.looks
         look: str | None = None
         if hides and looks > 1 and self._is_resting and self._recorded_ids:
@@ -445,7 +450,7 @@ class GridWidget(SnapshotWidget):
             self._publish_trait("state", self._state)
 
     def _show_progress(self, progress: RunProgress) -> None:
-        """Show in the page that a trial has started or finished; called by the running experiment."""
+        """Show that a trial has started or finished; called by the running experiment."""
         if progress.last_record is not None:
             with self._lock, suppress(StoreError):  # a journal that cannot be read must not end the run
                 items = self._success_grid.add((progress.last_record,))
@@ -468,11 +473,10 @@ class GridWidget(SnapshotWidget):
 
 
 class _WidgetDisplay(NoDisplay):
-    """Display that a running experiment reports its progress to, and that forwards the reports to the notebook widget."""
+    """Display that forwards the progress of a running experiment to the widget."""
 
     def __init__(self, show_progress: Callable[[RunProgress], None]) -> None:
         self._show_progress = show_progress
 
     def show(self, progress: RunProgress) -> None:
-        """Forward a report on the progress of the running experiment to the notebook widget."""
         self._show_progress(progress)

@@ -61,7 +61,7 @@ class FormSummary(HarnessWidget):
 
 @dataclass(slots=True)
 class _Entries:
-    """Valid values that the controls of a form contain, and error messages for the other controls, by name of the control."""
+    """Valid values of a form's controls, and error messages for the other controls, by name of the control."""
 
     values: dict[str, Any] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -70,8 +70,9 @@ class _Entries:
 class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     """Form that builds a grid of trials from controls, shows its cost and what it can show, and runs it.
 
-    A control that contains several values makes an axis of the grid (a setting that the trials vary); a single value applies to
-    all trials. Wrong values are named beside their control, and the grid cannot be started until they are corrected.
+    If a control contains several values, trials differ in this setting (an axis of the grid). A single value applies to all
+    trials.
+     Wrong values are named beside their control, and the grid cannot be started until they are corrected.
 
     Args:
         base: Trial that gives every setting its value that no control changes, e.g. `explorer.to_trial("flashcards")`; None is a
@@ -127,7 +128,6 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         workers: int | None = None,
         limits: RunLimits | None = None,
     ) -> None:
-        """Show the form with its starting values; nothing runs until the button or `start()` is used."""
         super().__init__()
         self._base = base or Trial(
             task="flashcards",
@@ -352,7 +352,6 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         )
 
     def _read_controls(self) -> _Entries:
-        """Return the valid values of all controls and the errors of the others; the class that will use a value checks it."""
         entries = _Entries()
         readers: dict[str, Callable[[Any], Any]] = {
             "name": self._read_name,
@@ -381,7 +380,6 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         return name
 
     def _read_field(self, key: str, value: Any) -> tuple[object, ...]:
-        """Return the values that a control contains for a field of the policy, after the policy's class has checked each."""
         if key == "summarizer":
             values: tuple[object, ...] = _require_choice(key, value)
         else:
@@ -389,11 +387,11 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             values = tuple(dict.fromkeys(_parse_number(part, share=kind == "share") for part in _split(value)))
         plain: dict[str, Any] = codec.to_plain(self._policy)
         for one in values:
+            # the class of the policy checks the value
             policy_from_plain({**plain, key: one})
         return values
 
     def _build_experiment(self, values: Mapping[str, Any]) -> Experiment:
-        """Return the experiment that valid values describe. A single value applies to all trials; several values make an axis."""
         plain = {**codec.to_plain(self._policy), **{key: values[key][0] for key in self.fields}}
         policy = policy_from_plain(plain) if self.fields else self._policy
         base = replace(
@@ -433,7 +431,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _locate_error(error: HarnessError) -> str:
-    """Return the name of the control whose value causes an error of the whole experiment; empty if it is unknown."""
+    """Return the control whose value causes an error of the whole experiment; empty if it is unknown."""
     if str(error).startswith("max_usd: "):
         return "max_usd"
     match error:
@@ -452,19 +450,16 @@ def _make_text(description: str, value: str, placeholder: str = "") -> Any:
 
 
 def _build_limit_controls(limits: RunLimits) -> dict[str, Any]:
-    """Return an input control for each limit of a run, by name of the limit; an empty control sets no limit."""
     given = _list_limits(limits)
     return {name: _make_text(label, str(given.get(name, "")), "no limit") for name, label in LIMIT_LABELS.items()}
 
 
 def _list_limits(limits: RunLimits) -> dict[str, float]:
-    """Return the limits of a run that are set, by name; a whole number is returned as an integer."""
     given = {name: getattr(limits, name) for name in LIMIT_NAMES}
     return {name: int(value) if value == int(value) else value for name, value in given.items() if value is not None}
 
 
 def _describe_limits(limits: RunLimits, experiment: Experiment) -> str:
-    """Return after how many trials, how much cost and how much time a run stops, as text."""
     texts = [] if limits.max_trials is None else [f"after {format_count(int(limits.max_trials), 'trial')}"]
     if limits.max_usd is not None:
         is_free = not any(is_paid(name) for trial in experiment.grid.iter_trials() for name in trial.models)
@@ -512,7 +507,7 @@ def _parse_number(text: str, *, share: bool) -> float | int:
 
 
 def _parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds that a user has entered as a text such as `0-4` or `0, 1, 5`."""
+    """Return the seeds in a text such as `0-4` or `0, 1, 5`."""
     seeds: dict[int, None] = {}
     for part in _split(re.sub(r"\s*-\s*", "-", text)):
         if match := _SEED_RANGE.fullmatch(part):
@@ -528,7 +523,7 @@ def _parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def _parse_limit(name: str, text: str) -> float | None:
-    """Return the limit of a run that a user has entered as text; None for an empty text, which sets no limit."""
+    """Return the limit of a run that a user has entered; None (no limit) for an empty text."""
     digits = text.strip().removeprefix("$").replace(",", "").replace("_", "")
     if not digits:
         return None
@@ -541,7 +536,7 @@ def _parse_limit(name: str, text: str) -> float | None:
 
 
 def _parse_window(text: str) -> int | None:
-    """Return the context window, in tokens, that a user has entered as text; None (the model's own window) for an empty text."""
+    """Return the context window in tokens that a user has entered; None (the model's own) for an empty text."""
     digits = text.strip().replace(",", "").replace("_", "")
     if not digits:
         return None

@@ -66,7 +66,7 @@ class SavedForm:
 
 
 class HarnessWidget(SavedForm, anywidget.AnyWidget):
-    """Base class of all widgets. It exchanges messages with the pages that show the widget, and has a static form.
+    """Base class of all widgets, which exchanges messages with the pages that show the widget and has a static form.
 
     A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in
     `_handle_page_message`, and returns the static form from `render_text` and `render_html`.
@@ -91,7 +91,7 @@ class HarnessWidget(SavedForm, anywidget.AnyWidget):
         """
 
     def _publish_trait(self, name: str, value: object) -> None:
-        """Set a read-only trait. An observer's error is only logged, because it must not end the thread that sets the trait."""
+        # an observer's error must not end the thread that sets the trait
         try:
             self.set_trait(name, value)
         except Exception:
@@ -110,7 +110,7 @@ class SnapshotWidget(HarnessWidget):
     """Base class of widgets whose static form in the notebook is updated whenever their content stops changing."""
 
     def __init__(self, *, max_retained_items: int = MAX_RETAINED_ITEMS) -> None:
-        """Open the message channel, and send the pages a random id with which they find and hide the saved static form."""
+        """Open the message channel, and send the pages a random id by which they find and hide the saved static form."""
         super().__init__(max_retained_items=max_retained_items)
         self._snapshot_lock = threading.Lock()
         mark = secrets.token_hex(6)
@@ -119,7 +119,7 @@ class SnapshotWidget(HarnessWidget):
 
     @property
     def _is_resting(self) -> bool:
-        """Whether the widget is at rest, i.e. its content stays unchanged until the next action of the user."""
+        """Whether the widget's content stays unchanged until the next action of the user."""
         return False
 
     def update_snapshot(self) -> None:
@@ -186,23 +186,26 @@ class StepWidget(HarnessWidget):
         return {"version": self._version, "count": count, "first": first, "rows": rows}
 
     def _show_view(self, request: str, look: object, rows: object) -> None:
-        """Send the content of the requested step to the pages, together with the id of the request."""
+        """Send the content of the requested step to the pages, with the id of the request."""
         raise NotImplementedError
 
     def _publish_traits(self) -> None:
-        """Set the widget's traits to the step shown. The caller holds no lock, because observers may call other widgets."""
+        """Set the widget's traits to the step shown.
+
+        The caller holds no lock, because observers of the traits may call other widgets.
+        """
         raise NotImplementedError
 
     def _count_rows(self) -> int:
-        """Return the number of rows in the list of messages of the step shown."""
+        """Return the number of messages of the step shown."""
         raise NotImplementedError
 
     def _build_row(self, index: int) -> Sequence[object]:
-        """Return the values that the list of messages shows about one message of the step, as the cells of a row."""
+        """Return the cells of the row that shows one message of the step."""
         raise NotImplementedError
 
     def _read_message(self, number: object) -> dict[str, Any] | None:
-        """Return the full texts of message `number` in the step shown, or None if there is no such message."""
+        """Return the full texts of a message of the step shown; None if there is no such message."""
         raise NotImplementedError
 
 
@@ -224,7 +227,7 @@ def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
 
 
 def _render_row(tag: str, cells: Iterable[object], numbers: Iterable[bool]) -> str:
-    """Return one row of an HTML table; cells with text are left-aligned, because notebooks align all cells to the right."""
+    """Return one row of an HTML table, with texts aligned to the left; notebooks align all cells to the right."""
     html_cells = (
         f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{html.escape(str(cell))}</{tag}>"
         for cell, number in zip_longest(cells, numbers)

@@ -67,7 +67,6 @@ class SessionInspector(StepWidget):
         session_id: str | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a recorded session and show its first step."""
         super().__init__(sender)
         self.session = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._steps = SessionSteps(self.session)
@@ -149,7 +148,7 @@ class SessionInspector(StepWidget):
         return count_messages(self._load_current_step())
 
     def _find_message(self, index: int) -> StepMessage:
-        """Return a message of the step shown with its kind: first the messages `sent`, then the `answer`, then each `result`."""
+        """Return a message of the step shown, with its kind; the messages sent come first, then the answer, then the results."""
         return get_message(self._load_current_step(), index)
 
     def _describe_session(self) -> list[tuple[str, str]]:
@@ -168,7 +167,7 @@ class SessionInspector(StepWidget):
         return (kind, message.role, "new" if is_new else "", format_message_line(message))
 
     def _build_step(self, request: str) -> dict[str, Any]:
-        """Return the step shown as plain JSON for the pages, with the rows around the answer, to which the pages scroll."""
+        """Return the step shown as plain JSON, with the rows around the answer, to which the pages scroll."""
         self._version += 1
         sent = self._load_current_step()
         answer = len(sent.messages)

@@ -66,7 +66,7 @@ class MessageSender:
     def _take_next_channel(self) -> "MessageChannel | None":
         """Return the channel whose messages have waited longest.
 
-        If no channel waits, the method returns None and marks the thread that sends messages as ended.
+        If no channel waits, return None and mark the sending thread as ended.
         """
         with self._condition:
             channel = next(iter(self._waiting), None)
@@ -87,11 +87,15 @@ SHARED_SENDER = MessageSender()
 
 
 class MessageChannel:
-    """Channel from one widget to its pages, which sends a growing list of items and a state of named values. Thread-safe.
+    """Thread-safe channel from one widget to its pages, which sends a growing list of items and a state of named values.
 
     All values must be plain JSON. A message looks like `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
-    "state": {...}, "whole": false}`: `number` counts messages, `from` is the number of the first item in `items`, `oldest` is the
-    number of the oldest retained item, and `whole` is true if `state` is complete rather than only its changes.
+    "state": {...}, "whole": false}`:
+
+    - `number` counts messages.
+    - `from` is the number of the first item in `items`.
+    - `oldest` is the number of the oldest retained item.
+    - `whole` is true if `state` is complete, and false if it contains only changes.
     """
 
     def __init__(

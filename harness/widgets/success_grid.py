@@ -45,12 +45,14 @@ class ArmProgress:
         return {"kind": "arm", "arm": number, "planned": self.planned_trials, "finished": len(self.records)}
 
     def to_plain(self, number: int, metric: Metric, retention: Mapping[str, float]) -> JsonObject:
-        """Return the arm's number of trials, success rate (with 95 % interval), mean score and another metric as plain JSON.
+        """Return what a cell of the heat map shows about the arm, as plain JSON.
+
+        This is the number of trials, the success rate with its 95 % interval, the mean score and the metric of the heat map.
 
         Args:
             number: Number of the arm, by which pages identify it.
             metric: Metric that the heat map shows.
-            retention: Share of facts kept in view, by trial id, of the trials for which it is known.
+            retention: Share of facts that compactions kept, by trial id, of the trials for which it is known.
         """
         rate, scores = self.success_rate, [record.score for record in self.records.values()]
         counts = self.count(number) | {"succeeded": rate.successes}
@@ -111,7 +113,7 @@ class SuccessGrid:
         return record.status == "crashed" if self.hides_outcomes else not record.success
 
     def add(self, records: Iterable[TrialRecord]) -> list[JsonObject]:
-        """Add finished trials, and return what changes in the widget's page: first the updated arms, then unsuccessful trials.
+        """Add finished trials, and return the changes in the page: the updated arms, then unsuccessful trials.
 
         Trials that do not belong to this grid are ignored. If a trial was run again, its newest record counts.
         """
@@ -144,7 +146,7 @@ class SuccessGrid:
         return arm.count(number) if self.hides_outcomes else arm.to_plain(number, self.metric, self.retention)
 
     def _encode_failure(self, arm: str, record: TrialRecord) -> JsonObject:
-        """Return a trial for the page's list of unsuccessful trials as plain JSON; `over` is true if a new run removes it."""
+        """Return a row of the list of unsuccessful trials as plain JSON; `over` is true if a new run removes the row."""
         error = record.error.strip()[:MAX_ERROR_CHARACTERS]
         is_over = not self._is_failure(record)
         text = "" if is_over else format_record(record, hides_outcome=self.hides_outcomes)
@@ -186,7 +188,6 @@ class SuccessGrid:
 
 
 def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) -> pd.DataFrame:
-    """Return a table of finished trials with the columns from which metrics are estimated; an unknown value is missing."""
     rows = []
     for record in records:
         costs = (record.cost_usd, record.summarizer_cost_usd, record.sub_agent_cost_usd if record.explorations else 0.0)
@@ -214,7 +215,7 @@ def describe_problem(record: TrialRecord) -> str:
 
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:
-    """Return the tables of a heat map as plain JSON: labels of the rows and columns, and where in the table each arm is."""
+    """Return the tables of a heat map: titles, labels of rows and columns, and the place of each arm."""
     paths = [path for path in (cells[0].axes if cells else ()) if not is_block(path)]
     paths = [path for path in paths if len({str(cell.axes[path]) for cell in cells}) > 1]
     across, down = (paths[-1:], paths[-2:-1])
@@ -230,7 +231,6 @@ def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[Jso
 
 
 def _ensure_index(values: list[str], value: str) -> int:
-    """Return the index of a value in a list, after appending the value if the list does not contain it."""
     if value not in values:
         values.append(value)
     return values.index(value)

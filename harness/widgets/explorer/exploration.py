@@ -76,7 +76,7 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Settings of the dry run, which are the policy with its fields, the context window and the length of summaries.
+        """Settings of the dry run: the policy with its fields, the context window and the length of summaries.
 
         Raises:
             UsageError: The policy does not exist, or one of its fields does not exist or has an invalid value.
@@ -218,7 +218,7 @@ class Exploration:
                     raise
 
     def _find_own_policy(self) -> Policy | None:
-        """Return the compaction policy of the recorded session; None if the policy is unknown or never compacts."""
+        """Return the policy of the recorded session; None if the policy is unknown or never compacts."""
         started = self.session.start_event
         try:
             policy = policy_from_plain(json.loads(started.policy_json)) if started else None
@@ -301,8 +301,8 @@ class Exploration:
     def compare(self) -> list[tuple[str, str, str]]:
         """Return a table that compares the current settings with the pinned ones.
 
-        Each row has a label and two texts for display, first for the current settings. The dry run with the current settings must
-        have reached the last step.
+        Each row has a label and two texts for display, the first for the current settings. The dry run with the current settings
+        must have reached the last step.
         """
         assert self.pinned is not None
         ours, theirs = self._measure(self.rehearsal), self._measure(self.pinned.rehearsal)
@@ -322,7 +322,7 @@ class Exploration:
         }
 
     def _format_settings(self) -> str:
-        """Return a text with the name of the policy and the fields of the policy that differ from their defaults."""
+        """Return the name of the policy and its fields that differ from their defaults, as text."""
         defaults = list_defaults(load_policy_class(self.settings.policy))
         changed = {name: value for name, value in self.settings.fields.items() if defaults.get(name, ...) != value}
         given = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -367,11 +367,12 @@ class Exploration:
     def build_row(self, number: int) -> tuple[str, str, str, int, int, int]:
         """Return what the page shows about one message that was logged before the step shown.
 
-        The values are its role, the beginning of its text, what the policy did to it, its tokens as logged and as the model would
-        see it, and the step before which it was last changed (0 if unchanged).
-
         Args:
             number: Number of the message, from 0.
+
+        Returns:
+            Role, beginning of the text, what the policy did to the message, tokens as logged, tokens as the model would see the
+            message, and the step before which it was last changed (0 if unchanged).
         """
         message, state = self.course.messages[number], self.shown.messages[number]
         sizes = state.tokens_before, state.tokens_after
@@ -385,9 +386,9 @@ class Exploration:
             yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self) -> list[tuple[int, int]]:
-        """Return the parts of the bar for the messages that the model would see, grouped if the policy treated them alike.
+        """Return the parts of a bar for the messages that the model would see.
 
-        Only neighbouring messages are grouped.
+        Neighbouring messages that the policy treated alike share a part.
         """
         dispositions = dict(zip(self.shown.messages.items, self.shown.dispositions, strict=True))
         inserted = DISPOSITIONS.index("summary")
@@ -411,9 +412,12 @@ class Exploration:
         ]
 
     def read_message(self, number: object) -> dict[str, Any] | None:
-        """Return the texts of message `number` (from 0) for display, or None if there is no such message.
+        """Return the texts of a message for display; None if there is no such message.
 
         The texts are the message as logged, its shortened form if it is masked, and the summary that replaces it, if any.
+
+        Args:
+            number: Number of the message, from 0.
         """
         states = self.shown.messages
         if not isinstance(number, int) or not 0 <= number < len(states):
@@ -438,13 +442,15 @@ def describe_threshold(budget: Budget) -> str:
 
 
 def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the parts of a bar, each for consecutive messages to which the same happened, such as `kept`.
+    """Divide a bar into parts, each for consecutive messages to which the same happened, such as `kept`.
 
-    A part is the index in `DISPOSITIONS` of what happened, and a number of tokens. If there were too many parts to be seen,
-    messages that are only close to each other share a part as well.
+    If there were too many parts to be seen, messages that are only close to each other share a part as well.
 
     Args:
-        messages: Index in `DISPOSITIONS` and tokens of each message, in order.
+        messages: What happened to each message, as an index in `DISPOSITIONS`, and its tokens, in order.
+
+    Returns:
+        The same two numbers for each part.
     """
     parts = [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(messages, key=lambda one: one[0])]
     if len(parts) <= MAX_BAR_PARTS:

@@ -18,7 +18,7 @@ MAX_LARGE_MARKS = 80
 
 
 def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure":
-    """Draw the tokens at each step, of the whole conversation and of the messages that the model would see after compaction.
+    """Draw the tokens at each step: of the whole conversation, and of the messages that the model would see.
 
     The chart also shows the threshold, the context window and the compactions.
 

@@ -47,10 +47,12 @@ SLICE_SECONDS = 0.1
 class CompactionExplorer(StepWidget):
     """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop, step by step.
 
-    Sliders change the fields of the policy and the context window. To compare two policies, pin one and choose another. The
-    settings can be used in an experiment (a grid of trials): in a form that opens below, as Python code, as lines of a plan file
-    or with `to_trial`. No model is called: summaries are placeholders of a given length, and the agent's recorded actions stay
-    the same whatever the policy removes.
+    Sliders change the fields of the policy and the context window. To compare two policies, pin one and choose another. No model
+    is called: summaries are placeholders of a given length, and the agent's recorded actions stay the same whatever the policy
+    removes.
+
+    The settings can be used in an experiment (a grid of trials): in a form that opens below, as Python code, as lines of a plan
+    file or with `to_trial`.
 
     Args:
         session: Journal file, experiment folder, recorded session of another agent, task name, or `sample`. Default:
@@ -100,7 +102,6 @@ class CompactionExplorer(StepWidget):
         window_tokens: int | None = None,
         sender: MessageSender = SHARED_SENDER,
     ) -> None:
-        """Open a session, run the policy over all its steps, and show the last step."""
         super().__init__(sender)
         recorded = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._exploration = Exploration(recorded, policy, window_tokens)
@@ -137,7 +138,7 @@ class CompactionExplorer(StepWidget):
 
     @traitlets.observe("policy", "window_tokens", "step")
     def _apply_traits(self, change: Mapping[str, Any]) -> None:
-        """Apply a trait that was set from outside; if the value is invalid, the trait gets its old value back."""
+        """Apply a trait that was set from outside; if the value is invalid, restore the old one."""
         before, name = self._exploration.settings, change["name"]
         if change["new"] == self._read_traits()[name]:
             return
@@ -176,8 +177,9 @@ class CompactionExplorer(StepWidget):
     def compare(self) -> pd.DataFrame:
         """Return a table of the policy that is shown beside the pinned one.
 
-        Rows: compactions, attempts without effect, threshold, tokens sent in all requests, tokens in view of the model (mean and
-        largest) and requests that exceed the window. Columns: `shown` and `pinned`, as texts with units.
+        The columns `shown` and `pinned` contain texts with units. The rows are `policy`, `compactions`,
+        `attempts without effect`, `threshold`, `tokens sent in all requests`, `tokens in view, mean` and `tokens in view,
+        largest` (of the messages that the model sees), and `requests that exceed the window`.
 
         Raises:
             UsageError: No policy is pinned.
@@ -199,7 +201,7 @@ class CompactionExplorer(StepWidget):
             return self._exploration.build_trial(task)
 
     def open_form(self, task: str = EXAMPLE_TASK) -> GridForm:
-        """Open a form below the explorer for an experiment with the policy and the window that are shown, and return the form.
+        """Open a form below the explorer for an experiment with the policy and window shown, and return the form.
 
         A form that was opened before is closed.
 
@@ -227,9 +229,14 @@ class CompactionExplorer(StepWidget):
     def to_dataframe(self) -> pd.DataFrame:
         """Return a table of what the policy did to each message that was logged before the step shown.
 
-        Columns: `message` (number from 0), `role`, `fate` (`kept`, `masked`, `summarized` or `dropped`), `tokens_before` and
-        `tokens_after` (estimated tokens as logged, and as the model would see the message), `since_step` (step before which the
-        message was last changed; 0 if it is unchanged), `text` (beginning of the message).
+        Its columns are:
+
+        - `message`: Number of the message, from 0.
+        - `role`: Role of the message.
+        - `fate`: `kept`, `masked`, `summarized` or `dropped`.
+        - `tokens_before`, `tokens_after`: Estimated tokens as logged, and as the model would see the message.
+        - `since_step`: Step before which the message was last changed; 0 if it is unchanged.
+        - `text`: Beginning of the message.
         """
         with self._lock:
             states = self._exploration.shown.messages
@@ -256,7 +263,6 @@ class CompactionExplorer(StepWidget):
             return draw_timeline(self._exploration, ax)
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
-        """Handle a message from the widget's page of the kind `pin`, `unpin` or `form`, or of a kind of the base class."""
         if message.get("kind") in ("pin", "unpin"):
             with self._lock:
                 self._change_pin(message["kind"])
@@ -325,7 +331,7 @@ class CompactionExplorer(StepWidget):
         return {"picture": {**picture, **self._build_rows(rows)}, "refused": None}
 
     def _build_constants(self) -> dict[str, Any]:
-        """Return what the page shows and never changes: the session, and the policies and context windows to choose from."""
+        """Return what the page shows and never changes: the session, and the policies and windows to choose from."""
         explored = self._exploration
         has_oracle = explored.session.oracle is not None
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
