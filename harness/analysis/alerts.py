@@ -45,7 +45,7 @@ class Alert:
     advice: str
 
     def should_fire(self, value: float) -> bool:
-        """Return whether the alert fires for a measured value. An unknown value (NaN) never fires the alert."""
+        """Return whether the alert fires for a measured value; False for an unknown value (NaN)."""
         return value > self.threshold if self.fires_above else value < self.threshold
 
 
@@ -198,7 +198,10 @@ def _find_worst_summary_cost(
 
 
 def build_alert_sections(results: Tables) -> Iterator[Section]:
-    """Yield the report section with fired alerts, cache savings and pruning times by arm; yield nothing if no trial has steps."""
+    """Yield the report's section on monitoring alerts: fired alerts, cache savings and pruning times by arm.
+
+    Nothing is yielded if no trial has steps.
+    """
     alert_table = evaluate_alerts(results)
     if alert_table.empty:
         return

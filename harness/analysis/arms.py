@@ -49,7 +49,7 @@ class Spread:
 
     @classmethod
     def from_values(cls, values: pd.Series) -> "Spread":
-        """Return mean, median, range and sum of the known values of a table column; all are NaN if no value is known."""
+        """Summarize the known values of a table column; all numbers are NaN if no value is known."""
         known = pd.to_numeric(values).astype(float).dropna()
         low, high, total = float(known.min()), float(known.max()), float(known.sum(min_count=1))
         return cls(mean=float(known.mean()), median=float(known.median()), low=low, high=high, total=total)
@@ -73,7 +73,7 @@ COST_COLUMNS = ("cost_usd", "summarizer_cost_usd", "sub_agent_cost_usd")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ArmSummary:
-    """Summary of one arm (configuration under study) with its valid trials and the number of trials with each kind of problem."""
+    """Summary of one arm (configuration under study): its valid trials, and its number of trials with each kind of problem."""
 
     arm: str
     trials: pd.DataFrame
@@ -91,12 +91,18 @@ def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def select_valid(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the valid trials, i.e. those that did not end because of an infrastructure failure, in the given order."""
+    """Return the valid trials in the given order.
+
+    A trial is valid unless it ended because of an infrastructure failure.
+    """
     return trials[~_is_excluded(trials)]
 
 
 def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the invalid trials, i.e. those that ended because of an infrastructure failure, in the given order."""
+    """Return the invalid trials in the given order.
+
+    A trial is invalid if it ended because of an infrastructure failure.
+    """
     return trials[_is_excluded(trials)]
 
 
@@ -194,7 +200,7 @@ def _summarize_arm(arm: str, trials: pd.DataFrame) -> ArmSummary:
 
 
 def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> Rate:
-    """Return the success rate of an arm, averaged over its tasks, with its 95 % interval.
+    """Return the success rate of an arm (configuration), averaged over its tasks, with its 95 % interval.
 
     A trial succeeds if every check of its task passed. Repeated trials of a seed are averaged and count as one observation.
 
@@ -217,7 +223,7 @@ def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> 
 
 
 def estimate_exposure(trials: pd.DataFrame) -> Rate:
-    """Return the share of an arm's trials in which a compaction was applied at least once, with its 95 % interval."""
+    """Return the share of an arm's trials with at least one applied compaction, with its 95 % interval."""
     return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
 
 

@@ -27,7 +27,10 @@ _OMITTED = frozenset({*BLOCK_AXES, "replicate"})
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AxisContrast:
-    """Comparison of two values of a setting that the plan varies (axis), averaged over pairs of arms that differ in it only."""
+    """Comparison of two values of a setting that the plan varies (axis).
+
+    It is averaged over all pairs of arms (configurations) that differ in this setting only.
+    """
 
     axis: str
     value: object
@@ -105,9 +108,10 @@ def _contrast_axis(
 def average_arm_pairs(
     trials: pd.DataFrame, arm_pairs: list[tuple[str, str]], metrics: Sequence[str] = AXIS_METRICS
 ) -> pd.DataFrame:
-    """Average each metric over the first and over the second arms of several pairs, for each task and seed.
+    """Average each metric over the first and over the second arms (configurations) of several pairs.
 
-    Amounts, such as tokens, are averaged as logarithms, so that the ratio of the two means is the typical ratio within a pair.
+    The result has one row per task and seed. Amounts, such as tokens, are averaged as logarithms, so that the ratio of the two
+    means is the typical ratio within a pair.
 
     Args:
         trials: Valid trials with the columns of the metrics.

@@ -15,7 +15,7 @@ BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the 
 
 
 def choose_baseline(results: Tables) -> str:
-    """Return the arm with which others are compared if the user chooses none.
+    """Return the arm (configuration) with which others are compared if the user chooses none.
 
     1. The arm that most comparisons declared in the plan (contrasts) name second.
     2. Without such comparisons, the first arm without compaction.
@@ -56,7 +56,7 @@ def prepare_arms(results: Tables) -> pd.DataFrame:
 
 
 def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:
-    """Return the metric that a person chose by name, or else the default for the arms of the trials.
+    """Return the metric with the given name, or else the default for these trials: success or score.
 
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
@@ -101,6 +101,9 @@ def compare_with_baseline(
 
 
 def find_bounds(trials: pd.DataFrame) -> set[str]:
-    """Return the arms that know what the task needs later: upper bounds that no real policy or summarizer attains."""
+    """Return the arms that know what the task needs later.
+
+    Their results are upper bounds that no real policy or summarizer attains.
+    """
     knows_future = (trials["policy"] == "oracle") | (read_policy_field(trials, "summarizer") == "scripted/oracle")
     return set(trials.loc[knows_future.astype(bool), "arm"])

@@ -31,7 +31,7 @@ PROGRESS_HEADING = "Progress"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Result of a contrast (a comparison declared in the plan): effect, corrected p-value, and whether it can be claimed."""
+    """Result of a comparison that the plan declared (contrast): effect, corrected p-value, and whether it can be claimed."""
 
     contrast: Contrast
     effect: Effect
@@ -48,7 +48,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimReport:
-    """Results of the contrasts (comparisons) that an experiment declared, or the reason why they are not tested."""
+    """Results of the comparisons that a plan declared (contrasts), or the reason why they are not tested."""
 
     family: Family
     claims: tuple[Claim, ...] = ()
@@ -114,7 +114,7 @@ def look_at(results: Tables) -> ClaimReport | None:
 
 
 def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimReport | None:
-    """Return only the results of those declared contrasts (comparisons) that name at least one of the given arms."""
+    """Keep only the results of those declared comparisons (contrasts) that name at least one of the given arms."""
     if judged is None:
         return None
     return replace(judged, claims=tuple(one for one in judged.claims if {one.contrast.a, one.contrast.b} & set(arms)))
@@ -136,13 +136,16 @@ def _test_contrast(comparer: ArmComparer, contrast: Contrast) -> tuple[Effect, f
 
 
 def is_within_margin(contrast: Contrast, effect: Effect) -> bool:
-    """Return whether arm a is estimated to be better than b, or worse by less than the margin of a contrast (comparison)."""
+    """Return whether arm a is estimated to be better than b, or worse by less than a contrast's margin.
+
+    A contrast is a comparison of two arms that the plan declared.
+    """
     margin = contrast.margin or 0.0
     return effect.value < margin if effect.scale == "ratio" else effect.value > -margin
 
 
 def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
-    """Yield the report's section on the comparisons that the plan declared (contrasts); yield nothing if it declared none."""
+    """Yield the report's section on the declared comparisons (contrasts); yield nothing if the plan declared none."""
     if judged is None:
         return
     if judged.refusal:

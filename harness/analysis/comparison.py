@@ -38,7 +38,7 @@ _OUTCOME_COLUMNS = ("trial_id", "arm", "model", "level", "status", "reason", "su
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Comparison of arm a with arm b on the tasks and seeds that both ran; print it to read all results as text.
+    """Comparison of arm a with arm b on the tasks and seeds that both ran; print it to read the results.
 
     Attributes:
         a: Name of the first arm. Required.
@@ -116,7 +116,7 @@ class Comparison:
         raise UnknownName("metric", metric, [effect.metric for effect in self.effects])
 
     def table(self) -> pd.DataFrame:
-        """Return the numbers of pairs as a 2 × 2 table, with the outcomes of arm a in rows and those of arm b in columns."""
+        """Return the numbers of pairs as a 2 × 2 table: outcomes of arm a in rows, of arm b in columns."""
         counts = self.counts
         return pd.DataFrame(
             [[counts.both, counts.only_a], [counts.only_b, counts.neither]],
@@ -203,7 +203,10 @@ METRIC_LABELS = {"prompt_tokens": "agent prompt tokens", "total_cost_usd": "cost
 
 
 def describe_effect(effect: Effect) -> str:
-    """Return a line on how arm a differs from arm b in a metric, with interval, p-value, method and the tasks it speaks about."""
+    """Describe in a line how arm a differs from arm b in a metric.
+
+    The line has the interval, the p-value, the method and the tasks to which it applies.
+    """
     name, sign = METRIC_LABELS.get(effect.metric, effect.metric), "÷" if effect.scale == "ratio" else "−"
     if not effect.pair_count:
         return f"{name} a {sign} b: no pair has both values"
@@ -214,7 +217,10 @@ def describe_effect(effect: Effect) -> str:
 
 
 def format_effect(effect: Effect) -> str:
-    """Format the difference of two arms with its interval: success in percentage points, scores as numbers, amounts as ratios."""
+    """Format the difference of two arms with its interval.
+
+    Success is in percentage points, a score is a number, and an amount is a ratio.
+    """
     if effect.metric == "success":
         points = f"{100 * effect.value:+.0f} points"
         return points if effect.refusal else f"{points} {format_points(effect.interval)}"
@@ -224,7 +230,7 @@ def format_effect(effect: Effect) -> str:
 
 
 def describe_ratio(ratio: PairedRatio) -> str:
-    """Return a line that compares the totals and medians of a metric such as cost in two arms, and how often arm a is lower."""
+    """Describe in a line the totals and medians of a metric such as cost in two arms, and how often arm a is lower."""
     name = METRIC_LABELS.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
         return f"{name}: no pair has both values"
@@ -236,7 +242,7 @@ def describe_ratio(ratio: PairedRatio) -> str:
 
 
 def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
-    """Return the fidelity level (how much of a run is real) of two arms.
+    """Return the fidelity level (how much of a run is real) of two arms (configurations).
 
     The result is `L0 and L1` if only one of them has a real summarizer.
 
@@ -277,14 +283,9 @@ class _Side(NamedTuple):
 
 
 class ArmComparer:
-    """Object that compares arms (configurations) of one experiment; the tables are prepared once for all comparisons."""
+    """Object that compares the arms (configurations) of one experiment, for which it prepares the tables only once."""
 
     def __init__(self, results: Tables) -> None:
-        """Prepare the trials and the digests of their model requests for comparisons.
-
-        Args:
-            results: Tables of results of one experiment.
-        """
         trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
         self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
         self._requests = RequestDigests.from_results(results)
@@ -297,7 +298,10 @@ class ArmComparer:
         return self._sides[arm]
 
     def pair(self, a: str, b: str) -> pd.DataFrame:
-        """Return the valid trials of two arms side by side, one row per task, seed and replicate, with their trajectories."""
+        """Return the valid trials of two arms (configurations) side by side, with their trajectories.
+
+        The table has one row per task, seed and replicate that both arms have.
+        """
         columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS)
         return add_trajectories(pair_trials(self._select(a).valid, self._select(b).valid, columns))
 

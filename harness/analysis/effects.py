@@ -230,7 +230,7 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
 
 
 def describe_estimand(estimand: Estimand, task_count: int) -> str:
-    """Return a sentence that says to which tasks a number applies: to tasks like these, or to these tasks only."""
+    """Return a sentence that says to which tasks a number applies: tasks like these, or these tasks only."""
     if estimand == "tasks like these":
         return f"tasks like these: the mean over all tasks of the kind of these {task_count}"
     if task_count == 1:
@@ -254,7 +254,10 @@ def describe_too_few(smallest_p: float) -> str:
 
 
 def describe_evidence(effect: Effect) -> str:
-    """Return a sentence on how much an effect on success says: whether it could be shown at all, and how wide its interval is."""
+    """Return a sentence on how much an effect on success says.
+
+    It says whether an effect could be shown at all, and how wide the interval is.
+    """
     if not effect.pair_count:
         return "No task and seed ran under both arms, so their difference is unknown."
     smallest = compute_smallest_p(effect.task_count, effect.unit_count // effect.task_count, effect.estimand)

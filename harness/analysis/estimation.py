@@ -77,9 +77,10 @@ def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
 
 
 def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
-    """Return the mean difference of two arms over paired tasks, a minus b, with the bounds of its interval.
+    """Return the mean difference of two arms (configurations) over tasks, with the bounds of its interval.
 
-    Bounds are NaN where there is no interval, e.g. with a single seed or if amounts differ equally in all units.
+    The difference is arm a minus arm b. Bounds are NaN where there is no interval, e.g. with a single seed or if amounts differ
+    equally in all units.
 
     Args:
         kind: Kind of the values: `binary`, `bounded` or `amount`.
@@ -158,7 +159,7 @@ def _compute_newcombe(a: Array, b: Array, alpha: float) -> Bounds:
 
 
 def compute_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
-    """Return the p-value for the difference of two arms; NaN if there is no interval.
+    """Return the p-value for the difference of two arms (configurations); NaN if there is no interval.
 
     A claim needs both the interval and the test, so the larger of their p-values is returned.
 
@@ -190,10 +191,10 @@ def _compute_interval_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], esti
 def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand: Estimand, null: float = 0.0) -> float:
     """Return the p-value of the test that a claim needs in addition to the interval; 0 if there is no such test.
 
-    - Tasks like these: the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
-    - These tasks, success, one task: the exact McNemar test.
-    - These tasks, success, several tasks: the smallest p-value that the exact test can give, as if all pairs with different
-      outcomes favoured the same arm.
+    - Estimand `tasks like these`: the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
+    - Estimand `these tasks` and success on one task: the exact McNemar test.
+    - Estimand `these tasks` and success on several tasks: the smallest p-value that the exact test can give, as if all pairs with
+      different outcomes favoured the same arm.
     """
     if estimand == "tasks like these":
         return compute_flip_p(_compute_task_means(a, b), null)
@@ -234,10 +235,10 @@ def _contains(bounds: Bounds, value: float) -> bool:
 
 
 def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: float = ALPHA) -> Bounds:
-    """Return the success rate of one arm, averaged over tasks, with the bounds of its interval.
+    """Return the success rate of an arm (configuration) over tasks, with the bounds of its interval.
 
-    - Tasks like these: Student's t over the rates of the tasks, or Wilson's interval if every task ran once.
-    - These tasks: Wilson's interval of each task, combined over the tasks.
+    - Estimand `tasks like these`: Student's t over the rates of the tasks, or Wilson's interval if every task ran once.
+    - Estimand `these tasks`: Wilson's interval of each task, combined over the tasks.
     - All outcomes equal: the exact interval of Clopper and Pearson.
 
     Args:
@@ -264,10 +265,10 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
 def compute_mean_bounds(
     kind: Literal["bounded", "amount"], values: Sequence[Array], estimand: Estimand, alpha: float = ALPHA
 ) -> Bounds:
-    """Return the mean of a metric of one arm over tasks, with the bounds of its interval.
+    """Return the mean of a metric of an arm (configuration) over tasks, with the bounds of its interval.
 
-    - Tasks like these: Student's t over the means of the tasks.
-    - These tasks: an interval over the seeds of each task, combined over the tasks.
+    - Estimand `tasks like these`: Student's t over the means of the tasks.
+    - Estimand `these tasks`: an interval over the seeds of each task, combined over the tasks.
 
     Bounds are NaN if a task has a single seed, or if amounts have no spread.
 

@@ -31,7 +31,10 @@ class Unfinished(NamedTuple):
 
 
 def read_families(results: Tables) -> list[Family]:
-    """Return the sets of comparisons (contrasts) that the plan declared, as stored with trials; one, unless the plan changed."""
+    """Return the sets of comparisons (contrasts) that the plan declared, as stored with the trials.
+
+    There are several sets only if the plan was changed.
+    """
     return _read_families(results.trials)
 
 
@@ -44,7 +47,10 @@ def _read_families(trials: pd.DataFrame) -> list[Family]:
 
 
 def find_newest(families: Iterable[Family]) -> Family | None:
-    """Return the newest set of declared comparisons (contrasts), that of the plan with most trials; None if there is none."""
+    """Return the newest of several sets of declared comparisons (contrasts); None if there is none.
+
+    The newest set is that of the plan with most trials.
+    """
     return max((family for family in families if family.contrasts), key=lambda family: family.planned_trials, default=None)
 
 

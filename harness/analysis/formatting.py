@@ -34,7 +34,10 @@ simulated."""
 
 
 def describe_level(level: str) -> str:
-    """Return the label of a fidelity level (how much of a run is real) for tables and charts, e.g. `L0 simulated` for `L0`."""
+    """Return the label of a fidelity level for tables and charts, e.g. `L0 simulated` for `L0`.
+
+    A fidelity level says how much of a run is real.
+    """
     return LEVEL_LABELS.get(level, level)
 
 
@@ -47,12 +50,12 @@ def format_short_number(value: float) -> str:
 
 
 def format_usd(amount: float) -> str:
-    """Format an amount of US dollars without a currency sign, e.g. `1.25`; an unknown amount (NaN) becomes `?`."""
+    """Format an amount of US dollars without a currency sign, e.g. `1.25`; an unknown one becomes `?`."""
     return "?" if isnan(amount) else f"{amount:.2f}" if amount == 0 or amount >= 0.01 else f"{amount:.2g}"
 
 
 def format_interval(interval: Interval, *, signed: bool = False) -> str:
-    """Format an interval such as ` [0.95, 1.20]` with a leading space; an unknown interval becomes an empty string.
+    """Format an interval such as ` [0.95, 1.20]` with a leading space; an unknown one becomes empty.
 
     With `signed`, both bounds have a sign and three decimals.
     """
@@ -67,7 +70,10 @@ def format_points(interval: Interval) -> str:
 
 
 def format_p(p_value: float) -> str:
-    """Format a p-value with three significant digits; a value below 0.0001 becomes `<0.0001` and an unknown one a dash."""
+    """Format a p-value with three significant digits.
+
+    A value below 0.0001 becomes `<0.0001`, and an unknown one becomes a dash.
+    """
     return "–" if isnan(p_value) else "<0.0001" if p_value < 1e-4 else f"{p_value:.3g}"
 
 
@@ -78,7 +84,10 @@ def format_relation(p_value: float) -> str:
 
 
 def format_label(text: object, max_characters: int = 60) -> str:
-    """Return a name as a label for a chart: one line, with control characters escaped, cut to the given length."""
+    """Return a name as a label for a chart: on one line and cut to the given length.
+
+    Control characters are escaped.
+    """
     line = escape_control_characters(str(text))
     return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
 
@@ -86,7 +95,7 @@ def format_label(text: object, max_characters: int = 60) -> str:
 def make_arm_section(
     heading: str, columns: Iterable[str], rows: Mapping[str, Iterable[str]], notes: Iterable[str] = ()
 ) -> Section:
-    """Return a report section with one table row per arm (configuration); its first column is a short name of the arm."""
+    """Return a report section with one table row per arm (configuration), which begins with a short name."""
     arm_column, names = shorten_arm_names(list(rows))
     return Section(
         heading=heading,

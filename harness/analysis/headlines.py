@@ -99,7 +99,7 @@ def build_headline_section(
 
 
 def find_question(results: Tables) -> str:
-    """Return the title in the plan file of an experiment, which is the question of its report; empty if there is no title.
+    """Return the title in an experiment's plan file, which reports show as their question; empty if there is none.
 
     Args:
         results: Results in the folder `output` of an experiment.
@@ -119,7 +119,7 @@ def find_question(results: Tables) -> str:
 
 
 def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
-    """Return a clause which says that all trials of several arms succeeded or that none did; empty if outcomes differ.
+    """Return a clause on whether all trials of several arms succeeded or none did; empty if outcomes differ.
 
     Args:
         groups: Valid trials of each arm, with the column `success`.

@@ -49,7 +49,10 @@ class Interval(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Estimates with the lower and upper bounds of their intervals, as arrays of equal shape; unknown bounds are NaN."""
+    """Estimates with the lower and upper bounds of their intervals, as arrays of equal shape.
+
+    Unknown bounds are NaN.
+    """
 
     value: Array
     low: Array
@@ -113,7 +116,10 @@ def _combine_distances(x: Array, y: Array, phi: Array) -> Array:
 
 
 def compute_student_bounds(values: Array, alpha: float = ALPHA) -> Bounds:
-    """Return the means of the values with the bounds of Student's t intervals; NaN with fewer than 2 values or without spread."""
+    """Return the means of the values with the bounds of Student's t intervals.
+
+    Bounds are NaN with fewer than two values or without spread.
+    """
     values = np.asarray(values, dtype=float)
     n, mean = values.shape[-1], values.mean(axis=-1)
     if n < 2:
@@ -188,9 +194,9 @@ def _draw_weights(n: int, share: float) -> Weights:
 
 
 def combine_bounds(tasks: Bounds) -> Bounds:
-    """Return the mean of independent estimates, one per task, with bounds computed from those of the estimates.
+    """Return the mean of independent estimates, one per task, with its lower and upper bounds.
 
-    The distances of the bounds from the estimates are combined in quadrature, separately below and above (MOVER). If a
+    The distances between each estimate and its bounds are combined in quadrature, separately below and above (MOVER). If a
     task has no bounds, the mean has none.
 
     Source: Zou and Donner, Statistics in Medicine 27 (2008), pp. 1693–1702.
@@ -202,9 +208,9 @@ def combine_bounds(tasks: Bounds) -> Bounds:
 
 
 def compute_student_p(values: Array, null: float = 0.0) -> float:
-    """Return the two-sided p-value of Student's t test that the mean of the values is `null`; 1 with fewer than two values.
+    """Return the two-sided p-value of Student's t test that the mean of the values is `null`.
 
-    Values without spread have no such test, which gives NaN.
+    The p-value is 1 with fewer than two values, and NaN if the values have no spread.
     """
     values = np.asarray(values, dtype=float)
     n = len(values)
@@ -216,7 +222,7 @@ def compute_student_p(values: Array, null: float = 0.0) -> float:
 
 
 def compute_sign_p(successes: int, trials: int) -> float:
-    """Return the two-sided p-value of the exact binomial test that both outcomes of a trial are equally likely."""
+    """Return the two-sided p-value of the exact binomial test that successes and failures are equally likely."""
     return min(1.0, 2 * float(bdtr(min(successes, trials - successes), trials, 0.5)))
 
 

@@ -89,7 +89,10 @@ class Metric:
         return format_usd(value) if self.unit == "USD" else format_short_number(value)
 
     def format_interval(self, low: float, high: float) -> str:
-        """Format an interval such as `[0.25, 0.75]`; rates are in percent. Without bounds, the text is `no interval`."""
+        """Format an interval such as `[0.25, 0.75]`; rates are in percent.
+
+        Without bounds, the text is `no interval`.
+        """
         if isnan(low) or isnan(high):
             return _NO_INTERVAL
         if self.kind == "rate":
@@ -101,7 +104,10 @@ class Metric:
         return self.format_change(effect.value)
 
     def format_change(self, value: float) -> str:
-        """Format a difference such as `+0.12`, a difference of rates in points such as `+20`, or a ratio such as `×0.83`."""
+        """Format a comparison of two arms: a difference such as `+0.12`, or a ratio such as `×0.83`.
+
+        A difference of rates is in percentage points, such as `+20`.
+        """
         if isnan(value):
             return "–"
         if self.is_ratio:
@@ -197,7 +203,10 @@ def find_metric(name: str) -> Metric:
 
 
 def add_measures(results: Tables) -> pd.DataFrame:
-    """Return the table of trials with the column of every metric: `total_cost_usd`, `total_tokens` and `retention` are added."""
+    """Return the table of trials with the columns of all metrics.
+
+    `total_cost_usd`, `total_tokens` and `retention` are added; the others are stored with the trials.
+    """
     trials = add_total_cost(results.trials)
     tokens = trials[list(TOKEN_COLUMNS)].astype(float)
     sub_agents = [name for name in TOKEN_COLUMNS if name.startswith("sub_agent_")]
@@ -266,7 +275,7 @@ def estimate_change(
     *,
     is_tested: bool = True,
 ) -> Effect:
-    """Return how much a metric of a group of trials differs from that of a baseline, on the same tasks and seeds.
+    """Return how much a group of trials differs from a baseline in a metric, on the same tasks and seeds.
 
     Args:
         trials: Valid trials of one or several arms, as returned by `add_measures`; each arm is paired with the baseline.

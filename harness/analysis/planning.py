@@ -109,8 +109,8 @@ def compute_least_detectable_difference(
 ) -> float | None:
     """Return the smallest true difference of success rates, 0 to 1, that a plan detects with 80 % power.
 
-    - Tasks like these: Student's t over tasks is used; differences vary between tasks and, within a task, by chance.
-    - These tasks: the normal approximation for pairs is used; differences vary only by chance.
+    - Estimand `tasks like these`: Student's t over tasks is used; differences vary between tasks and, within a task, by chance.
+    - Estimand `these tasks`: the normal approximation for pairs is used; differences vary only by chance.
 
     The result is None if no difference is detected. A difference cannot be larger than the share of pairs with different outcomes
     (discordance).
@@ -208,7 +208,7 @@ def _measure_pairs(pairs: pd.DataFrame) -> tuple[float, ...]:
 
 
 def compute_margin_power(contrast: Contrast, task_count: int, seed_count: int, assumptions: PowerAssumptions) -> float:
-    """Return the probability, 0 to 1, that a plan shows an arm to be not worse than another by more than a margin.
+    """Return the probability, 0 to 1, that a plan shows an arm to be worse by less than a margin.
 
     Both arms are assumed to be equally good.
 
@@ -266,7 +266,9 @@ def describe_margins(
 
 
 def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptions, estimand: Estimand | None = None) -> str:
-    """Describe in sentences what a plan can show: about which tasks, in how many comparisons, and down to which difference.
+    """Describe in sentences what a plan can show.
+
+    The text says about which tasks, in how many comparisons and down to which difference.
 
     Args:
         task_count: Number of tasks.

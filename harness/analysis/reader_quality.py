@@ -20,7 +20,10 @@ REAL_SUMMARIZER_LEVELS = frozenset({"L1", "L2-fork", "L3"})
 
 @cache
 def load_reader_quality() -> dict[str, Any]:
-    """Return how many facts each reader (function that finds facts in a text) read and misread, and in how many summaries."""
+    """Return the measured quality of each function that finds facts in texts (reader).
+
+    The numbers say how many facts a reader read and misread, and in how many summaries.
+    """
     figures: dict[str, Any] = json.loads(files("harness.analysis").joinpath("reader_quality.json").read_text(encoding="utf-8"))
     return figures
 

@@ -30,7 +30,7 @@ ORACLE_KIND = "oracle"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regret:
-    """Differences in failures, steps and cost between an arm and the oracle, a policy that knows what the session will need."""
+    """Differences in failures, steps and cost between an arm and the oracle, a policy that knows what comes later."""
 
     arm: str
     oracle_arm: str
@@ -47,7 +47,7 @@ class Regret:
 
     @property
     def is_negative(self) -> bool:
-        """Whether the arm is better than the oracle in any way, i.e. failed less often, made fewer steps or cost less."""
+        """Whether the arm failed less often, made fewer steps or cost less than the oracle."""
         return self.success.value > 0 or self.steps.value < 0 or self.cost_usd.value < 0
 
 

@@ -154,10 +154,11 @@ class Report:
             return [_write_atomically(folder / name, text) for name, text in texts.items()]
 
     def to_csv(self, heading: str = "") -> str:
-        """Return the table of one section as CSV; without a heading, the table with one row per arm (configuration).
+        """Return the table of one section as CSV.
 
         Args:
-            heading: Heading of the section, or its beginning. Default: `''`.
+            heading: Heading of the section, or its beginning; empty for the table with one row per arm (configuration). Default:
+                `''`.
 
         Raises:
             UnknownName: No section with a table has such a heading; the message suggests similar ones.

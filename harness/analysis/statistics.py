@@ -100,7 +100,7 @@ class PairedCounts:
 
     @property
     def discordance(self) -> float:
-        """Share of pairs of trials in which exactly one of the two arms succeeded, 0 to 1; NaN if there are no pairs."""
+        """Share of pairs of trials in which exactly one of the two arms succeeded, 0 to 1; NaN without pairs."""
         return self.discordant_pairs / self.pairs if self.pairs else nan
 
     @property
@@ -119,9 +119,9 @@ def compute_newcombe_interval(counts: PairedCounts) -> Interval:
 
 
 def compute_mcnemar_p(counts: PairedCounts) -> float:
-    """Return the two-sided p-value of the exact McNemar test, a binomial test on pairs in which exactly one arm succeeded.
+    """Return the two-sided p-value of the exact McNemar test; 1 if no pair has different outcomes.
 
-    The p-value is 1 if there are no such pairs.
+    It is a binomial test on the pairs of trials in which exactly one arm succeeded.
     """
     return compute_sign_p(counts.only_a, counts.discordant_pairs)
 

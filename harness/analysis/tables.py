@@ -33,12 +33,12 @@ class Tables(Protocol):
 
     @property
     def probes(self) -> pd.DataFrame:
-        """Table of probes: one row for each fact and applied compaction says whether the fact stayed visible to the model."""
+        """Table of probes, which say for each fact and applied compaction whether the fact stayed visible to the model."""
         ...
 
     @property
     def message_sizes(self) -> pd.DataFrame:
-        """Table of messages without their contents: one row per version of a message says when it was in view and how large."""
+        """Table of messages without their contents, with the size of each version and when the model saw it."""
         ...
 
 
@@ -75,7 +75,7 @@ def select(tables: Tables, trials: pd.DataFrame) -> Selection:
 
 
 def split_by_level(tables: Tables) -> Sequence[Tables]:
-    """Split tables of results by fidelity level (how much of a run is real), and return the parts sorted by level."""
+    """Split tables of results by fidelity level (how much of a run is real), in the order of the levels."""
     trials = tables.trials
     levels = sorted(trials["level"].unique())
     return [tables] if len(levels) == 1 else [select(tables, trials[trials["level"] == level]) for level in levels]

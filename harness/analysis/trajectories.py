@@ -47,7 +47,9 @@ def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Serie
 
 
 def count_distinct(pairs: pd.DataFrame) -> int | None:
-    """Return the number of pairs that differ in trajectory or task (the effective n); None if a trajectory is unknown.
+    """Return the number of pairs that differ in trajectory or task; None if a trajectory is unknown.
+
+    Reports call this number the effective n.
 
     Args:
         pairs: One row per pair, as returned by `add_trajectories`.

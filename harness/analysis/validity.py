@@ -28,7 +28,10 @@ CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "windo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceboCheck:
-    """Validity check that paired trials sent identical requests to the model until the first compaction of either trial."""
+    """Validity check that paired trials sent identical requests to the model until the first compaction.
+
+    For each pair, this is the first compaction of either trial.
+    """
 
     pairs: int
     equal_pairs: int
@@ -70,7 +73,7 @@ class PlaceboCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestDigests:
-    """Digests (hashes) of the requests that each trial sent to the model, and the step of each trial's first compaction."""
+    """Digests (hashes) of each trial's requests to the model, and the step of its first compaction."""
 
     digests: Mapping[str, Sequence[str]]
     """Digests (hashes) of each trial's requests to the model in order, by trial id; a trial without steps has no entry."""
@@ -89,7 +92,7 @@ class RequestDigests:
         )
 
     def list_digests(self, trial_id: str) -> Sequence[str]:
-        """Return the digests (hashes) of one trial's requests to the model in order; empty if the trial has no steps."""
+        """Return the digests (hashes) of one trial's requests in order; empty if the trial has no steps."""
         return self.digests.get(trial_id, ())
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
@@ -121,7 +124,7 @@ class RequestDigests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatComparison:
-    """Comparison of runs of the same configuration (A/A comparison), which shows the differences caused by chance alone."""
+    """Comparison of runs of the same configuration (A/A), which shows the differences caused by chance alone."""
 
     counts: PairedCounts
     equal_request_pairs: int
@@ -154,10 +157,10 @@ class RepeatComparison:
 
 
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
-    """Return the trials of two arms side by side: one row per task, seed and replicate that both arms have.
+    """Return the trials of two arms (configurations) side by side.
 
-    The columns `task`, `seed` and `replicate` appear once. `trial_id`, `success` and the requested columns appear twice, with the
-    suffixes `_a` and `_b`.
+    The table has one row per task, seed and replicate that both arms have. The columns `task`, `seed` and `replicate` appear
+    once. `trial_id`, `success` and the requested columns appear twice, with the suffixes `_a` and `_b`.
 
     Raises:
         UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
@@ -191,7 +194,7 @@ def _list_pair_keys(trials: pd.DataFrame) -> list[tuple[object, ...]]:
 
 
 def compare_repeats(results: Tables) -> RepeatComparison:
-    """Compare success and score of every repeated run with that of the first run of the same configuration (A/A comparison)."""
+    """Compare success and score of every repeated run with the first run of the same configuration (A/A)."""
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
     same = sum(requests.list_digests(a) == requests.list_digests(b) for a, b in _list_trial_id_pairs(pairs))
@@ -219,7 +222,10 @@ def _drop_replicate(config_json: str) -> str:
 
 
 def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:
-    """Combine several placebo checks (same requests until the first compaction) into one that covers all pairs of trials."""
+    """Combine several placebo checks into one that covers all pairs of trials.
+
+    A placebo check says whether paired trials sent the same requests until the first compaction.
+    """
     return PlaceboCheck(
         pairs=sum(one.pairs for one in checks),
         equal_pairs=sum(one.equal_pairs for one in checks),

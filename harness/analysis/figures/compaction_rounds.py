@@ -114,7 +114,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def count_bubbles(table: pd.DataFrame, class_width: int = 1) -> pd.DataFrame:
-    """Count the trials for which each bubble of the chart stands, by place of the arm, success and number of compactions.
+    """Count the trials of each bubble of the chart, by place of the arm, success and number of compactions.
 
     Args:
         table: Table of the chart.

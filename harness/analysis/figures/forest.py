@@ -93,7 +93,10 @@ def make_panels(table: pd.DataFrame, draw_names: "Callable[[Axes, pd.DataFrame, 
 def draw_panel(
     ax: "Axes", table: pd.DataFrame, metric: str, draw_names: "Callable[[Axes, pd.DataFrame, str], None] | None"
 ) -> None:
-    """Draw the effects on one metric; without `draw_names`, the rows stay unnamed, because the panel to the left names them."""
+    """Draw the effects on one metric, with the names of the rows unless `draw_names` is None.
+
+    Only the leftmost panel needs names.
+    """
     if draw_names is not None:
         draw_names(ax, table, metric)
     else:

@@ -41,7 +41,10 @@ def choose_line(place: int) -> dict[str, Any]:
 
 
 def make_handles(table: pd.DataFrame, max_characters: int = 50) -> "list[Artist]":
-    """Return the entries of a legend, one for each line of a chart, from the columns `place` and `group` of its table."""
+    """Return the entries of a legend, one for each line of a chart.
+
+    The lines are read from the columns `place` and `group` of the chart's table.
+    """
     from matplotlib.lines import Line2D
 
     groups = table.drop_duplicates("place").sort_values("place")

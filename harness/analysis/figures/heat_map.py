@@ -247,7 +247,6 @@ def _draw_panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]], co
 
 
 def _describe_threshold(value: object, cells: pd.DataFrame) -> str:
-    """Return the label of a threshold; a share of the available window is followed by its number of tokens."""
     tokens = cells.loc[[one == value for one in cells["threshold"]], "threshold_tokens"].dropna().unique()
     if isinstance(value, int) or len(tokens) != 1:
         return _format_tick(value)

@@ -140,9 +140,9 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def find_last_round(table: pd.DataFrame) -> int:
-    """Return the last compaction that the chart shows: the last at which three sessions of a curve still have values to lose.
+    """Return the last compaction at which at least three sessions of a curve have values that can still be lost.
 
-    If no curve has so many sessions, all compactions are shown.
+    The chart ends there. If no curve has so many sessions, all compactions are shown.
     """
     shown = table[table["sessions_at_risk"] >= MIN_SESSIONS]
     last = int(shown["rounds"].max()) if len(shown) else 0

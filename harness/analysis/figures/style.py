@@ -135,7 +135,7 @@ RC_PARAMS: Mapping[str, Any] = {
 
 @contextmanager
 def apply_style(theme: Theme = "light", width: Width = "notebook") -> Iterator[None]:
-    """Apply the common style of all charts to matplotlib within a `with` block, and restore the global settings afterwards.
+    """Apply the common style of all charts within a `with` block, then restore matplotlib's settings.
 
     Raises:
         UnknownName: There is no such theme or width.
@@ -249,7 +249,10 @@ _METADATA: Mapping[Format, Mapping[str, None]] = {
 
 
 def render(figure: "Figure", file_format: Format = "png") -> bytes:
-    """Return the figure as the bytes of a PNG, SVG or PDF file; figures drawn from equal tables give identical bytes."""
+    """Return the figure as the bytes of a PNG, SVG or PDF file.
+
+    Figures drawn from equal tables give identical bytes.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     if file_format not in _METADATA:
@@ -281,7 +284,10 @@ def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
 
 
 def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
-    """Add the header of a chart: a title, a line about the data, and the fidelity level (how much is real) at the right."""
+    """Add the header of a chart: a title, a line about the data and, at the right, the fidelity level.
+
+    The fidelity level says how much of a run is real.
+    """
     colours = read_colours()
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
     lines = _wrap(about, width, 0.062)
@@ -298,7 +304,10 @@ def _wrap(text: str, width_inches: float, inches_per_character: float) -> list[s
 
 
 def describe_excluded_repeats(table: pd.DataFrame) -> str:
-    """Return a remark for a chart on how many repeated runs it leaves out, such as ` (without 4 A/A repeats)`; empty if none."""
+    """Return a remark on how many repeated runs a chart leaves out, such as ` (without 4 A/A repeats)`.
+
+    The remark is empty if there are none.
+    """
     repeats = table.attrs.get("repeats", 0)
     return f" (without {repeats} A/A repeats)" if repeats else ""
 
