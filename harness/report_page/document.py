@@ -160,7 +160,7 @@ def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, s
 
 
 def list_headlines(document: Report) -> list[tuple[str, str]]:
-    """Return the first lines of a report, or of a report on progress, each as its beginning, shown in bold, and the rest."""
+    """Return the first lines of a report, each as its beginning, which is shown in bold, and the rest."""
     arms = [str(arm) for arm in document.results.trials["arm"].unique()]
     leading = (section for section in document.sections if section.heading in (HEADLINES, PROGRESS_HEADING))
     notes = (note for section in leading for note in section.notes)

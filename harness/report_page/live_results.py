@@ -134,7 +134,7 @@ class LiveResults:
 
 
 def count_planned_trials(results: Results) -> int:
-    """Return how many trials the plan of an experiment has, as recorded with its trials; 0 if it is not recorded."""
+    """Return how many trials the plan of an experiment has; 0 if its trials do not record this."""
     return max((family.planned_trials for family in read_families(results)), default=0)
 
 

@@ -209,7 +209,10 @@ def _encode_steps(steps: SessionSteps, messages: _MessageTable) -> Iterator[dict
 
 
 def extend_ranges(ranges: Sequence[tuple[int, int]], indices: Iterable[int]) -> list[tuple[int, int]]:
-    """Append indices to ranges of consecutive indices, each given by its first index and its length, and return all ranges."""
+    """Add indices to ranges of consecutive indices, and return all ranges.
+
+    A range is given by its first index and its length.
+    """
     extended = list(ranges)
     for index in indices:
         first, length = extended[-1] if extended else (index, 0)

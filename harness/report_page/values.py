@@ -345,7 +345,10 @@ def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
 
 
 def judge_effect(metric: Metric, effect: Effect) -> str:
-    """Return `better` or `worse` if interval and test show that an arm is, not corrected for several arms; else `not shown`."""
+    """Return `better` or `worse` if both interval and test show it, else `not shown`.
+
+    The verdict is not corrected for the number of compared arms.
+    """
     interval = effect.interval
     none = 1.0 if effect.scale == "ratio" else 0.0
     if isnan(interval.low) or interval.low <= none <= interval.high or not effect.p_value <= ALPHA:
