@@ -117,7 +117,10 @@ def _build_answered_call(
 
 
 def compute_signature(call: ToolCall) -> Signature:
-    """Return the signature of a tool call, a digest that ignores argument order, spelling of paths and time limits."""
+    """Return the signature of a tool call: a digest that is equal for equal calls.
+
+    The order of arguments, the spelling of paths and time limits are ignored.
+    """
     arguments = transcript.parse_arguments(call)
     if not arguments:
         return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
@@ -126,12 +129,12 @@ def compute_signature(call: ToolCall) -> Signature:
 
 
 def compute_template_signature(call: CallTemplate) -> Signature:
-    """Return the signature (a digest that identifies equal calls) of a tool call template from the task's script."""
+    """Return the signature (a digest that identifies equal calls) of a call template from the task's script."""
     return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
 
 
 def describe_shape(call: ToolCall) -> str:
-    """Return the shape of a tool call as JSON: the tool, and the name, type and number of words of each argument."""
+    """Return the shape of a tool call as JSON: the tool, and name, type and number of words of each argument."""
     arguments = transcript.parse_arguments(call)
     words = {name: len(value.split()) if isinstance(value, str) else 0 for name, value in arguments.items()}
     return json.dumps([call.name, *([name, type(arguments[name]).__name__, words[name]] for name in sorted(arguments))])
@@ -144,7 +147,10 @@ def _normalize_argument(name: str, value: object) -> object:
 
 
 def compute_observation(result: ToolResult) -> str:
-    """Return a digest of a tool result's status and output; results that differ only in addresses or times have equal digests."""
+    """Return a digest of the status and output of a tool result.
+
+    Results that differ only in addresses or times have equal digests.
+    """
     return _compute_digest(_normalize_result(result))
 
 
@@ -217,7 +223,10 @@ class WriteHistory:
         self._last_write = NEVER_TOUCHED
 
     def add_call(self, number: int, call: AnsweredCall) -> None:
-        """Record a tool call as the last one that may have changed the paths it names; calls that only read are ignored."""
+        """Record a tool call as the last one that may have changed the paths that it names.
+
+        Calls that only read are ignored.
+        """
         if call.effect == "retrieval":
             return
         self._last_write = number
@@ -226,13 +235,19 @@ class WriteHistory:
             self._inside.update((folder, number) for folder in _iter_folders(path))
 
     def find_last_touch(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that may have changed what the given call depends on; `NEVER_TOUCHED` if none."""
+        """Return the number of the last call that may have changed what the given call depends on.
+
+        The number is `NEVER_TOUCHED` if there is none.
+        """
         if call.effect == "execution" or not call.paths:
             return self._last_write
         return self.find_last_named_touch(call)
 
     def find_last_named_touch(self, call: AnsweredCall) -> int:
-        """Return the number of the last call that may have changed a path named by the given call; `NEVER_TOUCHED` if none."""
+        """Return the number of the last call that may have changed a path that the given call names.
+
+        The number is `NEVER_TOUCHED` if there is none.
+        """
         return max(map(self._find_path_touch, call.paths), default=NEVER_TOUCHED)
 
     def _find_path_touch(self, path: str) -> int:

@@ -64,7 +64,7 @@ class _FactState:
             self.stated_values.append(value)
 
     def add_former_values(self, values: set[str], role: str) -> None:
-        """Record values of the fact that a message contains although the task has replaced them."""
+        """Record outdated values of the fact, which the task has replaced since, in a message of the given role."""
         if role == "assistant":
             self.written_values |= values - self.former_values
         else:
@@ -102,7 +102,7 @@ class FactProber:
         self._used: list[tuple[Fact, FactUse]] = []
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Add the next log entry of the session, with the view (the messages that the model sees) before and after the entry."""
+        """Add the next log entry of the session, with the messages that the model sees (the view) before and after it."""
         event = entry.event
         if isinstance(event, MessageAdded):
             self._add_uses(event.message, event.step)
@@ -119,7 +119,10 @@ class FactProber:
         return self._build_probes(tuple(self._rows))
 
     def build_newest_probes(self, event: int) -> Probes:
-        """Return the probes of the newest compaction, with their facts; empty if `event` is not the number of this compaction."""
+        """Return the probes (records of which facts stayed visible) of the newest compaction, with their facts.
+
+        The result is empty if `event` is not the number of this compaction.
+        """
         newest = tuple(takewhile(lambda row: row.event == event, reversed(self._rows)))
         return self._build_probes(newest[::-1])
 
@@ -220,14 +223,17 @@ def _is_same_token(left: str, right: str) -> bool:
 
 
 class Measurement(NamedTuple):
-    """Results of measuring a session: metrics of the agent's behaviour, and records (probes) of which facts it could see."""
+    """Results of measuring a session: metrics of the agent's behaviour, and which facts it could see (probes)."""
 
     metrics: SessionMetrics
     probes: Probes
 
 
 class MeasurementBuilder:
-    """Collector that measures a session, during the session or afterwards, from its log entries, which it receives in order."""
+    """Collector that measures a session from its log entries, which it receives in order.
+
+    The session may be running or finished.
+    """
 
     def __init__(self, task: Task, counter: Counter, reader: Reader = EXACT) -> None:
         """Create a collector that has received no log entries.

@@ -112,7 +112,7 @@ MONOLOGUE_LIMIT = 3
 
 
 class Loop(NamedTuple):
-    """Doom loop (an agent that repeats itself without progress), with the rule that found it and the step where it began."""
+    """Loop in which an agent repeats itself without progress: the rule that found it, and the step where it began."""
 
     rule: LoopRule
     onset_step: int
@@ -135,7 +135,7 @@ class DoomLoopDetector:
         self._replies.clear()
 
     def add_reply(self, step: int) -> None:
-        """Record a message in which the agent calls no tool; several messages without tool calls in a row count as a loop."""
+        """Record a message in which the agent calls no tool; several of them in a row count as a loop."""
         self._acts.clear()
         self._replies.append(step)
         if len(self._replies) >= MONOLOGUE_LIMIT:
@@ -206,7 +206,6 @@ class DeadEndDetector:
             placed.is_blamed = True
 
     def _find_last_change(self, call: AnsweredCall) -> int:
-        """Return the number of the last tool call that may have changed a file on which the given call depends."""
         written_paths = call.paths & self._placed.keys()
         return self._write_history.find_last_named_touch(call) if written_paths else self._write_history.find_last_touch(call)
 
@@ -245,7 +244,7 @@ class PathologyDetector:
         self._evicted_tokens = self._close_compactions = self._full_compactions = 0
 
     def add_entry(self, entry: Entry, before: View, after: View) -> None:
-        """Update all metrics with the next log entry and with what the model sees (the view) before and after this entry."""
+        """Update all metrics with the next log entry, and what the model sees before and after this entry."""
         event = entry.event
         match event:
             case SessionStarted():

@@ -116,7 +116,7 @@ def _has_redirect(words: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1_000)
 def find_paths(command: str) -> frozenset[str]:
-    """Return the words of a shell command that look like paths, because they contain a slash or a file extension."""
+    """Return the words of a shell command that contain a slash or a file extension, as paths do."""
     path_words = (word for word in _PATH_PATTERN.findall(command) if "/" in word or _EXTENSION_PATTERN.search(word))
     return frozenset(normalize_path(word) for word in path_words if word.strip("./-"))
 
