@@ -31,7 +31,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class TraceStep(NamedTuple):
-    """Step of a recorded session, with the numbers of messages that the session contained before and after its model call."""
+    """Step of a recorded session, with the numbers of messages before and after its model call."""
 
     end_event: StepFinished
     messages_at_turn: int | None
@@ -43,7 +43,7 @@ class TraceStep(NamedTuple):
 
 
 class SessionTrace:
-    """Messages and steps of a recorded session, prepared once so that several compaction policies can be applied to them."""
+    """Messages and steps of a recorded session, prepared once for dry runs of several compaction policies."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         """Collect the messages and finished steps from the log of a session.
@@ -67,7 +67,7 @@ class SessionTrace:
         self._counts: dict[Counter, _CachedCounter] = {}
 
     def make_cached_counter(self, counter: Counter) -> Counter:
-        """Return a token counter that gives the same results as `counter` but counts each message of the session only once."""
+        """Return a token counter that gives the same results as `counter`, but counts each message only once."""
         if counter not in self._counts:
             self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]
@@ -124,7 +124,7 @@ class StepState(NamedTuple):
 
 
 class MessageState(NamedTuple):
-    """State of one message at one step of a dry run: whether the policy has kept, masked, summarized or dropped it so far."""
+    """State of one message at a step of a dry run: kept, masked, summarized or dropped so far."""
 
     disposition: Disposition
     tokens_before: int
@@ -203,7 +203,10 @@ class DryRun:
         return len(self.view_tokens)
 
     def list_oversized_steps(self) -> list[int]:
-        """Return the indices, from 0, of the steps whose request exceeds the context window, so a provider would refuse it."""
+        """Return the indices, from 0, of the steps whose request exceeds the context window.
+
+        A provider would refuse such a request.
+        """
         window_tokens = self.budget.window_tokens
         return [index for index, tokens in enumerate(self.view_tokens) if tokens > window_tokens > 0]
 
@@ -258,7 +261,7 @@ class DryRun:
         return entry
 
     def state_at(self, index: int) -> StepState:
-        """Return what the model would have seen at a step, and how many compactions were attempted before its model call.
+        """Return what the model would have seen at a step, and how many compactions were attempted before it.
 
         Args:
             index: Index of the step, from 0; below `steps`.
@@ -267,7 +270,7 @@ class DryRun:
         return StepState(self.trace.steps[index], self._history.view_after(events), attempts)
 
     def list_message_states(self, state: StepState) -> "MessageStates":
-        """Return for each recorded message before a model call whether the policy kept, masked, summarized or dropped it.
+        """Return whether the policy kept, masked, summarized or dropped each message before a model call.
 
         Args:
             state: State of the dry run right before the model call, as `state_at` returns it.
@@ -341,7 +344,7 @@ class _CompactionEffects:
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:
-    """Yield, for each model call of a session, the estimated tokens in all messages before it, as if nothing was compacted."""
+    """Yield the estimated tokens of all messages before each model call, as if nothing had been compacted."""
     count = trace.make_cached_counter(counter or QuarterOfCharacters()).count
     total, counted_messages = 0, 0
     for step in trace.steps:

@@ -17,7 +17,7 @@ without a summary, or itself a new `summary`.
 
 
 class MessageDisposition(NamedTuple):
-    """Message together with what a compaction did to it: whether it was kept, masked, summarized, dropped or inserted."""
+    """Message with what a compaction did to it: whether it was kept, masked, summarized, dropped or inserted."""
 
     item_id: ItemId
     disposition: Disposition
@@ -57,7 +57,7 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
 
 
 def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
-    """Return the messages that the model sees after a compaction, in order, each with what was done to it, such as `masked`."""
+    """Return the messages that the model sees after a compaction, in order, each with what was done to it."""
     by_id = {one.item_id: one for one in classify_messages(change)}
     return tuple(by_id[item.item_id] for item in change.after.items)
 

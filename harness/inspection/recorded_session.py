@@ -9,7 +9,10 @@ from harness.protocols import Oracle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSession:
-    """Log of a finished session, with a name for display and, if known, its journal and a prediction of later needs (oracle)."""
+    """Log of a finished session, with a name for display and, if known, its journal and an oracle.
+
+    An oracle predicts which messages the session needs again.
+    """
 
     name: str
     """Name of the session for display; the text may come from an untrusted file, so it must be escaped."""

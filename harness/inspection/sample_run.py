@@ -122,7 +122,7 @@ def _write_report(rng: random.Random, characters: int) -> str:
 
 
 def find_last_use(number: int) -> int | None:
-    """Return the number of the last step of the sample session that needs the output of step `number`; None if none does."""
+    """Return the last step of the sample session that needs the output of step `number`; None if none does."""
     return number + REWRITE_AFTER_STEPS if number % 3 == 1 else None
 
 
@@ -137,7 +137,7 @@ class SampleOracle:
     """Function that takes the number of a step and returns the number of the last step that needs its output, or None."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return for each message the number of steps until the sample session needs it again; None if it never does."""
+        """Return for each message in how many steps the sample session needs it again; None if it never does."""
         numbers = [self._parse_number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
         return [self._compute_need(message, number, now) for message, number in zip(messages, numbers, strict=True)]
@@ -230,7 +230,7 @@ def run_on_sample(
 
 
 def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)) -> tuple[Entry, ...]:
-    """Return the log of the artificial sample session without compaction, cut off at about `length_tokens` tokens."""
+    """Return the log of the artificial sample session without compaction, cut off at about `length_tokens`."""
     model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER)
     model.should_stop = lambda: model.emitted_tokens >= length_tokens
     session = _assemble_sample(NoCompaction(), model)

@@ -84,7 +84,10 @@ def list_story_steps() -> tuple[StoryStep, ...]:
 
 
 def make_story_step(number: int) -> SampleStep:
-    """Return step `number` (from 1) of the readable sample session; after the last step, return the agent's final answer."""
+    """Return step `number` (from 1) of the readable sample session.
+
+    After the last step, this is a step with the agent's final answer.
+    """
     steps = list_story_steps()
     if number > len(steps):
         return SampleStep(assistant(FINAL_ANSWER), "")
@@ -94,7 +97,7 @@ def make_story_step(number: int) -> SampleStep:
 
 
 def find_last_use(number: int) -> int | None:
-    """Return the number of the last step that needs the output of step `number`; None if no later step needs it."""
+    """Return the last step that needs the output of step `number`; None if no later step needs it."""
     steps = list_story_steps()
     path = steps[number - 1].needed_for if number <= len(steps) else ""
     writes = [place for place, step in enumerate(steps, start=1) if path and step.arguments.get("path") == path]

@@ -61,7 +61,7 @@ class SessionSteps:
         return inspect_session(self.session.entries)
 
     def describe_all(self) -> Iterator[tuple[SentRequest, list[tuple[str, str]]]]:
-        """Yield for each step, in order, its request to the model, and names and values of numbers such as its cost.
+        """Yield the request of each step, with names and values of numbers such as its cost, in order.
 
         This reads the log once. Afterwards, `inspection` needs no second pass over the log.
         """
@@ -71,7 +71,7 @@ class SessionSteps:
         self.inspection = reader.build_inspection()
 
     def describe_session(self) -> list[tuple[str, str]]:
-        """Return names and values of what a page shows about the session, such as its model, compaction policy and cost."""
+        """Return what a page shows about the session, such as its model, policy and cost, as names and values."""
         session, totals = self.inspection, self.inspection.totals
         cost = f"{'' if totals.agents_cost_usd is None else 'for '}{format_price(totals.agents_cost_usd)}"
         ended = f"{session.status} {session.reason}".strip()
@@ -116,7 +116,7 @@ class SessionSteps:
         return rows
 
     def build_constants(self) -> dict[str, Any]:
-        """Return what a page shows about the whole session, beside a single step, as plain JSON: name, numbers and timeline."""
+        """Return what a page shows about the whole session, as plain JSON: name, numbers and timeline."""
         session = self.inspection
         return {
             "name": self.session.name,
@@ -132,11 +132,11 @@ class SessionSteps:
         }
 
     def has_workspace_changed(self, step: int) -> bool:
-        """Return whether a step changed files of the workspace, in a session with a journal file that may contain the changes."""
+        """Return whether a step changed files of the workspace; False for a session without a journal."""
         return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
 
     def read_patch(self, step: int) -> str:
-        """Return the changes of a step to files as a unified diff, or the error message if the files cannot be read."""
+        """Return the changes of a step to files as a unified diff; if they cannot be read, the error message."""
         assert self.session.journal is not None
         try:
             return join_patches(load_patches(SessionLocation(self.session.journal, self.session.name, ""), step))
@@ -145,7 +145,7 @@ class SessionSteps:
 
 
 def count_messages(sent: SentRequest) -> int:
-    """Return the number of messages of a step: those sent to the model, the answer, and the results of its calls."""
+    """Return the number of messages of a step: those sent, the answer, and the results of its calls."""
     return len(sent.messages) + 1 + len(sent.results)
 
 
@@ -159,7 +159,7 @@ def get_message(sent: SentRequest, index: int) -> StepMessage:
 
 
 def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str]]:
-    """Return the compactions before a step as plain JSON: for each, a title with numbers, the reason, and the summary."""
+    """Return the compactions before a step as plain JSON, each with title, reason and summary."""
     return [_encode_compaction(one) for one in compactions]
 
 
@@ -174,14 +174,14 @@ def _encode_compaction(event: Compaction) -> Mapping[str, str]:
 
 
 def format_message_line(message: Message) -> str:
-    """Return the beginning of a message as one line for display; for tool results, the line starts with the tools' names."""
+    """Return the beginning of a message as one line for display; a tool result begins with the tools' names."""
     named = "".join(f"[{result.name}] " for result in message.results)
     text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
     return shorten_line(text, MAX_LABEL_CHARACTERS)
 
 
 def format_full_text(message: Message) -> str:
-    """Return the whole text of a message for display, cut to the maximum number of characters that a page shows."""
+    """Return the whole text of a message for display, cut to the maximum length that a page shows."""
     return cut_text("\n\n".join(extract_part_text(part) for part in message.parts))
 
 

@@ -82,7 +82,7 @@ class StepPoint(NamedTuple):
 
 
 class CompactionPoint(NamedTuple):
-    """Numbers of one attempted compaction of a session: sizes before and after, changed messages, cost and outcome."""
+    """Numbers of one attempted compaction: sizes before and after, changed messages, cost and outcome."""
 
     event: int
     """Sequence number of the compaction event in the session log."""
@@ -106,7 +106,7 @@ class CompactionPoint(NamedTuple):
 
     @property
     def outcome(self) -> str:
-        """Kind of the compaction: `summary` if it inserted messages, `pruning` if it only removed or shortened some.
+        """Kind of the compaction, `summary` if it inserted messages or `pruning` if it only removed or shortened some.
 
         The outcome of an attempt that was not applied is its status, such as `failed`.
         """
@@ -227,7 +227,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 @dataclass(slots=True)
 class LogReader:
-    """Collector of a session's numbers: it reads the log entry by entry, and builds an `Inspection` from the numbers."""
+    """Collector that reads a session's log entry by entry, and builds an `Inspection` from its numbers."""
 
     counter: TokenCounter
     events: Counter[str]
@@ -345,7 +345,7 @@ def _make_compaction_point(seq: int, event: Compaction) -> CompactionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentRequest:
-    """Request that was sent to the model in one step, reconstructed from the log, with the answer and the tool results."""
+    """Request that was sent to the model in a step, reconstructed from the log, with answer and tool results."""
 
     step: int
     view: View

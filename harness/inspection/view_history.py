@@ -15,7 +15,7 @@ ENTRIES_PER_CHECKPOINT = 256
 
 
 class ViewHistory:
-    """Log of a session, from which the view (the messages that the model sees next) after any entry can be read quickly.
+    """Log of a session that quickly returns the messages that the model sees (the view) after any entry.
 
     The log must not contain rollbacks; `harness.view.drop_rolled_back` removes them.
     """
