@@ -281,7 +281,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
 def run_session(
     session: SessionSpec, session_id: str, printer: EventPrinter, task_name: str | None = None, *, is_resumed: bool = False
 ) -> SessionResult:
-    """Run a session as a dialog at a terminal, or continue a session for one turn with the message that a pipe provides."""
+    """Run a session as a dialog at a terminal, or for one turn with the message from a pipe."""
 
     def handle_event(event: Entry | Signal) -> None:
         printer(event)
@@ -322,7 +322,10 @@ def read_request(source: TextIO, task: Task | None) -> str:
 
 
 def read_typed_lines(source: TextIO) -> Iterator[str]:
-    """Return the lines that the user types at a terminal up to two empty lines. An empty first line ends the input at once."""
+    """Return the lines that the user types at a terminal, up to two empty lines.
+
+    An empty first line ends the input at once.
+    """
     empty = 0
     for number, line in enumerate(source):
         empty = 0 if line.strip() else empty + 1
@@ -332,7 +335,10 @@ def read_typed_lines(source: TextIO) -> Iterator[str]:
 
 
 def run_one_turn(session: SessionSpec, session_id: str, printer: EventPrinter) -> SessionResult:
-    """Run a session of one turn. The first Ctrl-C or SIGTERM stops it after the running tool call, the second at once."""
+    """Run a session of one turn.
+
+    The first Ctrl-C or SIGTERM stops the session after the running tool call, the second at once.
+    """
     cancellation = Cancellation()
 
     def handle_signal(_number: int, _frame: FrameType | None) -> None:
@@ -345,7 +351,7 @@ def run_one_turn(session: SessionSpec, session_id: str, printer: EventPrinter) -
 
 
 def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:
-    """Print the number of workspace files that were not copied at the end of a session, with the first few reasons."""
+    """Print the number of workspace files that were not copied, with the first few reasons."""
     if not copied_files.skipped:
         return
     printer.print_line(f"{format_count(len(copied_files.skipped), 'file')} not copied:")
@@ -355,7 +361,7 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
 
 
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec, resume_command: Sequence[str]) -> None:
-    """Print the totals, copied files and check results of a session that has ended, and the command that resumes it.
+    """Print the totals, copied files and check results of an ended session, and the command that resumes it.
 
     Exit with code 1 or 130 unless the session was completed.
     """

@@ -110,7 +110,7 @@ class EventPrinter:
         print(replace_control_characters(line), file=self.log_stream, flush=True)
 
     def print_command(self, label: str, *words: str) -> None:
-        """Print a label and a shell command to the stream of the log, so that the command can be copied into a shell."""
+        """Print a label and a shell command to the stream of the log, in a form that can be copied into a shell."""
         self._end_line()
         print(f"{label}: {shlex.join(words)}", file=self.log_stream, flush=True)
 
@@ -190,7 +190,7 @@ class EventPrinter:
         )
 
     def format_total(self, simulated: bool) -> str:
-        """Return the totals of the session in one line of text, where `simulated` marks the cost of a scripted model."""
+        """Return the totals of the session in one line; `simulated` marks the cost of a scripted model."""
         line, sub_agents = self.totals.describe(" (simulated)" if simulated else ""), self.totals.sub_agents
         if not sub_agents:
             return line

@@ -62,7 +62,7 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
 
 
 def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> Table:
-    """Return a table with the totals of a session, and with the answer that the model is still writing, if there is one."""
+    """Return a table with the totals of a session and, if there is one, the answer still being written."""
     totals = session.totals
     due = "no threshold in tokens" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,} tokens"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window unknown"
@@ -108,7 +108,7 @@ def _describe_usage(totals: SessionTotals) -> str:
 
 
 def build_shares_table(session: Inspection) -> Table:
-    """Return a table of tokens by kind of message: for the messages that the model saw last, and for all messages of the log."""
+    """Return a table of tokens by kind of message: of those that the model saw last, and of the whole log."""
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     rows = (
         (kind, tokens, _format_percent(tokens, viewed), messages, all_tokens, _format_percent(all_tokens, logged), all_messages)
@@ -190,7 +190,7 @@ def _draw_compaction(point: CompactionPoint) -> Text:
 
 
 def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
-    """Yield the printed parts of a step: its request message by message, then the answer and the results of its tool calls."""
+    """Yield the printed parts of a step: its request message by message, the answer, and the tool results."""
     finished, usage = sent.end_event, sent.end_event.usage
     yield Text(f"step {sent.step}: {format_count(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
     logged = format_line(sent.logged_digest[:16]) or "none"

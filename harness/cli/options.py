@@ -46,7 +46,7 @@ REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this ca
 
 
 def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
-    """Return the cassette (file of recorded answers) given by the options `--record` and `--replay`; None if neither is set.
+    """Return the cassette (file of recorded answers) that `--record` or `--replay` names, or None.
 
     Raises:
         UsageError: Both options are set.
@@ -58,7 +58,9 @@ def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None
 
 
 def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
-    """Return the policy fields that the user set with `--set NAME=VALUE`, by name. A value that is not TOML counts as text.
+    """Return the policy fields that the user set with `--set NAME=VALUE`, by name.
+
+    A value that is not TOML counts as text.
 
     Raises:
         UsageError: An assignment lacks its `=`.

@@ -123,7 +123,7 @@ BAR_CELLS = 72
 
 
 class DispositionStyle(NamedTuple):
-    """Character, color and label with which the bars show messages of one kind, such as kept or summarized ones."""
+    """Character, color and label with which bars show messages of one kind, such as kept ones."""
 
     sign: str
     color: str
@@ -147,7 +147,7 @@ def format_heading(name: str, description: str = "") -> Text:
 
 
 def list_properties(policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
-    """Return source, stages (steps of its pipeline), fields and warnings of a compaction policy as rows of a table.
+    """Return source, stages, fields and warnings of a compaction policy as rows of a table.
 
     One possible warning says that compaction never becomes due in the context window.
     """
@@ -180,7 +180,10 @@ def describe_walk(walk: SampleRun) -> str:
 
 
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
-    """Yield what is printed about a policy's run on the sample session: token budget, bars for the first compactions, outcome."""
+    """Yield what is printed about a policy's run on the sample session.
+
+    This is the token budget, bars for the first compactions, and the outcome.
+    """
     budget = walk.budget
     yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:
@@ -197,7 +200,7 @@ def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
 
 
 def draw_change(change: CompactionAttempt) -> Iterator[Text | Table]:
-    """Yield what is printed about one compaction: reason, bars for the messages before and after it, and a table of totals."""
+    """Yield what is printed about one compaction: reason, bars for the messages before and after it, and totals."""
     event = change.event
     yield Text.assemble((f"before step {event.step}", "bold"), f"  {format_line(event.reason)}")
     yield _draw_bar("before", classify_messages(change)[: len(change.before.items)], BAR_CELLS, event.tokens_before, after=False)

@@ -91,7 +91,7 @@ RECORD_FILE = "report.json"
 
 
 def print_current_report(results: Results, folder: Path) -> None:
-    """Print the report of an experiment from the folder to which it was written; write it first if it is missing or outdated."""
+    """Print the report of an experiment from its folder; write it first if it is missing or outdated."""
     made_from = digest_report(results, None, ChartOptions())
     try:
         record = json.loads((folder / RECORD_FILE).read_text("utf-8"))

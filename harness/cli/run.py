@@ -144,7 +144,7 @@ def list_planned(results: "Results", experiment: Experiment) -> list[str]:
 
 @contextmanager
 def print_warnings() -> Iterator[None]:
-    """Print each Python warning inside of the `with` block as one line, e.g. a warning about a machine without a sandbox."""
+    """Print each Python warning inside of the `with` block as one line."""
 
     def show(message: Warning | str, *_: object) -> None:
         click.echo(f"warning: {message}", err=True)
@@ -210,7 +210,7 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
 
 
 def describe_forecast(forecast: Forecast) -> str:
-    """Return the expected and the maximum cost, and the expected duration, of the trials that are still to run, as two lines."""
+    """Return expected cost, maximum cost and expected duration of the trials still to run, as two lines."""
     return f"cost: {forecast.describe_cost()}\ntime: {forecast.describe_time()}"
 
 

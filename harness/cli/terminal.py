@@ -37,7 +37,7 @@ def print_line(text: str, *, to_stderr: bool = False) -> None:
 
 
 def print_parts(*parts: RenderableType) -> None:
-    """Print strings and rich renderables to the terminal; output that does not go to a terminal has a fixed width.
+    """Print strings and rich renderables; output that does not go to a terminal has a fixed width.
 
     A string is printed literally (no rich markup) with its control characters replaced.
     """
