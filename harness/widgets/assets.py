@@ -7,12 +7,15 @@ ASSETS_FOLDER = Path(__file__).parent
 
 
 def load_script(*names: str) -> str:
-    """Return the JavaScript of a widget: the shared `surface.js`, then the file `NAME.js` for each given name, as one module."""
+    """Return the JavaScript of a widget as one module.
+
+    It consists of the shared `surface.js` and the file `NAME.js` for each given name.
+    """
     return _read_assets("js", names)
 
 
 def load_style(*names: str) -> str:
-    """Return the CSS of a widget: the shared `surface.css`, then the file `NAME.css` for each given name."""
+    """Return the CSS of a widget: the shared `surface.css`, and the file `NAME.css` for each given name."""
     return _read_assets("css", names)
 
 

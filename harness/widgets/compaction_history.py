@@ -27,7 +27,7 @@ MAX_LISTED_MESSAGES = 400
 
 
 class FactRetention(NamedTuple):
-    """Facts (values to remember) that the model could see before a compaction, split into lost and retained ones."""
+    """Facts (values to remember) that the model saw before a compaction, split into lost and retained ones."""
 
     lost_facts: tuple[FactRecord, ...]
     """Facts whose newest value can no longer be read in the messages that the model sees after the compaction."""
@@ -36,7 +36,7 @@ class FactRetention(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionRound:
-    """Record of an attempted compaction of a session: the messages before and after it, and the facts that it lost."""
+    """Record of an attempted compaction: the messages before and after it, and the facts that it lost."""
 
     seq: int
     """Sequence number of the compaction event in the session log."""
@@ -45,7 +45,7 @@ class CompactionRound:
     """Facts of the task that the compaction lost and kept; None if the task has no facts or the compaction was not applied."""
 
     def build_timeline_point(self) -> dict[str, object]:
-        """Return the point of the compaction on the timeline as plain JSON: step, status, tokens and number of lost facts."""
+        """Return the compaction as a point of the timeline: step, status, tokens and number of lost facts."""
         event = self.change.event
         return {
             "seq": self.seq,
@@ -58,7 +58,7 @@ class CompactionRound:
         }
 
     def build_details(self) -> dict[str, object]:
-        """Return the details shown when a person opens the compaction, such as summary, messages and facts, as plain JSON.
+        """Return the details shown when a person opens the compaction: summary, messages, facts and so on.
 
         The texts are not escaped.
         """
@@ -136,7 +136,7 @@ class CompactionHistory:
 
 
 def format_message_line(message: Message) -> str:
-    """Return one line of at most 160 characters for a message, with its tool calls or else the beginning of its text."""
+    """Return one line of at most 160 characters for a message: its tool calls, or the beginning of its text."""
     calls = "; ".join(f"{call.name} {find_key_argument(call)}" for call in message.calls)
     text = calls or " ".join(extract_part_text(part) for part in message.parts)
     return shorten_line(text, MAX_LINE_CHARACTERS)

@@ -42,7 +42,7 @@ class Control(TypedDict):
 
 
 def build_controls(policy_class: type[Any]) -> list[Control]:
-    """Return the controls (sliders, switches, choices) for the fields of a policy class, in the order of the fields."""
+    """Return the controls (sliders, switches, choices) for the fields of a policy class, in their order."""
     hints = get_type_hints(policy_class)
     control_list = [
         control

@@ -34,7 +34,7 @@ MAX_CURVE_POINTS = 300
 
 
 class FeedUpdate(NamedTuple):
-    """What has changed since the previous update of a session widget: rows of the transcript, and other values shown."""
+    """Changes since the previous update of a session widget: rows of the transcript, and other values."""
 
     items: list[JsonObject]
     """New and changed rows of the transcript, then items of kind `grown`, each with a text to append to an existing row."""
@@ -44,7 +44,10 @@ class FeedUpdate(NamedTuple):
 
 @dataclass(slots=True)
 class TokenCurve:
-    """Curve of the estimated tokens that the model sees at each step. Every second point is dropped when there are too many."""
+    """Curve of the estimated tokens that the model sees at each step.
+
+    Every second point is dropped when there are too many.
+    """
 
     points: list[tuple[int, int]] = field(default_factory=list)
     _stride: int = 1
@@ -64,7 +67,7 @@ class TokenCurve:
 
 @dataclass(slots=True)
 class Feed:
-    """Content of a session widget: transcript rows and other values of one session, updated by log entries. Not thread-safe."""
+    """Content of a session widget, updated by log entries: transcript rows and other values. Not thread-safe."""
 
     history: CompactionHistory
     rows: list[JsonObject] = field(default_factory=list)
@@ -97,19 +100,22 @@ class Feed:
             self._handle_signal(entry_or_signal)
 
     def set_state(self, **values: object) -> None:
-        """Set values that the widget shows beside the transcript, by name; only changed values are sent to the page."""
+        """Set values that the widget shows beside the transcript, by name; only changes are sent to the page."""
         for name, value in values.items():
             if self.state.get(name) != value:
                 self.state[name] = value
                 self._changed_state[name] = None
 
     def describe_session(self, **values: object) -> None:
-        """Show values that describe the session, such as its model and policy; they are kept under `session` in `state`."""
+        """Show values that describe the session, such as its model and policy.
+
+        They are kept under `session` in `state`.
+        """
         session = self.state.get("session")
         self.set_state(session=(session if isinstance(session, dict) else {}) | values)
 
     def set_budget(self, budget: Budget) -> None:
-        """Show the compaction threshold and the reserved tokens in the gauge, which shows how full the context window is."""
+        """Show the compaction threshold and the reserved tokens in the gauge of the context window."""
         self._update_gauge(
             window=budget.window_tokens, threshold=budget.threshold_tokens, reserved=budget.reserved_tokens, rule=budget.rule
         )
@@ -340,7 +346,7 @@ class Feed:
         return [dict(row) for row in self.rows[start:end]]
 
     def build_row_body(self, number: int) -> JsonObject:
-        """Return the full content of a transcript row: arguments and output of a tool call, or the whole text of a message."""
+        """Return the full content of a transcript row: a tool call with its output, or the text of a message."""
         source = self._row_sources.get(number)
         if isinstance(source, Message):
             return {"n": number, "parts": [["", source.text[:MAX_BODY_CHARACTERS]]]}

@@ -323,7 +323,7 @@ class GridWidget(SnapshotWidget):
             return self._describe_status()
 
     def render_html(self) -> str:
-        """Return static HTML with the progress, the success of each arm (configuration) and the trials without success."""
+        """Return static HTML with progress, success of each arm (configuration) and trials without success."""
         with self._lock:
             grid, failures = self._success_grid, self._success_grid.failures
             hides = grid.hides_outcomes
@@ -450,7 +450,6 @@ class GridWidget(SnapshotWidget):
             self._publish_trait("state", self._state)
 
     def _show_progress(self, progress: RunProgress) -> None:
-        """Show that a trial has started or finished; called by the running experiment."""
         if progress.last_record is not None:
             with self._lock, suppress(StoreError):  # a journal that cannot be read must not end the run
                 items = self._success_grid.add((progress.last_record,))
@@ -473,8 +472,6 @@ class GridWidget(SnapshotWidget):
 
 
 class _WidgetDisplay(NoDisplay):
-    """Display that forwards the progress of a running experiment to the widget."""
-
     def __init__(self, show_progress: Callable[[RunProgress], None]) -> None:
         self._show_progress = show_progress
 

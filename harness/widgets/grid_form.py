@@ -53,7 +53,7 @@ _SEED_RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 
 
 class FormSummary(HarnessWidget):
-    """Summary of an experiment that a form describes: number of trials, cost, time, statistical power, code and plan file."""
+    """Summary of the experiment that a form describes: trials, cost, time, power, code and plan file."""
 
     _esm: ClassVar[str] = load_script("grid_form")
     _css: ClassVar[str] = load_style("grid_form")
@@ -175,12 +175,15 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
 
     @property
     def plan(self) -> str:
-        """Content of a `plan.toml` for the same experiment; empty while a value is wrong. Limits are part of `command`."""
+        """Content of a `plan.toml` for the same experiment; empty while a value is wrong.
+
+        Limits are part of `command` instead.
+        """
         return format_experiment_plan(self.experiment) if self.experiment else ""
 
     @property
     def command(self) -> str:
-        """Shell command that runs the plan from a folder with the name of the experiment; empty while a value is wrong."""
+        """Shell command that runs the plan from a folder named after the experiment; empty while a value is wrong."""
         if self.experiment is None:
             return ""
         options = [f"--{name.replace('_', '-')} {value}" for name, value in _list_limits(self.limits).items()]
@@ -218,7 +221,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         return self.grid
 
     def close(self) -> None:
-        """Stop the grid, wait until its run has ended, and close the form with its widgets. May be called more than once."""
+        """Stop the grid, wait until its run has ended, and close the form. May be called more than once."""
         if self.grid is not None:
             self.grid.unobserve(self._on_change, "state")
             self.grid.close()
@@ -226,13 +229,13 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         super().close()
 
     def render_text(self) -> str:
-        """Return the number of trials, cost, time, power and code of the experiment as plain text, or what values are wrong."""
+        """Return trials, cost, time, power and code of the experiment as plain text, or what values are wrong."""
         lines = [f"{name}: {text}" for name, text in (*self._facts, *self.errors.items())]
         same = ["", self.code, "", self.command] if self.code else []
         return "\n".join([*lines, *([self._refusal] if self._refusal else []), *same])
 
     def render_html(self) -> str:
-        """Return the number of trials, cost, time, power and code of the experiment as static HTML, or what values are wrong."""
+        """Return trials, cost, time, power and code of the experiment as static HTML, or what values are wrong."""
         rows = [*self._facts, *self.errors.items(), *([("", self._refusal)] if self._refusal else [])]
         return render_table((), rows) + (render_preformatted(f"{self.code}\n\n{self.command}") if self.code else "")
 

@@ -24,7 +24,7 @@ LEFT_ALIGN_ATTRIBUTE = ' style="text-align: left"'
 
 
 class SavedForm:
-    """Part of a widget that displays it twice: as the live view, and as a static form that is saved in the notebook."""
+    """Base class that displays a widget twice: as a live view, and as a static form that is saved in the notebook."""
 
     fallback_class = "harness-stood"
     """CSS class of the static HTML form of the widget; `surface.css` hides it while the live view is shown."""
@@ -66,7 +66,7 @@ class SavedForm:
 
 
 class HarnessWidget(SavedForm, anywidget.AnyWidget):
-    """Base class of all widgets, which exchanges messages with the pages that show the widget and has a static form.
+    """Base class of all widgets, with a message channel to the pages that show it and a static form.
 
     A subclass sets `_esm = load_script(NAME)` and `_css = load_style(NAME)`, handles messages of its pages in
     `_handle_page_message`, and returns the static form from `render_text` and `render_html`.
@@ -123,7 +123,7 @@ class SnapshotWidget(HarnessWidget):
         return False
 
     def update_snapshot(self) -> None:
-        """Update the static form (text and HTML saved in the notebook) if the widget is at rest and its text has changed."""
+        """Update the static form (saved in the notebook) if the widget is at rest and its text has changed."""
         if not self._fallback_handles or not self._is_resting:
             return
         with self._snapshot_lock:

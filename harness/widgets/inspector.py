@@ -32,7 +32,7 @@ MAX_CACHED_STEPS = 20
 
 
 class SessionInspector(StepWidget):
-    """Widget that shows a session step by step: the messages sent, their digest, the answer, the tool results and the workspace.
+    """Widget that shows a session step by step: messages sent, their digest, answer, tool results and workspace.
 
     Args:
         session: Journal file, experiment folder, recorded or exported session, task name, or `sample`. Default: `sample`.

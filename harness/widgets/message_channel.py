@@ -27,7 +27,7 @@ ITEM_OVERHEAD_CHARACTERS = 100
 
 
 class MessageSender:
-    """Sender of the messages of all widgets to their pages. It limits the rate, and serves the widgets' channels in turn.
+    """Sender of the messages of all widgets to their pages, which limits the rate and serves widgets in turn.
 
     The sender's thread only runs while messages are waiting.
     """
@@ -87,7 +87,7 @@ SHARED_SENDER = MessageSender()
 
 
 class MessageChannel:
-    """Thread-safe channel from one widget to its pages, which sends a growing list of items and a state of named values.
+    """Thread-safe channel from one widget to its pages, which sends a list of items and named values (a state).
 
     All values must be plain JSON. A message looks like `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
     "state": {...}, "whole": false}`:
@@ -135,7 +135,10 @@ class MessageChannel:
         self._sender.schedule(self)
 
     def update_state(self, **state: Any) -> None:
-        """Set values that the pages show, by name; if a value changes several times before sending, only the last is sent."""
+        """Set values that the pages show, by name.
+
+        If a value changes several times before it is sent, only the last one is sent.
+        """
         with self._lock:
             self._state.update(state)
             self._changed.update(dict.fromkeys(state))
@@ -157,7 +160,10 @@ class MessageChannel:
         return True
 
     def send_batch(self) -> bool:
-        """Send waiting items and state changes in one message, and return whether more items wait; called by the sender."""
+        """Send waiting items and state changes in one message; return whether more items wait.
+
+        The sender calls this method.
+        """
         with self._lock:
             first = self._first_unsent
             items = self._take_batch(first - self._oldest)

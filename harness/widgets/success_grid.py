@@ -25,7 +25,7 @@ MAX_LISTED_TRIALS = 500
 
 @dataclass(slots=True)
 class ArmProgress:
-    """Progress of one arm (configuration under study): its number of planned trials and the records of its finished trials."""
+    """Progress of one arm (configuration under study): number of planned trials, and records of finished ones."""
 
     planned_trials: int = 0
     records: dict[str, TrialRecord] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class ArmProgress:
 
 @dataclass(slots=True)
 class SuccessGrid:
-    """Arms (configurations) of an experiment with the records of their finished trials, for a heat map. Not thread-safe."""
+    """Arms (configurations) of an experiment with their finished trials, for a heat map. Not thread-safe."""
 
     experiment: Experiment
     arms: dict[str, ArmProgress] = field(default_factory=dict)
@@ -101,12 +101,18 @@ class SuccessGrid:
 
     @property
     def level(self) -> str:
-        """Fidelity level (how much of a run is real) of the finished trials, e.g. `L0`; several levels are joined by "and"."""
+        """Fidelity level (how much of a run is real) of the finished trials, e.g. `L0`.
+
+        Several levels are joined by "and".
+        """
         return " and ".join(sorted({record.level for arm in self.arms.values() for record in arm.records.values()}))
 
     @property
     def failures(self) -> list[TrialRecord]:
-        """Records of the finished trials without success, arm by arm; while outcomes are hidden, only of crashed trials."""
+        """Records of the finished trials without success, arm by arm.
+
+        While outcomes are hidden, these are only the crashed trials.
+        """
         return [record for arm in self.arms.values() for record in arm.records.values() if self._is_failure(record)]
 
     def _is_failure(self, record: TrialRecord) -> bool:
@@ -138,7 +144,7 @@ class SuccessGrid:
         return [self._encode_arm(number, arm) for number, arm in enumerate(self.arms.values())]
 
     def list_failures(self) -> list[JsonObject]:
-        """Return all finished trials without success for the widget's page as plain JSON, e.g. when outcomes may be shown."""
+        """Return all finished trials without success for the page as plain JSON, e.g. when outcomes get visible."""
         listed = ((name, record) for name, arm in self.arms.items() for record in arm.records.values())
         return [self._encode_failure(name, record) for name, record in listed if self._is_failure(record)]
 
@@ -172,7 +178,7 @@ class SuccessGrid:
         return arm.records.get(trial_id) if arm else None
 
     def build_layout(self) -> JsonObject:
-        """Return as plain JSON, for each arm, its name, its number of planned trials and its position in the heat map."""
+        """Return each arm's name, number of planned trials and position in the heat map as plain JSON."""
         beside = {arm.name for arm in self.experiment.arms}
         numbers = {name: number for number, name in enumerate(self.arms)}
         cells = {cell.arm: cell for cell in self.experiment.grid if cell.arm not in beside}
@@ -210,7 +216,7 @@ def _tabulate(records: Iterable[TrialRecord], retention: Mapping[str, float]) ->
 
 
 def describe_problem(record: TrialRecord) -> str:
-    """Return a text with the task and the seed of a trial and, if the trial is a repetition, the number of the repetition."""
+    """Return task and seed of a trial as text and, if the trial is a repetition, its number."""
     return f"{record.task}, seed {record.seed}{f', replicate {record.replicate}' if record.replicate else ''}"
 
 

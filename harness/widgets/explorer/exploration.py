@@ -76,7 +76,7 @@ class ExplorerSettings:
 
     @property
     def rehearsal_setting(self) -> DryRunSpec:
-        """Settings of the dry run: the policy with its fields, the context window and the length of summaries.
+        """Settings of the dry run, i.e. the policy with its fields, the context window and the length of summaries.
 
         Raises:
             UsageError: The policy does not exist, or one of its fields does not exist or has an invalid value.
@@ -90,7 +90,7 @@ class ExplorerSettings:
 
 
 class DispositionTotal(NamedTuple):
-    """Number of messages that a policy treated alike, e.g. all `dropped` ones, and their tokens before and after compaction."""
+    """Number of messages that a policy treated alike, e.g. all `dropped` ones, and their tokens."""
 
     disposition: Disposition
     messages: int
@@ -110,7 +110,7 @@ class AttemptRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStep:
-    """Dry run at one step: what the model would see, and what the policy did to each message that was logged before the step."""
+    """State of a dry run at one step, with what the policy did to each earlier message."""
 
     rehearsal: DryRun
     index: int
@@ -142,7 +142,7 @@ class ShownStep:
         )
 
     def sum_by_disposition(self) -> list[DispositionTotal]:
-        """Return the number and tokens of messages that were kept, masked, summarized and dropped; last, of inserted messages."""
+        """Return number and tokens of the messages kept, masked, summarized and dropped, then of inserted ones."""
         totals = [[0, 0, 0] for _ in DISPOSITIONS]
         for index, before, after in zip(self.dispositions, self.messages.tokens_before, self.tokens_after, strict=True):
             total = totals[index]
@@ -177,7 +177,7 @@ class Pinned:
 
 
 class Exploration:
-    """Recorded session, and what a policy with the explorer's current settings would do to its messages. Not thread-safe."""
+    """Recorded session, and what a policy with the current settings would do to it. Not thread-safe."""
 
     def __init__(self, session: RecordedSession, policy: str | Policy | None, window_tokens: int | None) -> None:
         """Run the policy over all steps of the session, and show the last step.
@@ -239,7 +239,9 @@ class Exploration:
         return max(fitting, default=WINDOW_CHOICES[0])
 
     def rehearse(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Change the settings, and run the policy over the session up to the last step or until `should_stop()` returns True.
+        """Change the settings, and run the policy over the session.
+
+        The run ends at the last step, or as soon as `should_stop()` returns True.
 
         Raises:
             UsageError: The settings are invalid; the earlier settings are kept.
@@ -262,19 +264,22 @@ class Exploration:
 
     @property
     def step_index(self) -> int:
-        """Index, from 0, of the step shown: the selected step or, until the dry run reaches that step, the last one computed."""
+        """Index, from 0, of the step shown.
+
+        Until the dry run reaches the selected step, this is the last step computed.
+        """
         return min(self.settings.step, self.rehearsal.steps) - 1
 
     @property
     def shown(self) -> ShownStep:
-        """Dry run at the step shown: what the model would see, and what the policy did to each message logged before the step."""
+        """State of the dry run at the step shown, with what the policy did to each earlier message."""
         rehearsal, index = self.rehearsal, self.step_index
         if self._shown is None or self._shown.rehearsal is not rehearsal or self._shown.index != index:
             self._shown = ShownStep.compute(rehearsal, index)
         return self._shown
 
     def build_run(self) -> dict[str, Any]:
-        """Return the data for the page that do not depend on the step shown: token curve, compactions and thresholds.
+        """Return the data for the page that do not depend on the step: token curve, compactions and thresholds.
 
         The values cover all steps computed so far.
         """
@@ -351,7 +356,7 @@ class Exploration:
         return format_trial_plan(self.build_trial(EXAMPLE_TASK))
 
     def build_picture(self) -> dict[str, Any]:
-        """Return the data about the step shown, without single messages, e.g. the tokens of kept and dropped messages."""
+        """Return the data about the step shown without single messages, e.g. the tokens of dropped messages."""
         shown = self.shown
         return {
             "look": codec.to_plain(self.settings),
@@ -395,11 +400,11 @@ class Exploration:
         return _group_runs((dispositions.get(item.item_id, inserted), item.tokens) for item in self.shown.view.items)
 
     def sum_by_disposition(self) -> list[DispositionTotal]:
-        """Return the number and tokens of messages that were kept, masked, summarized and dropped; last, of inserted messages."""
+        """Return number and tokens of the messages kept, masked, summarized and dropped, then of inserted ones."""
         return self.shown.sum_by_disposition()
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return the explorer's settings, and the tokens that the model would see, as pairs of a label and a text for display."""
+        """Return the settings, and the tokens that the model would see, as pairs of a label and a text."""
         view = self.shown.view
         step = self.course.steps[self.step_index].end_event.step
         held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"

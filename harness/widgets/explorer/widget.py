@@ -45,7 +45,7 @@ SLICE_SECONDS = 0.1
 
 
 class CompactionExplorer(StepWidget):
-    """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop, step by step.
+    """Widget that shows which messages of a finished session a policy would keep, mask, summarize or drop.
 
     Sliders change the fields of the policy and the context window. To compare two policies, pin one and choose another. No model
     is called: summaries are placeholders of a given length, and the agent's recorded actions stay the same whatever the policy
@@ -165,7 +165,7 @@ class CompactionExplorer(StepWidget):
             setattr(self, name, value)
 
     def pin(self) -> None:
-        """Pin the policy and the window that are shown; the settings chosen next are then compared with the pinned ones."""
+        """Pin the policy and the window that are shown, so that the settings chosen next are compared with them."""
         with self._lock:
             self._change_pin("pin")
 
@@ -192,7 +192,7 @@ class CompactionExplorer(StepWidget):
         return pd.DataFrame({"shown": shown, "pinned": pinned}, index=["policy", *names[1:]])
 
     def to_trial(self, task: str) -> Trial:
-        """Return a trial (one run of a task) with the policy and the window that are shown, e.g. as the base of an experiment.
+        """Return a trial (one run of a task) with the policy and window shown, e.g. as the base of an experiment.
 
         Args:
             task: Name of the trial's task.
@@ -221,7 +221,10 @@ class CompactionExplorer(StepWidget):
         return opened
 
     def close(self) -> None:
-        """Close the explorer and its form. A grid that runs in the form is stopped first. May be called more than once."""
+        """Close the explorer and its form. May be called more than once.
+
+        A grid that runs in the form is stopped first.
+        """
         if self.form is not None:
             self.form.close()
         super().close()
@@ -253,7 +256,9 @@ class CompactionExplorer(StepWidget):
         return pd.DataFrame(columns)
 
     def draw(self, ax: "Axes | None" = None) -> "Figure":
-        """Draw a static chart of the tokens that the model would see at each step, after a dry run over the whole session.
+        """Draw a static chart of the tokens that the model would see at each step.
+
+        The policy is run over the whole session first.
 
         Args:
             ax: Axes to draw on; None creates a figure.
@@ -305,7 +310,7 @@ class CompactionExplorer(StepWidget):
         self.channel.update_state(**new, **self._build_step(request, rows))
 
     def render_text(self) -> str:
-        """Return the settings, and the number and tokens of kept, masked, summarized and dropped messages, as plain text."""
+        """Return the settings, and the messages kept, masked, summarized and dropped with their tokens, as text."""
         with self._lock:
             rows = [f"{name}: {value}" for name, value in self._exploration.describe()]
             rows += [
@@ -315,7 +320,7 @@ class CompactionExplorer(StepWidget):
             return "\n".join(rows)
 
     def render_html(self) -> str:
-        """Return HTML tables of the settings, the tokens kept, masked, summarized and dropped, and all attempted compactions."""
+        """Return the settings, the tokens kept, masked, summarized and dropped, and all compactions as HTML tables."""
         with self._lock:
             facts = render_table((), self._exploration.describe())
             sums = render_table(
