@@ -20,8 +20,12 @@ from harness.sandboxes.seccomp import DENIED_CALLS
 Family: TypeAlias = Literal["kernel", "server", "resources", "neighbour", "machine", "tools"]
 """Target of an attack.
 
-The targets are, in this order: system calls, the tool server (the process that runs the commands), memory and disk, another
-sandbox, the machine outside the sandbox, and the tools that read and write files.
+- `kernel`: System calls.
+- `server`: The tool server, which is the process that runs the commands.
+- `resources`: Memory and disk.
+- `neighbour`: Another sandbox.
+- `machine`: The machine outside the sandbox.
+- `tools`: The tools that read and write files.
 """
 ATTACK_SECONDS: Final = 5.0
 """Seconds after which an attack is stopped."""
@@ -87,7 +91,7 @@ A script prints a line that begins with `ESCAPED` if it reaches something that t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """Attack on a sandbox: a script that runs inside the sandbox, and optionally a second action that follows the script.
+    """Attack on a sandbox: a script that runs inside it, optionally followed by a second action.
 
     The second action is a script in another sandbox (`look`) or file operations from outside (`use_tools`).
     """
@@ -113,7 +117,7 @@ class AttackVerdict:
 
 @dataclass(slots=True)
 class AttackedSandboxes:
-    """Pair of sandboxes for attacks: one is attacked, and the other is its neighbour.
+    """Two sandboxes: one that is attacked, and a neighbour that must see nothing of the attack.
 
     Both are reused for the next attacks until an attack ends or damages them.
     """
@@ -141,8 +145,11 @@ class AttackedSandboxes:
 def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> AttackVerdict:
     """Run one attack on a sandbox, and return what the attack reached or broke.
 
-    The attack is contained if it reports no escape and leaves no file on the machine, and if the sandbox afterwards still works
-    or reports that its own commands ended it.
+    An attack counts as contained if all of these hold:
+
+    - The attack reports no escape.
+    - The attack leaves no file on the machine.
+    - The sandbox still works afterwards, or reports that its own commands ended it.
     """
     mark = f"mark-{abs(hash(attack.name)) % 10**9}-{id(sandboxes) % 10**9}"
     escapes: list[str] = []
@@ -179,10 +186,7 @@ def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sand
 
 
 def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
-    """Run an attack script in a sandbox, and return the escapes that the script reports.
-
-    A script that runs much longer than its timeout, or that has an error in its code, also counts as an escape.
-    """
+    """Run a script in a sandbox, and return what the script reached; a faulty or much too slow script also counts."""
     sandbox.write("attack.py", (PRELUDE + script).encode())
     result = sandbox.run(f"python3 attack.py {mark}", timeout_seconds=ATTACK_SECONDS)
     lines = result.stdout.decode(errors="replace").splitlines()
@@ -195,7 +199,7 @@ def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
 
 
 def _check_intact(sandbox: Sandbox) -> Iterator[str]:
-    """End all processes of a sandbox after an attack, as before grading, and yield what no longer works in the sandbox."""
+    """End all processes of a sandbox, and yield a description of each thing that no longer works."""
     with suppress(ToolError):  # a sandbox may be intact although an attack left a workspace in which nothing can be written
         sandbox.prepare_grading({"intact": b"yes"})
         if sandbox.read("intact") != b"yes":
@@ -207,7 +211,7 @@ def _check_intact(sandbox: Sandbox) -> Iterator[str]:
 
 
 def _find_marked_files(mark: str) -> Iterator[str]:
-    """Yield a description of each file with the name `mark` that an attack created on this machine, outside the sandbox."""
+    """Yield a description of each file named `mark` that an attack created outside the sandbox."""
     for folder in ("/tmp", "/dev/shm", "/var/tmp"):  # noqa: S108  where every user can write
         if Path(folder, mark).exists():
             yield f"the file {folder}/{mark} exists on this machine"
@@ -230,10 +234,7 @@ _CALL_TEXTS: Final[Mapping[str, Sequence[int | str]]] = {
 
 
 def _build_denied_attack(family: str) -> Attack:
-    """Return an attack that tries all forbidden system calls of one family, e.g. `mount` and the other calls that mount.
-
-    The seccomp program (the filter of system calls in the kernel) must deny all of these calls.
-    """
+    """Return an attack that tries a group of system calls, e.g. those that mount; the sandbox must deny all of them."""
     calls = [(name, list(numbers), list(_CALL_TEXTS.get(name, (0,) * 6))) for name, numbers in DENIED_CALLS[family].items()]
     script = f"""
 for name, numbers, values in {json.dumps(calls)}:
@@ -778,7 +779,7 @@ for path in ("/etc/passwd",):
 
 
 def _read_or_refuse(sandbox: Sandbox, *paths: str) -> str:
-    """Try to read files through the sandbox; return the first path that gave content from outside the workspace, else empty."""
+    """Return the first path at which the sandbox reads a file from outside the workspace; empty if there is none."""
     for path in paths:
         try:
             if b"root:" in sandbox.read(path):
@@ -823,10 +824,7 @@ def _list_names(sandbox: Sandbox) -> str:
 
 
 def _snapshot_outside(sandbox: Sandbox) -> str:
-    """Take snapshots while a script swaps a directory for a link that leads outside the workspace.
-
-    Return a description of the first snapshot with files from outside; empty if there is none.
-    """
+    """Describe the first snapshot that holds files from outside the workspace; empty if there is none."""
     for _ in range(60):
         try:
             files = sandbox.snapshot().files

@@ -66,10 +66,7 @@ _FILES = "        workspace=(\n"
 
 
 def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
-    """Return text replacements after which an expression computes the value `times` of the example task.
-
-    The expression is Python code that uses the named module.
-    """
+    """Return text replacements that make a Python expression compute the value `times` of the example task."""
     return {
         _IMPORTS: f'"""\n\nimport {module}\n\nfrom harness.tasks.kit import make_rng\nfrom harness.task import',
         _VALUES: f'    values["times"] = str({expression})\n{_VALUES}',
@@ -77,34 +74,22 @@ def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
 
 
 def _draw_from(text: str, module: str = "os") -> dict[str, str]:
-    """Return text replacements after which the value `times` of the example task depends on the seed and on an expression.
-
-    The value is drawn from a wide range, so that two results of the expression hardly ever give the same value.
-    """
+    # The range is wide, so that two results of the expression hardly ever give the same value.
     return _draw_times(f'make_rng(str({text}), task_seed, "times").randrange(3, 10_000)', module)
 
 
 def _add_step(command: str) -> dict[str, str]:
-    """Return the text replacement that adds a step to the example task, before the step that writes the greetings.
-
-    The new step has the name `extra` and runs a shell command.
-    """
+    """Return the text replacement that adds a step `extra`, which runs a shell command before the greetings are written."""
     return {_WRITE_STEP: f'    look("extra", "One more look.", run({command!r})),\n{_WRITE_STEP}'}
 
 
 def _add_file(path: str, text: str) -> dict[str, str]:
-    """Return the text replacement that adds a file to the workspace of the example task.
-
-    The arguments are Python expressions for the path and the text of the file.
-    """
+    """Return the text replacement that adds a file to the workspace; path and text are Python expressions."""
     return {_FILES: f"{_FILES}            ({path}, {text}),\n"}
 
 
 def _count_by(expression: str) -> dict[str, str]:
-    """Return the text replacement after which a shell expression sets the number of greetings that the example task writes.
-
-    Without the replacement, the value `times` sets the number.
-    """
+    """Return the text replacement that makes a shell expression, not the value `times`, set the number of greetings."""
     return {_GREETINGS: f"for i in $$(seq {expression}); do"}
 
 
@@ -112,10 +97,7 @@ _TIMES_VERDICT = "len(lines) == times"
 
 
 def _judge_times(condition: str) -> dict[str, str]:
-    """Return the text replacement after which the check `times` of the example task passes under another condition.
-
-    The condition is a Python expression.
-    """
+    """Return the text replacement that makes a Python expression the condition of the check `times`."""
     return {_TIMES_VERDICT: condition}
 
 
@@ -161,7 +143,7 @@ _COUNTERS = {
 }
 """Ways in which code can count its calls, by the place that holds the count.
 
-Each entry has the code that makes the counter, an expression that counts and returns the count, and a regular expression for the
+Each way has the code that makes the counter, an expression that counts and returns the count, and a regular expression for the
 error report that must name the counter.
 """
 CHEATS: Mapping[str, Cheat] = {

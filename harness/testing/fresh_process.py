@@ -92,9 +92,9 @@ def digest_in_fresh_process(
     Args:
         name: Name of the task template, as for `load_task`.
         seeds: Seeds of the tasks.
-        differing: Circumstances, such as the date, in which the new process differs from this one. Without `hash seed`, the new
-            process has a fixed hash seed; compare the results with those of another such process. The date is unchanged where
-            `libfaketime` is not installed. Default: all.
+        differing: Circumstances, such as the date, in which the new process differs from this one. Default: all. Without
+            `hash seed`, the new process has a fixed hash seed; compare its results with those of another such process. The date
+            stays the same where `libfaketime` is not installed.
 
     Raises:
         UsageError: The template makes no task in the new process.
@@ -125,7 +125,7 @@ def _observe_template(name: str) -> object:
 
 
 def _resolve_name(name: str) -> str:
-    """Return the name of a task template with the absolute path of its file, so that it holds in every working directory."""
+    # The new process may have another working directory, so the path of the file must be absolute.
     path, colon, function = name.rpartition(":")
     return f"{Path(path).resolve()}:{function}" if colon else name
 
@@ -166,7 +166,7 @@ def _run_in_fresh_process(
     differing: Collection[Circumstance] = _ONLY_HASHES,
     failure_text: str,
 ) -> Any:
-    """Call a function of this module in a new Python process and return its result; arguments and result are sent as JSON."""
+    """Call a function of this module in a new Python process; arguments and result are sent as JSON."""
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)  # noqa: PTH100  (an empty path is the working directory)
     with TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Find out whether a call of a task's code changes state that the code keeps in its process, such as a counter of its calls.
+"""Find out whether a call of a task's code changes state that stays in the process, such as a counter of calls.
 
 Such code could behave differently the next time. The state is found by following references from a function: to global variables
 of its module and of the task's other modules, closures, default values, attributes, and objects of any class. Other state, e.g.
@@ -49,7 +49,7 @@ def list_changed_variables(function: Callable[..., object], act: Callable[[], ob
 
 
 def _describe_state(function: Callable[..., object], *values: object) -> dict[str, str]:
-    """Return a digest of each variable in which a function of a task can keep something for its next call, by variable name."""
+    """Return a digest of each variable that a function can reach, by name of the variable."""
     description = _StateDescription()
     description.add_function(function)
     description.add("expected", values)
@@ -58,7 +58,7 @@ def _describe_state(function: Callable[..., object], *values: object) -> dict[st
 
 
 class _StateDescription:
-    """Digests of the variables that can be reached from functions of a task, by the name of the variable."""
+    """Digests of the variables that functions of a task can reach, by name of the variable."""
 
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}
@@ -66,7 +66,7 @@ class _StateDescription:
         self._waiting: list[tuple[str, Mapping[str, object]]] = []
 
     def add(self, name: str, value: object) -> None:
-        """Add the digest of one value under a name; the modules of functions to which the value refers are noted for later."""
+        """Add the digest of one value; the modules of functions to which the value refers are added later."""
         digest = hashlib.sha256()
         for part in self._list_parts(value):
             digest.update(part.encode(errors="replace") + b"\0")
@@ -84,7 +84,6 @@ class _StateDescription:
             is_first = False
 
     def add_environment(self) -> None:
-        """Add each environment variable."""
         self.digests |= {f"os.environ[{name!r}]": value for name, value in os.environ.items()}
 
     def _add_variable(self, name: str, value: object) -> None:
@@ -102,7 +101,7 @@ class _StateDescription:
             self._waiting.append((name, names))
 
     def _list_parts(self, value: object) -> Iterator[str]:
-        """Yield texts that describe a value and everything to which the value refers, each object once."""
+        """Yield texts that describe a value and every object to which the value refers, each object once."""
         objects = dict[int, object]()
         waiting = [iter((value,))]
         while waiting:
@@ -162,7 +161,7 @@ def _is_task_class(value: type) -> bool:
 
 
 def _reduce(value: object) -> tuple[object, ...]:
-    """Return the parts from which Python could make a copy of an object; nothing if the object cannot be copied."""
+    """Return the parts from which Python could copy an object; empty if the object cannot be copied."""
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:  # noqa: BLE001  (code of any class)

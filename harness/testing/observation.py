@@ -72,7 +72,7 @@ _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] =
     random.Random.sample.__code__: lambda names: names["population"],
     random.Random.randrange.__code__: lambda names: _list_range(names["start"], names["stop"], names["step"]),
 }
-"""Functions that return the options of a random draw, by the code object of the function of `random` that draws.
+"""Functions that list the possible results of a random draw, by code object of the function of `random` that draws.
 
 Each takes the local variables of the drawing function.
 """
@@ -108,7 +108,7 @@ class Observation(NamedTuple):
 
 
 class _Draw(NamedTuple):
-    """Random draw by a task template: the line of code, its number among the draws on this line, its options and results."""
+    """Random draw by a task template: the code line, the number of the draw on this line, the possible and the actual results."""
 
     place: str
     number: int
@@ -117,9 +117,10 @@ class _Draw(NamedTuple):
 
 
 class _AlignedDraw(NamedTuple):
-    """Random draw that a task template makes under every seed: the line of code, the draws, and what each of them gave.
+    """Random draw that a task template makes under every seed.
 
-    The results are texts and, if they are numbers with the same text around them, numbers.
+    `draws` and `texts` have the draw and its result under each seed. `numbers` has the results as numbers. It is empty if a
+    result is not a number or if the results hardly differ.
     """
 
     place: str
@@ -129,9 +130,9 @@ class _AlignedDraw(NamedTuple):
 
 
 class _Observer:
-    """Observer that records what the code of a task does: clock calls, random draws, and actions that write something.
+    """Recorder of what the code of a task does: clock calls, random draws, and actions that write something.
 
-    The object is a profile function, which sees the calls; an audit hook passes the writing actions to `observe_write`.
+    The object is a profile function, which sees the calls. An audit hook passes the writing actions to `observe_write`.
     """
 
     def __init__(self) -> None:
@@ -228,7 +229,7 @@ _observers: list[_Observer] = []
 
 @cache
 def _install_audit_hook() -> None:
-    """Install the hook that passes audit events on to the observers. Python cannot remove an audit hook, so it stays."""
+    # Python cannot remove an audit hook, so the hook is installed once and stays.
     sys.addaudithook(_pass_event_on)
 
 
@@ -243,7 +244,7 @@ def _opens_for_writing(_: object, mode: str | None = None, flags: int = 0) -> bo
 
 
 def _is_import(frame: FrameType) -> bool:
-    """Return whether a stack frame belongs to an import, which may write a file of byte-code."""
+    # An import may write a file of byte-code, which is no action of the task.
     caller: FrameType | None = frame
     while caller is not None and not caller.f_code.co_filename.startswith("<frozen importlib"):
         caller = caller.f_back
@@ -251,7 +252,7 @@ def _is_import(frame: FrameType) -> bool:
 
 
 def _list_file_times(template: TaskTemplate) -> Iterator[str]:
-    """Yield the lines at which the module of a task template reads the times of files."""
+    """Yield each place where the module of a task template reads the time of a file."""
     try:
         path = Path(inspect.getsourcefile(template) or "")
         tree = ast.parse(path.read_bytes())
@@ -264,7 +265,11 @@ def _list_file_times(template: TaskTemplate) -> Iterator[str]:
 
 
 def _align_draws(tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> list[_AlignedDraw]:
-    """Return the random draws that the template makes under every seed: the same draw of the same line, one for each result."""
+    """Return the random draws that the template makes under every seed.
+
+    Two draws are the same if they have the same code line and the same number on this line. A draw with several results, such as
+    `random.sample`, gives one entry for each result.
+    """
     by_position: dict[tuple[str, int, int], list[_Draw]] = {}
     for _, draws in tasks:
         for draw in draws:
@@ -280,10 +285,10 @@ def _align_draws(tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> list[_Aligned
 
 
 def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]], aligned: Sequence[_AlignedDraw]) -> str:
-    """Return the line that draws a fact's value from options that include its default guess (prior); empty if none is known.
+    """Return the code line that can draw a fact's default guess (its prior) as its value; empty if none is known.
 
-    A line draws the value if the same draw of this line, at the same position of its results, gives the value under every seed.
-    The value may also be a linear function of the result, with constant text before and after the number.
+    A line draws the value if its result equals the value under every seed. The value may also be a linear function of the result,
+    e.g. twice the drawn number, with constant text around it.
     """
     values = [task.values.get(fact.name, "") for task, _ in tasks]
     given = _read_numbers([fact.prior, *values])
@@ -295,13 +300,13 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
 
 
 def _find_option_behind(given: Sequence[Fraction], numbers: Sequence[Fraction]) -> str:
-    """Return the drawn number that would give a fact the value of its default guess (prior), as text.
+    """Return the number that must be drawn for a fact to get its default guess (its prior) as its value.
 
-    The result is empty if the values of the fact are no linear function of the numbers drawn under the same seeds.
+    The result is empty if the values of the fact are no linear function of the numbers that were drawn.
 
     Args:
-        given: Numbers in the default guess and in the value under each seed; empty if they are no such numbers.
-        numbers: Numbers drawn under each seed; empty if something else was drawn.
+        given: Number in the default guess, then the number in the value under each seed; empty if these are not all numbers.
+        numbers: Number drawn under each seed; empty if something else was drawn.
     """
     if not given or len({*numbers}) < MIN_DISTINCT_RESULTS:
         return ""
@@ -315,7 +320,7 @@ def _find_option_behind(given: Sequence[Fraction], numbers: Sequence[Fraction]) 
 
 
 def _read_numbers(texts: Sequence[str]) -> list[Fraction]:
-    """Return the one number in each text. The list is empty if a text has no or several numbers, or if the other words differ."""
+    """Return the one number in each text; empty unless each text has one number and all have the same words around it."""
     found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
     surroundings = {(match[1], match[3]) for match in found}
     return [Fraction(match[2]) for match in found] if len(found) == len(texts) and len(surroundings) == 1 else []
@@ -347,12 +352,12 @@ def _is_clock(function: Any) -> bool:
 
 
 def _is_unseeded(function: Any) -> bool:
-    """Return whether a built-in function draws from the generator of the module `random`, whose seed differs in each process."""
+    # Functions of the module `random` are methods of one generator, whose seed differs in each process.
     return getattr(function, "__self__", None) is random._inst
 
 
 def _find_calling_place(frame: FrameType) -> str:
-    """Return the line of a task's code that caused a call in a stack frame, directly or through the standard library.
+    """Return the line of a task's code that caused a call, directly or through the standard library.
 
     The result is empty for calls of the harness, and for calls by a library module while it is being imported.
     """
@@ -365,7 +370,7 @@ def _find_calling_place(frame: FrameType) -> str:
 
 
 def _find_place(frame: FrameType) -> str:
-    """Return the line and the file of a stack frame that belongs to the code of a task; empty for any other code."""
+    """Return the line and the file of a stack frame in the code of a task; empty for any other code."""
     path = frame.f_code.co_filename
     return f"line {frame.f_lineno} of {Path(path).name}" if is_task_file(path) else ""
 

@@ -551,7 +551,7 @@ class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, Paralle
 
 
 def _count_processes(program: str, argument: str) -> int:
-    """Return the number of processes of this machine, in any namespace, that were started with this program and argument."""
+    """Return the number of processes on this machine, in any namespace, that were started with this program and argument."""
     wanted = f"{program}\0{argument}\0".encode()
     count = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -563,7 +563,7 @@ def _count_processes(program: str, argument: str) -> int:
 
 
 def _make_mark() -> str:
-    """Return a random number of seconds, at least 600, as an argument of `sleep` by which a test recognizes its process."""
+    # At least 600 seconds as an argument of `sleep`, with random digits by which a test recognizes its own process.
     return f"{600 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
 
 

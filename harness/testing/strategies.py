@@ -32,7 +32,6 @@ _CLIPPED_CHARACTERS = st.sampled_from([0, 0, 700])
 
 
 def _draw_step(draw: st.DrawFn, number: int) -> list[Message]:
-    """Draw the messages of one random agent step: an answer with up to three tool calls and their results, or a user message."""
     if draw(_KINDS_OF_STEP) == 0:
         return [user(draw(TEXTS) or "go on")]
     calls = [
@@ -44,14 +43,15 @@ def _draw_step(draw: st.DrawFn, number: int) -> list[Message]:
 
 
 def _draw_result(draw: st.DrawFn, call: ToolCall) -> ToolResult:
-    """Draw the result of a tool call; its output is a random text, repeated up to twelve times."""
     output = draw(TEXTS) * draw(_REPETITIONS)
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status=draw(_RESULT_STATUSES))
 
 
 @st.composite
 def conversations(draw: st.DrawFn, max_steps: int = 30, *, begin_with_request: bool = True) -> tuple[Message, ...]:
-    """Draw a random conversation that providers accept: system message, user message, then steps in which all calls have results.
+    """Draw a random conversation that providers accept.
+
+    The conversation has a system message, a user message, and steps in which every tool call has a result.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.

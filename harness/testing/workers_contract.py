@@ -125,7 +125,7 @@ class WorkersContract:
         assert read_finished_trial(job.journal) is None
 
     def _run_in_turn(self, workers: Workers, folder: Path, behaviors: list[Behavior]) -> list[BaseException | None]:
-        """Run jobs one after another, close the workers, check that each journal has a session, and return each job's error."""
+        """Run jobs one after another, and return the error of each job; None if the job succeeded."""
         jobs = [make_sample_job(behavior, number, folder) for number, behavior in enumerate(behaviors)]
         errors = [workers.submit(job).exception(HANG_SECONDS) for job in jobs]
         workers.close()

@@ -64,7 +64,7 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the text of every message with the name of the step that produced it; the name is empty for user messages."""
+    """Yield the name of the step that led to each message, and its text; the name is empty in the first request."""
     requests = sessions.run(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
@@ -92,7 +92,7 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the name of the step after which the given step first counted as done; None if the step never counted as done."""
+    """Return the name of the step after which the given step first counted as done; None if it never did."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step

@@ -26,8 +26,8 @@ from harness.view import find_violation, fold_all
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that a policy never compacts in a context window that the session cannot fill.
 
-    The policy has a threshold that is a share of the window. The calls, the files and the verdicts must be those of a session
-    without compaction.
+    The law holds for policies whose threshold is a share of the window. The tool calls, the files and the verdicts must equal
+    those of a session without compaction.
     """
     plain, other = sessions.run(seed), sessions.run(seed, look_up_policy(preset))
     if other.compactions:
@@ -59,9 +59,10 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that with perfect summaries, the agent makes the same calls as without compaction and passes all checks.
+    """Check that perfect summaries cost nothing: the agent makes the same calls and passes all checks.
 
-    The scripted summarizer `oracle` writes these summaries, which keep every line with a fact.
+    The calls are compared with a session without compaction. The scripted summarizer `oracle` writes the summaries, which keep
+    every line with a fact.
     """
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
@@ -74,10 +75,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first tool call in which two sessions differ, with the script step that made the call.
-
-    One session ran without compaction, the other with perfect summaries.
-    """
+    """Yield a finding for the first call in which a session with perfect summaries differs from a session without compaction."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -100,9 +98,9 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that an agent with empty summaries fails the checks on facts that only the prompt states.
 
-    This holds for facts that the agent first uses after a compaction. A policy may compact so late that all of these facts were
-    used before. This is a defect of the task only if the default policy also compacts too late, even for facts that the user
-    states in later messages. With some settings of a task (see `World`), the prompt contains only facts that are used early.
+    Only facts that the agent first uses after a compaction are considered. A policy may compact so late that there are none. This
+    is a defect of the task only if the default policy also compacts too late, even for facts that the user states in later
+    messages. With some settings of a task (see `World`), the prompt contains only facts that are used early.
     """
     empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
@@ -144,7 +142,7 @@ def _find_user_facts(task: Task) -> set[str]:
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the number of the request at which the agent first needs a fact, in the session without compaction."""
+    """Return the number of the request at which the agent first needs a fact without compaction; 0 if there is none."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
@@ -152,8 +150,8 @@ def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
 def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that every request has a correct token count, fits the window and has a form that providers accept.
 
-    Only the policies in `PRESETS`, whose token reserves suit the window, must also avoid requests that the model refuses as too
-    long.
+    The policies in `PRESETS` must also avoid requests that the model refuses as too long. Other policies need not, because their
+    token reserves may not suit the window.
     """
     done, window_tokens = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed).window_tokens
     for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
@@ -179,10 +177,10 @@ MAX_OTHER_SEEDS = 50
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent's work depends on each fact: a fact that is stated with another value makes a check fail.
+    """Check that the agent's work depends on each fact: if another value is stated, a check fails.
 
-    The values are changed in prompt and files. To save time, one session changes several facts, as long as each has a check that
-    requires no other changed fact. If none of a fact's checks fails, the fact is changed once more, alone.
+    The values are changed in the prompt and in files. To save time, one session changes several facts, as long as each has a
+    check that requires no other changed fact. If none of a fact's checks fails, the fact is changed once more, alone.
     """
     task = sessions.make_task(seed)
     found = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
@@ -208,10 +206,10 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent without the stated facts uses its default guesses (priors), so that the checks of these facts fail.
+    """Check that an agent without the stated facts uses its default guesses (priors) and fails the checks on these facts.
 
-    The values of all stated facts are deleted from messages and files. None of them may appear in the files that the agent
-    writes.
+    The values of all stated facts are deleted from messages and files. None of these values may appear in the files that the
+    agent writes.
     """
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
@@ -239,7 +237,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """Return the values that the agent used in the tool calls of a session, by name of the fact."""
+    """Return the values of each fact that the agent used in its tool calls, by name of the fact."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -260,7 +258,7 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Return the names of the checks that require the named fact, but no other fact of a group of facts."""
+    """Return the names of the checks that require the named fact, but no other fact of the group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 

@@ -21,7 +21,7 @@ SEEDS = range(50)
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the template makes a task from every seed, and that the same seed always gives the same task.
+    """Check that the template makes a task from every seed, and the same task whenever the seed is the same.
 
     The tasks are made again in this process, and in a new process with another date, other hashes, another working directory,
     another user and another time zone. The template must not read the clock, even if the clock makes no difference.
@@ -51,10 +51,7 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> Iterable[Finding]:
-    """Return findings about a template in a new Python process: the first seed that gives another task, and hidden inputs.
-
-    A hidden input is, for example, a call of the clock.
-    """
+    """Yield findings if a seed gives another task in a new process, or if the template reads more than the seed."""
     if not sessions.name:
         return
     try:
@@ -88,7 +85,7 @@ def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding
 
 
 def _compare_digests(first: Digests, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each part of a task, such as a fact or a step, whose digests differ; `when` says when they differ."""
+    """Yield a finding for each part of a task, such as a fact or a step, whose digests differ; `when` ends the message."""
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
             continue
@@ -105,10 +102,10 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the random values of a task affect neither its script nor its facts, and that no default guess can be right.
+    """Check that the seed changes only the values of a task, and that no default guess (prior) is right.
 
-    For a fixed structure, all seeds must give the same script and the same facts, but different values. If the structure also
-    differs, each fact must still have the same patterns and the same default guess (prior).
+    Tasks with the same structure must have the same script and the same facts, but different values. If the structure also
+    differs, each fact must still have the same patterns and the same default guess.
     """
     first, other = sessions.make_task(seed), sessions.make_variant(seed, seed + 1)
     yield from list(_compare_scripts(first, other, seed)) or _compare_facts(first, map(sessions.make_task, SEEDS), seed)
@@ -130,7 +127,6 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _compare_facts(first: Task, tasks: Iterable[Task], seed: int) -> Iterator[Finding]:
-    """Yield a finding for each fact whose text patterns or default guess (prior) differ between the tasks of several seeds."""
     readings = {fact.name: (fact.patterns, fact.former_patterns, fact.prior) for fact in first.facts}
     changed = {
         fact.name
@@ -143,10 +139,6 @@ def _compare_facts(first: Task, tasks: Iterable[Task], seed: int) -> Iterator[Fi
 
 
 def _report_drawable_prior(sessions: SessionCache, fact: Fact) -> Iterator[Finding]:
-    """Yield a finding if the default guess for a fact (its prior) can be right.
-
-    It can be right if it is the true value under some seed, or one of the options from which the value is drawn.
-    """
     for name, place, seed in sessions.observe_in_fresh_process().drawable_priors if sessions.name else ():
         if name == fact.name:
             cause = (
@@ -236,7 +228,7 @@ def _describe_unknown_tool(call: CallTemplate) -> str:
 
 
 def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """Check the tool call with which the agent can look up a lost fact: it must use a known tool and contain no placeholder."""
+    """Check that the tool call that looks up a lost fact uses a known tool and contains no placeholder."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
@@ -253,7 +245,7 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """Return an error message about a text pattern that is invalid or has not exactly one group for the value, else None."""
+    """Return an error message if a text pattern is invalid or has not exactly one group, which reads the value; else None."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups

@@ -101,7 +101,10 @@ class _ScriptedAction(NamedTuple):
 def trace(task: Task, requests: Sequence[tuple[Request, Reply]], reading: Reader = EXACT) -> tuple[Move, ...]:
     """Return the action that the scripted agent took at each request of a session, in order.
 
-    The argument `reading` is the rule by which the agent finds values in texts.
+    Args:
+        task: Task that the agent worked on.
+        requests: Requests of the session with their replies, in order.
+        reading: Rule by which the agent finds values in texts.
     """
     reader, actions = ConversationReader(task.facts, task.script, reading), tuple(_list_actions(task))
     priors = {fact.name: fact.prior for fact in task.facts}

@@ -34,10 +34,11 @@ MAX_PLACES = 200
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a lost fact can be looked up: its tool call shows the value whenever a step of the session needs the fact.
+    """Check that a lost fact can be looked up whenever a step of the session needs the fact.
 
-    A step that itself writes the file from which the fact can be looked up, such as a note, may need the fact before the file
-    exists. For a fact that is revised later, the tool call may also show an earlier value.
+    The tool call that looks up the fact must show its value. A step that itself writes the file from which the fact can be looked
+    up, such as a note, may need the fact before the file exists. For a fact that is revised later, the tool call may also show an
+    earlier value.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     needs = _list_needs(task, trace(task, watched.run.requests, sessions.model_spec.reader))
@@ -70,7 +71,7 @@ def _find_missing_look_up(
 
 
 def _list_needs(task: Task, moves: Sequence[Move]) -> dict[str, list[Move]]:
-    """Return the agent's actions in a session that need a fact, by name of the fact."""
+    """Return the agent's actions that need a fact, by name of the fact."""
     steps = {step.name: step for step in task.script.steps}
     needs: dict[str, list[Move]] = {}
     for move in moves:
@@ -108,11 +109,16 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 
 
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no file reveals a fact that the agent must not be able to look up, until the agent first uses the fact.
+    """Check that no file reveals a fact that cannot be looked up, until the agent first uses the fact.
 
-    These are the facts without a recovering call (a tool call that looks up the fact). A file reveals a value if a text pattern
-    of the fact finds the value. It also does so if one rule, such as the line number or the words next to the value, finds the
-    right value under every seed. The value may be encoded, e.g. in base64. Files in the fact's list `also_in` are exempt.
+    A fact cannot be looked up if it has no recovering call (a tool call that shows its value). A file reveals a value in two
+    cases:
+
+    - A text pattern of the fact finds the value.
+    - One rule, such as the line number or the words next to the value, finds the right value under every seed. The value may be
+      encoded, e.g. in base64.
+
+    Files in the fact's list `also_in` are exempt.
     """
     task = sessions.make_task(seed)
     for fact in task.facts:
@@ -142,10 +148,10 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 
 
 def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
-    """Yield the paths of files that a session wrote and that reveal the value of a fact before the fact is first needed.
+    """Yield the paths of files that a session wrote and that reveal a fact's value before the fact is first needed.
 
-    A file reveals a value if a text pattern of the fact finds the value. It also does so if the same file of a session with other
-    values has the other value in the same place.
+    A file reveals the value if a text pattern of the fact finds the value, or if a session with other values has the other value
+    in the same place.
     """
     task = sessions.make_task(seed)
     reader = sessions.model_spec.reader
@@ -159,11 +165,11 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
 
 
 def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no tool output reveals a fact that only the user's messages state, as long as a later step needs the fact.
+    """Check that no tool output reveals a fact that only the user states and that a later step needs.
 
-    The session runs without the stated facts, which are deleted from messages and files. The agent then works with default
-    guesses (priors), so a true value in an output cannot come from the agent. The rules by which an output reveals a value are
-    those of the law `hidden` for files. Lines of the files in the fact's list `also_in` are exempt.
+    The stated facts are first deleted from messages and files. The agent then works with default guesses (priors), so a true
+    value in an output cannot come from the agent. An output reveals a value by the same rules as a file in the law `hidden`.
+    Lines of the files in the fact's list `also_in` are exempt.
     """
     task, steps = sessions.make_task(seed), sessions.make_task(seed).script.steps
     last_needs = {name: number for number, step in enumerate(steps) for name in collect_needs(step)}
@@ -189,17 +195,14 @@ def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding
 
 
 def _remove_known_lines(output: str, texts: Sequence[str], value: str) -> str:
-    """Return a tool output without the lines that show a value as a known text does.
-
-    A line is removed if it contains a line of one of the given texts in which the value appears.
-    """
+    """Return a tool output without the lines that contain a line of a known text in which the value appears."""
     known = {line.strip() for text in texts for line in text.splitlines() if value in line}
     lines = output.splitlines(keepends=True)
     return "".join(line for line in lines if not any(one in line for one in known)) if known else output
 
 
 def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:
-    """Return the seeds with which outputs are compared, first those that give a fact a value that no earlier seed gives."""
+    """Return the seeds with which outputs are compared; seeds whose value of the fact is new come first."""
     values = {other: sessions.make_variant(seed, other).values[fact.name] for other in (seed, *SEEDS)}
     first_seeds = {value: other for other, value in reversed(values.items())}.values()
     return sorted(values.keys() - {seed}, key=lambda other: (other not in first_seeds, other))[:COMPARED_SEEDS]
@@ -234,7 +237,7 @@ def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[s
 
 
 def _decode_words(pattern: str, decode: Callable[[str], bytes], text: str) -> str:
-    """Return a text with all words decoded that match a pattern; a word whose decoded form is not printable stays the same."""
+    """Decode the words of a text that match a pattern, except words whose decoded form is not printable."""
 
     def replace(match: re.Match[str]) -> str:
         try:
@@ -264,7 +267,7 @@ DECODINGS: Mapping[str, Callable[[str], str]] = {
 
 
 class _Place(NamedTuple):
-    """Place at which a value can be found in a text: the line number, and the text before and after the value on its line.
+    """Place at which a value can be found in a text: the line number, and the text around the value on its line.
 
     `line` counts from 0; None means any line. If `whole_line` is set, `before` and `after` are the whole rest of the line,
     otherwise only some characters next to the value.
@@ -293,10 +296,10 @@ def _bound(value: str) -> str:
 
 
 def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = True) -> bool:
-    """Return whether one rule finds the right value in the text of every seed, so that an agent could learn the value there.
+    """Return whether one rule finds the right value in the text of every seed.
 
-    The rule is a place: a line, or the words next to the value. The texts are searched as they are and decoded. The result is
-    False if all values are equal. `numbered` says whether a line number counts as a place.
+    An agent could then learn the value from the text. The rule is a line number, unless `numbered` is False, or the words next to
+    the value. The texts are searched as they are and decoded. The result is False if all values are equal.
     """
     if len(set(values)) == 1:
         return False
@@ -306,7 +309,7 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
 
 @lru_cache(maxsize=256)
 def _decode(decoding: str, text: str) -> str:
-    """Return a text after undoing the encoding with this name in `DECODINGS`; with an empty name, the text stays the same."""
+    """Undo the encoding with this name in `DECODINGS`; with an empty name or a long text, the text stays the same."""
     return DECODINGS[decoding](text) if decoding and len(text) <= MAX_ENCODED_CHARACTERS else text
 
 

@@ -108,8 +108,7 @@ def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int)
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
     """Yield a finding for the first request or answer in which two sessions differ.
 
-    If the requests differ, a tool output before them differed. If equal requests got different answers, the agent itself acted
-    differently.
+    If the requests differ, a tool output before them differed. If only the answers differ, the agent itself acted differently.
     """
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, second)), strict=False)
     replies = zip_longest(*([reply.message for _, reply in run.requests] for run in (first, second)))
@@ -133,7 +132,7 @@ def _find_fact(task: Task, step: str, here: str, there: str) -> str:
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    """Return the name of the last step in which a tool call of the agent mentions a file; empty when no call mentions it."""
+    """Return the name of the last step in which a tool call mentions a file; empty if no call mentions the file."""
     called = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)
@@ -145,7 +144,7 @@ def _find_last_step_about(task: Task, path: str, run: Run) -> str:
 def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that the answers of the model depend on the request alone.
 
-    Requests of a compacted session are repeated in reverse order, each to a new model, which must give the same answer. The new
+    Requests of a compacted session are sent again in reverse order, each to a new model, which must give the same answer. The new
     model is made from a task without answer key, prompt, files and checks.
     """
     done, tight = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed)
@@ -159,7 +158,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a compacted session has the same result with an action cache (stored results of commands) as without a cache.
+    """Check that an action cache (stored results of commands) does not change the result of a compacted session.
 
     The session is run with an empty cache, and again with the cache that this run has filled. The check is skipped for sandboxes
     without isolation and for tasks that are not cacheable.
@@ -182,7 +181,7 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) -> tuple[Run, int]:
-    """Run a compacted session with an action cache, and return it with the number of commands that the cache did not answer."""
+    """Run a compacted session with an action cache; also return the number of commands that the cache did not answer."""
     task = sessions.make_task(seed)
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)

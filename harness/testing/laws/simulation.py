@@ -277,10 +277,14 @@ def open_cached_sandbox(task: Task, choice: SandboxChoice, action_cache: ActionC
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
-    """Return a copy of a task whose messages and files state other values of some facts (values that the agent must know).
+    """Return a copy of a task whose messages and files state other values of some facts.
 
-    The script stays the same. Only text that the patterns of a fact match is changed. A new value replaces the current value of
-    the fact; earlier values of a fact that is revised stay. If the new value is None, every value of the fact is deleted.
+    The script stays the same. Only text that the patterns of a fact match is changed.
+
+    Args:
+        task: Task to copy.
+        values: New value of each fact, by name. It replaces the current value; earlier values of a fact that is revised stay.
+            None deletes every value of the fact.
     """
     patterns = {fact.name: fact.patterns for fact in task.facts}
 
@@ -305,10 +309,7 @@ def find_stated_facts(task: Task) -> list[Fact]:
 
 
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
-    """Return a text found by a fact's pattern, with the old value of the fact replaced by the new value.
-
-    Other values stay unless the new value is None, which deletes every value.
-    """
+    """Replace the old value in a text that a pattern found; other values stay, unless None as `new` deletes every value."""
     if match[1] != old and new is not None:
         return match[0]
     start, end = match.start(1) - match.start(), match.end(1) - match.start()
@@ -435,7 +436,7 @@ class SessionCache:
     def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
         """Return the session with the task of a seed under a policy; each session is run once and then reused.
 
-        By default the session runs without compaction, so that no message is ever evicted.
+        By default the session runs without compaction.
         """
         key = (seed, policy, window_tokens)
         if key not in self._runs:
@@ -497,7 +498,7 @@ class SessionCache:
         return self._blank[key]
 
     def watch_other(self, seed: int) -> OtherValues:
-        """Return a task with the structure of the given seed but the values of another seed, and the session with this task.
+        """Return a task with the structure of the given seed but the values of another seed, and the session of this task.
 
         If the template has one structure for all seeds, another seed whose session was recorded before is preferred.
         """
@@ -536,7 +537,7 @@ class SessionCache:
         """Return a context window so small that the session of a seed must be compacted.
 
         The window is `WINDOW_TOKENS` if the session fills this size, and otherwise smaller. A smaller window has room for the
-        tool schemas and the longest step, and the policy gets token reserves that allow for the difference between its own
+        tool schemas and the longest step. The token reserves of its policy allow for the difference between the policy's own
         estimate and the model's count.
         """
         plain = self.run(seed)

@@ -24,9 +24,10 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
     """Check that work with wrong values fails each check that requires one of these values.
 
     The work is the finished work on a task with the same structure but the values of another seed. A check that passes this work
-    ignores its facts, or reads the expected value from a file that the agent can write. Only facts that messages or files state
-    are considered. A value that only a command prints, such as a code needed to continue a copy, is right for the files of the
-    other seed and proves nothing.
+    ignores its facts, or reads the expected value from a file that the agent can write.
+
+    Only facts that messages or files state are considered. A value that only a command prints, such as a code needed to continue
+    a copy, is right for the files of the other seed.
     """
     task, (other_seed, other_task, watched) = sessions.make_task(seed), sessions.watch_other(seed)
     other_values = other_task.values
@@ -46,11 +47,14 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
 def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that no check passes because the agent claims to have done the work.
 
-    The judge (grading function) grades two workspaces. In the first, the files that the judge reads contain their initial text
-    and then only claims, such as "done" or `{"passed": true}`. The second is the initial workspace with those finished files that
-    no text of the task names, such as a reply. A report that the task asks for is work: only the author knows whether a check
-    should accept the report instead of other work. A check that only counts the lines of a file also passes on a meaningless text
-    with this number of lines, and so does not believe the claim.
+    The judge (grading function) grades two workspaces:
+
+    - The initial workspace, in which each file that the judge reads ends with claims, such as "done" or `{"passed": true}`.
+    - The initial workspace with those finished files that no text of the task names, such as a reply.
+
+    A report that the task asks for is work: only the author knows whether a check should accept the report instead of other work.
+    A check that only counts the lines of a file also passes on a meaningless text with this number of lines. Such a check does
+    not believe the claim, and is not reported.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     initial, finished = watched.trees[0], watched.trees[-1]
@@ -89,7 +93,7 @@ def _make_claims(task: Task) -> Iterator[str]:
 
 
 def _find_unnamed_files(task: Task, watched: WatchedRun) -> dict[str, str]:
-    """Return the text of each finished file that the agent made and that no message or initial file names, by path.
+    """Return the text of each file that the agent made and that no message or initial file names, by path.
 
     A file also counts as named if a text names one of its folders.
     """
@@ -157,7 +161,6 @@ def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
 
 
 def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> Counter[str]:
-    """Grade a state of the workspace several times, and return the number of times that each check passed."""
     passed: Counter[str] = Counter()
     for _ in range(times):
         sandbox.restore(tree)
@@ -166,10 +169,7 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
 
 
 def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
-    """Yield findings about a judge (grading function) whose verdicts may vary, because it depends on more than files.
-
-    For example, it reads the clock, or keeps a counter of its calls.
-    """
+    """Yield a finding for each thing besides files on which a judge (grading function) depends, e.g. the clock."""
 
     def grade() -> None:
         _count_passes(task, sandbox, tree, 1)
