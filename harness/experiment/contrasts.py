@@ -1,7 +1,7 @@
-"""Primary contrasts: comparisons of two configurations (arms) that a plan declares before any trial runs.
+"""Comparisons of two configurations (primary contrasts) that a plan declares before any trial runs.
 
-Only the results of declared comparisons count as findings; all other comparisons are exploratory. The contrasts are recorded with
-every trial. So are the number of planned trials and the number of looks, i.e. how often the results may be inspected.
+Only the results of declared comparisons count as findings; all other comparisons are exploratory. The comparisons are recorded
+with every trial. So are the number of planned trials and the number of looks, i.e. how often the results may be inspected.
 """
 
 import hashlib
@@ -17,7 +17,10 @@ Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
 SIGNIFICANCE_LEVEL = 0.05
 """Largest p-value at which an effect counts as shown; in comparisons that a plan declares, after Holm's correction."""
 MIN_TASKS = 6
-"""Minimum number of tasks for a statement about tasks like these: with fewer, the sign-flip test cannot reach p <= 0.05."""
+"""Minimum number of tasks for a statement about tasks like these.
+
+With fewer tasks, the statistical test (a sign-flip test) cannot reach p <= 0.05.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +83,10 @@ class Family:
 def refuse_invalid_contrasts(
     contrasts: Sequence[Contrast], arms: Collection[str], task_count: int, seed_count: int, looks: int = 1
 ) -> None:
-    """Raise an error if a comparison (contrast) in a plan is impossible or declared twice, or if there are too many of them.
+    """Raise an error if a comparison (contrast) in a plan is impossible or declared twice, or if there are too many.
 
-    There are too many if, even in the best case, not all of them can be significant after the corrections for the number of
-    contrasts and of looks.
+    There are too many comparisons if, even in the best case, not all of them can be significant. The significance is corrected
+    for the number of comparisons and of looks (inspections of the results).
 
     Args:
         contrasts: Comparisons that the plan declares.
@@ -93,9 +96,9 @@ def refuse_invalid_contrasts(
         looks: Declared number of times that the results are inspected.
 
     Raises:
-        UnknownName: A contrast names an arm that the experiment does not have.
-        UsageError: A contrast compares an arm with itself or is declared twice, the experiment has too few tasks or seeds for the
-            contrast's estimand, or there are too many contrasts.
+        UnknownName: A comparison names an arm that the experiment does not have.
+        UsageError: A comparison compares an arm with itself or is declared twice, the experiment has too few tasks or seeds for
+            the comparison's estimand, or there are too many comparisons.
     """
     for place, contrast in enumerate(contrasts):
         for arm in (contrast.a, contrast.b):
@@ -120,6 +123,6 @@ def refuse_invalid_contrasts(
 
 
 def _count_units(contrast: Contrast, task_count: int, seed_count: int) -> int:
-    """Return the number of independent units of a comparison: the tasks for `tasks like these`, else all seeds of all tasks."""
+    """Return the number of independent results in a comparison: one for each task, or one for each seed of each task."""
     is_about_tasks = contrast.estimand == "tasks like these" or (contrast.estimand is None and task_count >= MIN_TASKS)
     return task_count if is_about_tasks else task_count * seed_count

@@ -295,7 +295,7 @@ class Experiment:
         return load(folder)
 
     def _refuse_local_files(self) -> None:
-        """Raise `UsageError` if a trial needs a cassette or the server of a local model, which only this machine has."""
+        """Raise `UsageError` if a trial needs a file or a model server that only this machine has."""
         if self.cassette is not None:
             raise UsageError(
                 "executor: a cassette is a file of this machine, so trials of a cluster cannot use it; leave out one of them"
@@ -427,16 +427,16 @@ class _ExperimentRun:
                 raise KeyboardInterrupt
 
     def _iter_labels(self, output: OutputFolder) -> Iterator[tuple[str, Label]]:
-        """Yield the id of each stored trial of the experiment with its current label: experiment, configuration, values."""
+        """Yield the id of each stored trial of the experiment with its current experiment name, configuration and values."""
         stored = output.list_stored()
         for cell in self.experiment.grid if stored else ():
             if cell.trial_id in stored:
                 yield cell.trial_id, Label(self.experiment.name, cell.arm, encode_axes(cell.axes))
 
     def _look_ahead(self, finished_ids: Collection[str]) -> tuple[int, Collection[str]]:
-        """Return the number of trials that have finished, and the names of the models that the unfinished trials will call.
+        """Return the number of finished trials, and the names of the models that the unfinished trials will call.
 
-        No models are returned if all answers are replayed from a recording.
+        There are no such models if all answers are replayed from a recording.
         """
         finished_count, models = 0, set[str]()
         for cell in self.experiment.grid:
@@ -448,7 +448,7 @@ class _ExperimentRun:
 
     @property
     def _wiring(self) -> Wiring:
-        """Settings for calls to real models. Addresses of local model servers are missing, because these have not started yet."""
+        """Settings for calls to real models, without the addresses of local model servers, which have not started yet."""
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(
@@ -476,7 +476,7 @@ class _ExperimentRun:
         )
 
     def _prepare_cache(self) -> CacheSettings | None:
-        """Return the settings of the run's action cache after checking that the cache can be opened; None if it is off.
+        """Return the settings of the run's action cache, or None if it is off.
 
         Raises:
             StoreError: The folder of the action cache cannot be used.

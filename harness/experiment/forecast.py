@@ -1,8 +1,8 @@
-"""Forecast of the cost and the duration of trials before they run: an upper bound from prices, and a mean of finished trials.
+"""Forecast of the cost and the duration of trials before they run.
 
-The upper bound assumes full context windows and no cache, so it is often many times the real cost. Finished trials of the same
-tasks and models, e.g. one pilot trial of each, give an expected value. A trial whose answers were replayed from a cassette counts
-with the cost of the recorded answers.
+The forecast has an upper bound on the cost and expected values. The upper bound assumes full context windows and no cache, so it
+is often many times the real cost. The expected values are means of finished trials of the same tasks and models, e.g. of one
+pilot trial of each. A trial whose answers were replayed from a cassette counts with the cost of the recorded answers.
 """
 
 import json
@@ -34,7 +34,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 UNKNOWN_FORECAST = "unknown until a trial of the same task and models, e.g. a pilot, has finished"
 
 PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
-"""Task with its settings (world), and names of all models. Trials with equal keys are expected to cost and to last the same."""
+"""Task with its settings, and names of all models. Trials with equal keys are expected to cost and to last the same."""
 _get_all_but_seed = attrgetter(*(one.name for one in fields(Trial) if one.name != "seed"))
 
 
@@ -43,8 +43,8 @@ class Forecast:
     """Expected cost and duration of the trials of an experiment that are still to run, with an upper bound on their cost.
 
     Attributes:
-        groups: Trials that are still to run, in groups that differ in their seed alone. Each group is given by one of its trials
-            and the number of its trials.
+        groups: Trials that are still to run, in groups whose trials differ in their seed alone. Each group is given by one of
+            its trials and the number of its trials.
         finished_trials: Number of the experiment's trials that have finished and will not run again.
         pilot_trials: Number of finished trials from which the expected values are computed.
         covered_trials: Number of trials still to run for which a finished trial with the same task and models exists.
@@ -196,7 +196,6 @@ def read_finished_records(output: Path) -> list[TrialRecord]:
 
 
 def _parse_trials(records: Iterable[TrialRecord]) -> Iterable[tuple[Trial, TrialRecord]]:
-    """Yield the configuration of each finished trial with its record; records of unknown tasks or policies are left out."""
     shared = SharedFields()
     for record in records:
         try:
@@ -206,7 +205,7 @@ def _parse_trials(records: Iterable[TrialRecord]) -> Iterable[tuple[Trial, Trial
 
 
 def _compute_mean_usd(pairs: Sequence[tuple[Trial, TrialRecord]]) -> float | None:
-    """Return the mean cost of trials' real models in US dollars; None if a model's price was unknown when a trial ran."""
+    """Return the mean cost of trials in US dollars; None if a model's price was unknown when a trial ran."""
     total_usd: float | None = 0.0
     for trial, record in pairs:
         total_usd = add_costs(total_usd, compute_real_cost_usd(trial, record) if _has_known_cost(trial, record) else None)
@@ -254,10 +253,11 @@ def describe_cost_bound(groups: Sequence[tuple[Trial, int]]) -> str:
 
 
 def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
-    """Return the maximum cost in USD of each paid model of a trial, by model name; None for an unknown price or window.
+    """Return the maximum cost of a trial in US dollars for each paid model, by model name.
 
-    The bound assumes that every step sends a full window to the agent's model and to the summarizer, and that nothing is cached.
-    With the tool `explore`, it also assumes that every step starts one sub-agent, each of whose steps sends a full window too.
+    None stands for an unknown price or window. The bound assumes that every step sends a full window to the agent's model and to
+    the summarizer, and that nothing is cached. With the tool `explore`, it also assumes that every step starts one sub-agent, and
+    that each step of the sub-agent sends a full window.
     """
     calls = _list_calls(trial, trial.model, trial.window_tokens, trial.max_steps)
     if trial.sub_agent_model is not None:
@@ -272,9 +272,9 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
 
 
 def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:
-    """Return the models that an agent or sub-agent calls, each with its window and the number of calls, for a cost bound.
+    """Return the models of an agent and its summarizer, each with a window and a number of calls, for a cost bound.
 
-    These are the agent's model and, if it is another one, the summarizer. A window of None stands for the model's own window.
+    A window of None stands for the model's own window. A summarizer that is the agent's model itself is not listed.
     """
     chosen = find_summarizer(trial.policy)
     summarizer = model if chosen is None else resolve_summarizer_name(chosen, model)
@@ -282,7 +282,7 @@ def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int)
 
 
 def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: int) -> float | None:
-    """Return the maximum cost in USD of a number of calls of a model; None if its price or its window is unknown."""
+    """Return the maximum cost of some calls of a model in US dollars; None if its price or its window is unknown."""
     window = look_up_window(name, window_tokens).tokens
     prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
     if not prices or not window:

@@ -189,7 +189,7 @@ class Grid(Sequence[Cell]):
                 yield problem.set_in(template.trial), seed_count
 
     def iter_problems(self) -> Iterator[tuple[str, int]]:
-        """Yield the name of each task with its settings, and each seed, on which trials run; a pair may be yielded repeatedly."""
+        """Yield the task name (with settings) and the seed of each problem on which trials run; a pair may be repeated."""
         if self._cells:
             yield from ((cell.trial.problem, cell.trial.seed) for cell in self._cells)
             return
@@ -218,10 +218,7 @@ class Grid(Sequence[Cell]):
         return [self._build_cell({**problem, **slot.values}, slot.location, slot.name) for slot in slots]
 
     def _are_configurations_fixed(self, slots: "Sequence[_Slot]", templates: Sequence[Cell]) -> bool:
-        """Return whether the same configurations are run on every problem (task, seed and world).
-
-        If so, the trials of all problems can be made from the trials of the first one.
-        """
+        """Return whether the same configurations are run on every problem (task, seed and world)."""
         if any(cell.quantiles for cell in templates) or any(is_block(path) for slot in slots for path in slot.values):
             return False
         world_axes = {path: values for path, values in self._problem_axes.items() if path.partition(".")[0] == "world"}
@@ -229,9 +226,7 @@ class Grid(Sequence[Cell]):
         return all(world not in worlds[:place] for place, world in enumerate(worlds))
 
     def _check_problems(self) -> None:
-        """Raise an error if a task, a seed or a task setting (world) of the plan is invalid.
-
-        Each value is checked once, together with the first values of the other settings that are varied.
+        """Refuse an invalid task, seed or world (task settings); each value is checked once, with the first of the others.
 
         Raises:
             UnknownName: The name of a task or of a task setting is unknown.
@@ -248,7 +243,7 @@ class Grid(Sequence[Cell]):
                     raise UsageError(f"axes.{error}") from None
 
     def _parse_problem(self, values: Mapping[str, object]) -> "_Problem":
-        """Return the task, the seed and the world (task settings) that the given values of the varied settings describe."""
+        """Return the task, the seed and the world (task settings) that these values of varied settings describe."""
         plain = with_values({name: self._base[name] for name in BLOCK_AXES}, values, "axes")
         parsed = {name: self._shared.parse(name, value, f"axes.{name}") for name, value in plain.items()}
         table = {
@@ -317,10 +312,7 @@ class _Problem(NamedTuple):
 
 
 def _normalize_values(path: str, raw_values: object) -> list[object]:
-    """Return the values that an experiment tries for one setting, as plain data like the values in a plan file.
-
-    Policy objects and numpy numbers, which a notebook may pass, are converted.
-    """
+    """Return the values of one setting as plain data; a notebook may pass policy objects and numpy numbers."""
     if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
         raise UsageError(f"axes.{path}: must be a list of values (got {raw_values!r:.80}); write a single value as [value]")
     return [_normalize_value(value) for value in raw_values]
@@ -337,7 +329,7 @@ def _expand_value(path: str, value: object) -> object:
 
 
 def _complete_policy(values: Mapping[str, object], location: str) -> Mapping[str, object]:
-    """Add the default fields of a policy to a trial's values, if these set the whole policy and single fields of it as well.
+    """Add the default fields of a policy if the values set the whole policy and also single fields of it.
 
     Raises:
         UsageError: A single field is set that the policy does not have.
@@ -375,7 +367,7 @@ def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[st
 
 
 def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
-    """Return the trials of an experiment, keeping only the first of those with equal configurations.
+    """Return the trials without those that repeat the configuration of an earlier trial.
 
     If only the task, the seed and the world are varied, an extra arm that equals the base trial gives it the arm's name.
 
@@ -394,15 +386,11 @@ def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
 
 
 def _format_quantiles(cell: Cell) -> str:
-    """Return a text that lists the quantiles in a trial's configuration, such as `q0.9`; empty if there are none."""
     return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Give each trial the name of its configuration (arm), such as `threshold=0.5`, and return the trials.
-
-    The name is made from the values under study. An extra arm keeps the name that it has in the plan.
-    """
+    """Give each trial the name of its configuration, such as `threshold=0.5`, unless it has a name from the plan."""
     namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
     return tuple(
         cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
@@ -410,7 +398,7 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 
 class _ArmNamer:
-    """Maker of the names of compared configurations, such as `threshold=0.5`, from the settings under study and their values."""
+    """Maker of names of compared configurations, such as `threshold=0.5`, from the settings under study and their values."""
 
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
@@ -429,7 +417,7 @@ class _ArmNamer:
     def format_name(self, axes: Mapping[str, object]) -> str:
         """Return the name of a compared configuration, such as `threshold=0.5`, from the values of the settings under study.
 
-        Settings of the problem (task, seed and world) are left out; the name is empty if no other setting is under study.
+        Settings of the problem (task, seed and world) are left out. The name is empty if no other setting is under study.
         """
         arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
         short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
@@ -438,10 +426,10 @@ class _ArmNamer:
         return " ".join(f"{path if has_clash else short_names[path]}={value_texts[path]}" for path in arm_axes)
 
     def _format_value(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
-        """Return the value of a setting under study as text, for the name of a compared configuration.
+        """Return the value of a setting as text, for the name of a compared configuration.
 
-        A policy is shown by its kind and by the fields in which policies of this kind differ, e.g. `keep-last(threshold=0.5)`.
-        A field that is varied separately is left out.
+        A policy gives its kind and the fields in which policies of this kind differ, e.g. `keep-last(threshold=0.5)`. A field
+        that is varied separately is left out.
         """
         if not (isinstance(value, Mapping) and "kind" in value):
             return _format_short(value)
@@ -452,14 +440,14 @@ class _ArmNamer:
 
 
 def _format_short(value: object) -> str:
-    """Return a value as short text for a name or message; a float gets its short form, such as `0.5`, only if that is exact."""
+    """Return a value as short text; a float gets its short form, such as `0.5`, only if that is exact."""
     if isinstance(value, float):
         return text if float(text := f"{value:g}") == value else repr(value)
     return str(value)
 
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
-    """Raise `UsageError` if two different configurations have the same name, because their results would be mixed."""
+    # Results of two configurations with the same name would be mixed.
     first_cells: dict[str, Cell] = {}
     for cell in cells:
         first = first_cells.setdefault(cell.arm, cell)

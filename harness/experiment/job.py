@@ -33,10 +33,12 @@ from harness.store.records import CheckRecord, TrialRecord
 from harness.task import Task
 
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
-"""Fidelity level of a trial, which specifies how much of the trial is real.
+"""Fidelity level of a trial, which says how much of the trial is real.
 
-`L0` has only scripted models, `L1` has a real summarizer or sub-agent with a scripted agent, `L2-open` and `L2-fork` replay a
-recorded session, and `L3` has a real agent.
+- `L0`: All models are scripted.
+- `L1`: The agent is scripted, but the summarizer or a sub-agent is a real model.
+- `L2-open` and `L2-fork`: A recorded session is replayed.
+- `L3`: The agent is a real model.
 """
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
@@ -101,7 +103,6 @@ def _find_commit(folder: Path) -> str | None:
 
 
 def _run_git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of a git command; None if git fails or is not installed."""
     try:
         process = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -205,7 +206,7 @@ DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 def is_disk_error(error: BaseException) -> bool:
     """Return whether an error means that the disk of this machine is full or failing, so that the trial is not the cause.
 
-    A process also dies from such a disk, by the signal SIGBUS, when it cannot write to a memory-mapped file of a journal.
+    Such a disk also ends a worker process by the signal SIGBUS, when it cannot write to a memory-mapped file of a journal.
     """
     match error:
         case WorkerDied():
@@ -308,9 +309,9 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
 
 
 def _describe_cassette(cassette: Cassette, run: TrialRun) -> dict[str, object]:
-    """Return the description of a cassette (recording of models' answers) that is stored with a trial.
+    """Return the description of a recording of model answers (a cassette) that is stored with a trial.
 
-    A cassette that records may also replay answers that it already has; their cost is then part of the description.
+    While recording, known answers are replayed; their cost is then part of the description.
     """
     replayed_usd = sum(run.replayed_costs_usd)
     is_partly_replayed = cassette.mode == "record" and replayed_usd > 0

@@ -52,7 +52,9 @@ class Look:
 
 
 def begin_record(folder: Path) -> None:
-    """Create the file that records how often outcomes are shown, in an output folder without results; keep an existing file.
+    """Create the file that records how often outcomes are shown, in an output folder without results.
+
+    An existing file is kept.
 
     Raises:
         OSError: The folder cannot be written.
@@ -63,7 +65,7 @@ def begin_record(folder: Path) -> None:
 
 
 def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
-    """Return the inspection (look) as which showing the outcomes of these trials would count, without recording it.
+    """Return how showing the outcomes of these trials would count as an inspection (a look), without recording it.
 
     Args:
         folder: Output folder of the experiment.

@@ -41,7 +41,7 @@ _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
-    """Label of a stored trial: its experiment, the name of its configuration (arm), and its values of the settings under study.
+    """Label of a stored trial: its experiment, its configuration (arm) and its values of the settings under study.
 
     The label is updated when the plan changes, and is not part of the trial's id.
     """
@@ -77,7 +77,7 @@ class OutputFolder:
         return {*self.journal.list_statuses()}
 
     def relabel_trials(self, labels: Mapping[str, Label] | Iterable[tuple[str, Label]]) -> None:
-        """Update the labels of stored trials (experiment, name of the configuration, values under study) to the current plan.
+        """Give stored trials the labels of the current plan: experiment, configuration and values under study.
 
         Trials that the current plan does not contain get names of their own, so that their results are not mixed with its trials.
         """

@@ -7,7 +7,7 @@ from typing import Any
 from harness.errors import UnknownName, UsageError
 
 BLOCK_AXES = ("task", "seed", "world")
-"""Settings of a trial (task, seed and world) that vary the problem rather than the configuration under study.
+"""Settings of a trial that describe its problem (task, seed and world) rather than the configuration under study.
 
 Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
 """
@@ -19,7 +19,7 @@ def is_block(path: str) -> bool:
 
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values of a nested table as a flat one, by dotted path such as `policy.threshold`; an empty table is a value."""
+    """Return the values of a nested table by dotted path, such as `policy.threshold`; an empty inner table is a value."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -94,7 +94,9 @@ def _copy(table: Mapping[str, object]) -> dict[str, object]:
 
 
 def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
-    """Refuse plan values that the parser had to convert to another type, e.g. text to a number, and infinite or NaN numbers.
+    """Refuse plan values that the parser had to convert to another type, and numbers that are infinite or NaN.
+
+    For example, a text is refused where a number is required.
 
     Args:
         raw_value: Value as written in the plan.

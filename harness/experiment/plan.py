@@ -31,7 +31,10 @@ from harness.sandboxes.action_cache.cache import MAX_BYTES
 
 PLAN_FILE_NAME = "plan.toml"
 TOOL_TIME_SHARE = 0.5
-"""Share of a trial's time limit that the agent's tool calls may take; the rest is for the model, the start and the grading."""
+"""Share of a trial's time limit that the agent's tool calls may take, from 0 to 1.
+
+The rest is for the model, the start and the grading.
+"""
 MAX_PLAN_BYTES = 512 * 2**10
 MAX_DEPTH = 100
 """Maximum depth to which tables and lists in a plan may be nested, and maximum number of parts in a dotted key."""
@@ -170,9 +173,9 @@ def _load_tables(file: Path) -> dict[str, Any]:
 
 
 def _find_long_key(text: str) -> int | None:
-    """Return the number of the first line whose dotted key has too many parts; tomllib would take very long to parse it.
+    """Return the number of the first line whose dotted key has more than `MAX_DEPTH` parts; None if there is none.
 
-    None if every key has at most `MAX_DEPTH` parts.
+    The TOML parser would take very long to parse such a key.
     """
     for number, line in enumerate(text.split("\n"), start=1):
         key = line.partition("=")[0]
@@ -182,7 +185,7 @@ def _find_long_key(text: str) -> int | None:
 
 
 def _refuse_deep_values(tables: Mapping[str, Any]) -> None:
-    """Raise RecursionError if the tables and lists of a plan are nested deeper than `MAX_DEPTH` levels."""
+    """Raise `RecursionError` if the tables and lists of a plan are nested deeper than `MAX_DEPTH` levels."""
     level: list[Any] = [tables]
     for _ in range(MAX_DEPTH):
         contents = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]

@@ -31,7 +31,10 @@ from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
 
 PROMPTS_KEPT = 1_000
-"""Number of prompts whose length in tokens is remembered; the many seeds of a large experiment give too many prompts for more."""
+"""Number of prompts whose length in tokens is remembered.
+
+An experiment with many seeds has more prompts than should be kept in memory.
+"""
 
 
 FirstTokens = dict[tuple[str, int, World], int]
@@ -39,7 +42,7 @@ FirstTokens = dict[tuple[str, int, World], int]
 
 
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, first_tokens: FirstTokens | None = None) -> None:
-    """Refuse trials that could not run because of an unknown name, a missing API key or a context window that is too small.
+    """Refuse trials that could not run, e.g. because of an unknown name or a missing API key.
 
     Args:
         trials: Trials of the experiment.
@@ -151,7 +154,7 @@ def _find_window(name: str, window_tokens: int | None) -> Window:
 
 
 class SandboxNeed(NamedTuple):
-    """What a trial requires of its sandbox: image, runtime and backend, in the order of the parameters of `choose_backend`."""
+    """Requirements of a trial for its sandbox, in the order of the parameters of `choose_backend`."""
 
     image: str | None
     runtime: str
@@ -159,14 +162,14 @@ class SandboxNeed(NamedTuple):
 
 
 class SandboxNeeds:
-    """Finder of what trials require of their sandboxes; it looks up the runtime of each task only once."""
+    """Finder of the requirements of trials for their sandboxes, which looks up the runtime of each task only once."""
 
     def __init__(self) -> None:
         self._runtimes: dict[str, str] = {}
         self._shared: dict[SandboxNeed, SandboxNeed] = {}
 
     def find(self, trial: Trial) -> SandboxNeed:
-        """Return what a trial requires of its sandbox; trials with equal requirements share one object."""
+        """Return the requirements of a trial for its sandbox; trials with equal requirements share one object."""
         if trial.task not in self._runtimes:
             self._runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
         need = SandboxNeed(trial.sandbox.image, self._runtimes[trial.task], trial.sandbox.backend)

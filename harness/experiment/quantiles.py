@@ -1,7 +1,7 @@
-"""Numbers of tokens that a plan gives as quantiles, such as `q0.9`, of the context lengths in sessions without compaction.
+"""Numbers of tokens that a plan gives as quantiles of context lengths, such as `q0.9`.
 
-`"q0.9"` in a plan stands for the number of tokens that nine of ten requests in an uncompacted run did not exceed. The number is
-computed from the journal of that run when the trials are created; a trial contains the plain number.
+`"q0.9"` in a plan stands for the number of tokens that nine of ten requests in a run without compaction did not exceed. The
+number is computed from the journal of that run when the trials are created; a trial contains the plain number.
 
 The requests of all sessions without compaction that have the task, the world (task settings) and the model of the trial are
 pooled, whatever their seeds and other settings. A long session therefore counts for more than a short one. The length of a
@@ -39,7 +39,7 @@ _QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
 
 class Quantile(NamedTuple):
-    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, with the amount of data behind this number."""
+    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, and the amount of data behind this number."""
 
     text: str
     """Quantile as written in the plan, e.g. `q0.9`."""
@@ -69,10 +69,10 @@ class RequestPool(NamedTuple):
     cut_short: int
 
     def find_quantile(self, text: str, location: str) -> Quantile:
-        """Return the number of tokens that a share of the requests does not exceed; the share is 90 % for the text `q0.9`.
+        """Return the number of tokens that a given share of the requests does not exceed.
 
         Args:
-            text: Quantile as written in the plan, e.g. `q0.9`.
+            text: Quantile as written in the plan; `q0.9` means a share of 90 %.
             location: Dotted path of the quantile in the plan, for error messages.
 
         Raises:
@@ -87,7 +87,7 @@ class RequestPool(NamedTuple):
 
 
 class ResolvedTrial(NamedTuple):
-    """Trial in which each quantile, such as `q0.9`, was replaced by a number of tokens, and the quantiles that were replaced."""
+    """Trial whose quantiles, such as `q0.9`, were replaced by numbers of tokens, together with these quantiles."""
 
     trial: Trial
     quantiles: Mapping[str, Quantile]
@@ -98,7 +98,9 @@ class UncompressedRun:
     """Finished run without compaction, from whose sessions quantiles of context lengths are computed."""
 
     def __init__(self, folder: Path) -> None:
-        """Read which trials a finished run contains; the lengths of their requests are read later, when a quantile is looked up.
+        """Read which trials a finished run contains.
+
+        The lengths of their requests are read later, when a quantile is looked up.
 
         Args:
             folder: Folder of an experiment, or its output folder.
@@ -118,7 +120,7 @@ class UncompressedRun:
         self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
     def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
-        """Return the lengths of requests, in tokens, from which the quantiles of a trial are computed.
+        """Return the lengths in tokens of the requests from which the quantiles of a trial are computed.
 
         The requests are those of all sessions without compaction that have the same task, task settings and model as the trial.
 
@@ -150,7 +152,7 @@ class UncompressedRun:
 
 
 def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
-    """Yield the estimated length in tokens of each request in a session without compaction to which the model has answered."""
+    """Yield the estimated length in tokens of each answered request in a session without compaction."""
     tokens = 0
     for entry in drop_rolled_back(entries):
         if isinstance(entry.event, MessageAdded):
@@ -162,7 +164,7 @@ def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int
 def resolve_quantiles(
     plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str, shared: SharedFields | None = None
 ) -> ResolvedTrial:
-    """Make a trial from nested tables of a plan, after replacing the quantiles of its policy, such as `q0.9`, by numbers.
+    """Make a trial from nested tables of a plan, with numbers in place of quantiles such as `q0.9`.
 
     Args:
         plain: Configuration of the trial as nested tables, with every default written out.
@@ -214,10 +216,7 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
-    """Return a text that names a trial's task, its settings, and the agent's model.
-
-    Sessions with equal texts are pooled; error messages show the text.
-    """
+    """Return a text that names a trial's task, its settings and the agent's model; sessions with equal texts are pooled."""
     world = codec.from_plain(World, plain.get("world", {}), "world")
     return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 

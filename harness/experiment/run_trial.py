@@ -65,7 +65,7 @@ class _TrialSession:
     clock: Clock
 
     def run(self, journal: Journal) -> None:
-        """Run the session of the trial. An exception in it is not raised, but recorded as the ending of the trial.
+        """Run the session of the trial, and record an exception in it as the ending of the trial.
 
         Raises:
             VerdictMismatch: The trial was graded again to test the cached verdict on an equal workspace, and the two differ.
@@ -92,7 +92,6 @@ class _TrialSession:
                 run.ending = replace(run.ending, status="failed", reason="store_error")
 
     def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore, measurement: MeasurementBuilder) -> None:
-        """Start the sandbox, run the trial's session in it, and grade the agent's files (the workspace)."""
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
@@ -106,7 +105,6 @@ class _TrialSession:
                 publish_token_counts(sandbox.cache, sandbox.task)
 
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
-        """Create the sandbox of the trial; if the job has an action cache, known commands are answered from the cache."""
         job, cache_settings = self.job, self.job.cache_settings
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run this trial at once
         name_container = BACKENDS[job.backend].format_container_name
@@ -126,7 +124,6 @@ class _TrialSession:
     def _run_session(
         self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, measurement: MeasurementBuilder
     ) -> Ending:
-        """Run the agent of the trial, and return how the session ended."""
         run, wiring = self.trial_run, self.job.wiring
 
         def measure_event(item: Entry | Signal) -> None:

@@ -104,11 +104,8 @@ class Runner:
         return self.progress
 
     def _has_reached_limit(self, waiting: "_Queue") -> bool:
-        """Return whether a limit of the run (trials, cost or time) is reached, so that the next job must not start.
-
-        A trial that has to start again is always allowed, because it had begun before the limit was reached.
-        """
-        if waiting.is_next_repeated:
+        """Return whether a limit of the run (trials, cost or time) is reached, and note the limit for the progress display."""
+        if waiting.is_next_repeated:  # its trial had begun before the limit was reached
             return False
         elapsed_seconds = self.clock() - self._began_at
         reached = self.limits.find_reached(
@@ -126,14 +123,13 @@ class Runner:
             self._retry_job(job, waiting)
 
     def _collect_ended(self, running: "dict[Future[FinishedTrial], Job]") -> None:
-        """Store the results of trials that have ended without a report from their workers, which shows in their journals."""
+        """Store the results of trials whose journals show that they have ended, although no worker has reported it."""
         for future, job in list(running.items()):
             if finished := read_finished_trial(job.journal):
                 self._record_trial(finished)
                 del running[future]
 
     def _collect_finished(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
-        """Store the results of finished trials, then wait a short time for more."""
         for future in running:
             if future.running() or (future.done() and not _has_died_unstarted(future)):
                 self._start_times.setdefault(future, self.clock())
@@ -156,7 +152,7 @@ class Runner:
             self.stop_event.wait(POLL_SECONDS)
 
     def _record_or_repeat(self, finished_trial: FinishedTrial, job: Job, waiting: "_Queue") -> None:
-        """Store the results of a trial, or run the trial again if it broke off after its session had begun.
+        """Store the results of a trial, or run it again if it broke off after its session had begun.
 
         If each attempt broke off in the same way, the trial is stored as failed.
         """
@@ -226,7 +222,7 @@ class Runner:
         return self._build_killed_trial(job, started_at, ending)
 
     def _build_killed_trial(self, job: Job, started_at: float, ending: Ending) -> FinishedTrial:
-        """Return the results to store for a trial whose worker was killed, made from what the trial wrote to its journal."""
+        """Return the results of a trial whose worker was killed, made from what the trial wrote to its journal."""
         trial_run = TrialRun(started_at=started_at, ending=ending)
         if job.journal.exists():
             try:
@@ -239,12 +235,9 @@ class Runner:
         return trial_run.build_finished_trial(job, self.clock())
 
     def _load_from_journal(self, trial_run: TrialRun, journal: Journal, trial_id: str) -> None:
-        """Add what a killed trial has logged in its journal to the trial's results, and mark its sessions as ended.
-
-        The session whose id is the trial's id is that of the agent; other sessions in the journal are those of sub-agents.
-        """
+        """Add what a killed trial has logged to its results, and mark its sessions in the journal as ended."""
         for session_id in journal.list_session_ids():
-            if session_id == trial_id:
+            if session_id == trial_id:  # the other sessions are those of sub-agents
                 trial_run.session_id = session_id
                 for entry in journal.read_entries(session_id):
                     trial_run.totals(entry)
@@ -252,7 +245,7 @@ class Runner:
 
 
 class _Queue:
-    """Queue of the jobs that wait for a worker: first new ones, made on demand, then those that have to start again."""
+    """Queue of the jobs that wait for a worker: first new jobs, made on demand, then jobs that have to start again."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = iter(jobs)
@@ -278,13 +271,11 @@ class _Queue:
 
 
 def _has_died_unstarted(future: "Future[FinishedTrial]") -> bool:
-    """Return whether the worker of a job died before the trial began."""
     error = future.exception() if future.done() else None
     return isinstance(error, WorkerDied) and not error.has_begun
 
 
 def _has_begun_session(job: Job) -> bool:
-    """Return whether the journal of a trial contains the first event of the trial's session."""
     if not job.journal.exists():
         return False
     try:
@@ -306,10 +297,10 @@ def _describe_error(error: BaseException) -> str:
 
 @contextmanager
 def handle_interrupts(stop_event: threading.Event) -> Iterator[threading.Event]:
-    """Set the stop event of the run on the first SIGINT or SIGTERM, and raise `KeyboardInterrupt` on the second.
+    """Set the stop event of a run on the first SIGINT or SIGTERM, and raise `KeyboardInterrupt` on the second.
 
-    The `with` block gets an event that is set when a signal arrives. Outside of the main thread, which alone receives signals,
-    the function has no effect.
+    The `with` block gets an event that is set when a signal arrives. The function has no effect outside of the main thread, which
+    alone receives signals.
     """
     interrupted = threading.Event()
 

@@ -91,14 +91,13 @@ def _build_trial_table(trial: Trial) -> Table:
 
 
 def _drop_missing(plain: object) -> object:
-    """Remove the keys whose value is None, which TOML cannot express, from a table and from the tables inside it."""
+    # TOML has no value for None.
     if not isinstance(plain, Mapping):
         return plain
     return {name: _drop_missing(value) for name, value in plain.items() if value is not None}
 
 
 def _list_changed_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass object that differ from their defaults or have none, by name."""
     changed = {}
     for field in fields(value):
         default = field.default_factory() if callable(field.default_factory) else field.default

@@ -123,13 +123,13 @@ class Trial(codec.StrictFields):
         return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **self.find_additions()}, dict)
 
     def find_additions(self) -> dict[str, object]:
-        """Return what the trial's id depends on besides the fields: a hash of the task's file, and revision numbers of code."""
+        """Return the other data that the trial's id depends on: a hash of the task's file, and revision numbers of code."""
         additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
         return {name: value for name, value in additions.items() if value}
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """Revision numbers above 0: how often the behaviour of policy, task, checks and tools has changed since version 0.1."""
+        """Revision numbers above 0, which count changes in the behaviour of policy, task, checks and tools since version 0.1."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
@@ -246,7 +246,7 @@ class SharedFields:
         return codec.hash_canonical_json(f"{{{','.join(texts)}}}")
 
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
-        """Return a field's value, the same as plain data, and as the piece of JSON text that is hashed for the trial's id."""
+        """Return the value of a field, its plain form, and its part of the JSON text that is hashed for the trial's id."""
         value = getattr(trial, name)
         if name == "seed":
             if self._last_seed[0] != value:

@@ -34,9 +34,9 @@ JOBS_PER_WORKER = 100
 class Workers(Protocol):
     """Pool of workers that run the trials of an experiment: processes or threads of this machine, or a cluster.
 
-    A pool is used by one thread only; its futures may finish in any thread. The code that opens a pool ends it with `close` or
-    `stop`, after which no process, container or temporary file of the pool is left. If a worker dies or a job exceeds its time
-    limit, the future of the job raises an exception; the pool goes on. `harness.testing.WorkersContract` tests an implementation.
+    A pool is used by one thread only; its futures may finish in any thread. If a worker dies or a job exceeds its time limit, the
+    future of the job raises an exception, and the pool goes on. The code that opens a pool ends it with `close` or `stop`. After
+    that, no process, container or temporary file of the pool is left. `harness.testing.WorkersContract` tests an implementation.
 
     Example::
 
@@ -52,12 +52,15 @@ class Workers(Protocol):
         ...
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
-        """Start a job in a free worker. The caller never has more than `count` unfinished jobs, unless `count` has just fallen.
+        """Start a job in a free worker, and return a future with the result of the job.
+
+        The caller never has more than `count` unfinished jobs, unless `count` has just fallen.
 
         When the future is done, everything that the trial has logged is in the file `job.journal` of this machine, wherever the
-        trial ran; only the loss of a whole machine loses the log. The future fails with `WorkerDied` if the worker died, with
-        `TimeoutError` if the job exceeded its time limit, with `WorkersUnavailable` if no worker is left, and with the error of
-        the job if the job raised one.
+        trial ran. Only the loss of a whole machine loses the log.
+
+        The future fails with `WorkerDied` if the worker died, with `TimeoutError` if the job exceeded its time limit, with
+        `WorkersUnavailable` if no worker is left, and with the error of the job if the job raised one.
 
         Raises:
             WorkerDied: The worker died immediately; the job has not begun and can be submitted again.
@@ -85,7 +88,7 @@ def _make_pool() -> Any:
 
 @dataclass(slots=True)
 class _WorkerSlot:
-    """Place for one worker process, which runs jobs one after another and is replaced by a new process when it dies.
+    """Place for one worker process, which runs jobs one after another and is replaced when it dies.
 
     Each process has a pool of its own. In a shared pool, a process that is killed while it holds the pool's lock would block all
     other processes.
@@ -114,7 +117,7 @@ class _WorkerSlot:
 
 
 class _JobFuture(Future[FinishedTrial]):
-    """Future result of a job in a worker process. If the process dies, it raises `WorkerDied`, not an error of the pool."""
+    """Future result of a job in a worker process, which fails with `WorkerDied` if the process dies."""
 
     def __init__(self, pool_future: "Future[FinishedTrial]") -> None:
         super().__init__()
@@ -143,8 +146,8 @@ class _JobFuture(Future[FinishedTrial]):
 class ProcessWorkers:
     """Pool of worker processes, each of which runs one trial at a time.
 
-    A process that dies loses its job and is replaced; one that exceeds the time limit is killed. The time limit of a job begins
-    when its process has started, imported all that the job needs, and unpickled the job.
+    A process that dies loses its job and is replaced. A process that exceeds the time limit is killed. The time limit of a job
+    begins when its process has started, imported all that the job needs, and unpickled the job.
     """
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
@@ -249,7 +252,8 @@ class _Call:
     """Call of a function with a job, which is sent to a worker process and unpickled while the process receives it.
 
     The package pebble starts the time limit of a job after the call is received, so the slow imports during unpickling do not
-    count as time of the trial. An error of unpickling is raised only when the call is run: the trial fails, not the worker.
+    count as time of the trial. An error of unpickling is raised only when the call is run, so that the trial fails and not the
+    worker.
     """
 
     def __init__(self, pickled: bytes) -> None:
@@ -275,7 +279,7 @@ class _Call:
 
 
 def _run_call(call: _Call) -> FinishedTrial:
-    """Run a job in a worker process. SIGTERM ends the job, which closes its sandbox, and then the process."""
+    # SIGTERM ends the job, which closes its sandbox, and then the process.
     try:
         with install_signal_handler(_raise_terminated, (signal.SIGTERM,)):
             return call.run()

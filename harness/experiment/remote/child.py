@@ -73,9 +73,9 @@ def _end(*_: object) -> NoReturn:
 
 
 def _receive(requests: BinaryIO, calls: "queue.SimpleQueue[bytes]", is_orphan: threading.Event, folder: Path) -> None:
-    """Queue the calls that the parent process sends. When the parent has closed the connection or died, end this process.
+    """Queue the calls that the parent process sends, and end this process when the parent has closed the connection.
 
-    The running trial has `GRACE_SECONDS` to close its sandbox.
+    The running trial then has `GRACE_SECONDS` to close its sandbox.
     """
     while len(header := requests.read(LENGTH.size)) == LENGTH.size:
         (length,) = LENGTH.unpack(header)
@@ -106,7 +106,7 @@ def _run_call(body: bytes, replies: BinaryIO) -> None:
 
 
 def _pickle_error(error: Exception) -> bytes:
-    """Pickle an exception with its traceback as an attribute; if it cannot be pickled, pickle one with the same text instead."""
+    """Pickle an exception with its traceback; if it cannot be pickled, pickle an exception with the same text."""
     text = traceback.format_exc()
     try:
         error.traceback = text  # type: ignore[attr-defined]

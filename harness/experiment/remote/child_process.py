@@ -82,7 +82,7 @@ class ChildProcess:
     ) -> CallEnd:
         """Run a pickled call (a function with its arguments) in the child process, and return how the call ended.
 
-        If the call exceeds its time limit, is stopped or kills the process, the process no longer runs afterwards.
+        The process no longer runs after a call that exceeded its time limit or was stopped.
 
         Args:
             call: Pickled function and arguments.
@@ -126,7 +126,7 @@ class ChildProcess:
         return CallEnd("died", exit_code=self._process.returncode, has_begun=has_begun)
 
     def _terminate(self) -> None:
-        """End the process and all other processes of its session: with SIGTERM or, if it does not end, with SIGKILL."""
+        """End the process with SIGTERM; if it does not end in time, kill all processes of its session."""
         try:
             self._process.terminate()
             self._process.wait(GRACE_SECONDS)
@@ -136,7 +136,7 @@ class ChildProcess:
             self._process.wait()
 
     def _receive(self, timeout_seconds: float) -> Message | None:
-        """Return the next message that the child process sends about its call; None if no message arrives in time.
+        """Return the next message of the child process; None if no message arrives in time.
 
         Raises:
             EOFError: The process has ended.

@@ -2,10 +2,10 @@
 
 Each Dask worker gets a plugin with a `TrialHost`, whose child process runs the trials. Each job is sent to one particular Dask
 worker, which has at most two jobs at a time. The scheduler therefore holds few jobs and results in memory. If a Dask worker dies,
-it is also known which job was running, so that the job that only waited is not blamed.
+only the job that was running is blamed, not the job that waited.
 
-One thread of the client owns all state. It receives messages about jobs that begin and end, and checks once a second which
-workers have joined or left.
+One thread of the client owns all state. This thread receives messages about jobs that begin and end, and checks once a second
+which workers have joined or left.
 """
 
 import asyncio
@@ -265,7 +265,7 @@ class DaskWorkers:
         return self._client.submit(function, *arguments, key=key, workers=[address], allow_other_workers=False, pure=False)
 
     def _read_check(self, address: str, check: Any) -> MachineReport | None:
-        """Return the report of a worker on whether its machine can run the trials; None if the worker has left."""
+        """Return the report on whether a worker's machine can run the trials; None if the worker has left."""
         if check is None:
             return MachineReport(address)
         try:
@@ -285,7 +285,7 @@ class DaskWorkers:
                 return MachineReport(address, f"the check of the machine ended without a result ({end.kind})")
 
     def _admit(self, address: str, report: MachineReport) -> None:
-        """Let a worker run trials, or warn that it cannot. All machines use the sandbox backends of the first machine."""
+        """Let a worker run trials, or warn that its machine cannot; all machines use the sandbox backends of the first."""
         if not report.refusal and not self.backends:
             self.backends = dict(zip(self._needs, report.backends, strict=False))
         if not report.refusal and report.backends != tuple(self.backends.values()):
@@ -322,7 +322,7 @@ class DaskWorkers:
             self._fail_all(self._failure or "the run was stopped")
 
     def _receive(self, until: float) -> Iterator[Message]:
-        """Yield the messages about jobs that have arrived, after waiting for the first one until a given time at most."""
+        """Yield the messages about jobs that have arrived, after waiting for the first until a given time at most."""
         try:
             yield self._inbox.get(timeout=max(0.0, until - time.monotonic()))
             while True:
@@ -352,7 +352,6 @@ class DaskWorkers:
                 pass  # about a job that was given up
 
     def _dispatch(self) -> None:
-        """Send waiting jobs to the workers that have the fewest jobs."""
         while self._waiting and self._machines and not self._failure:
             address = min(self._machines, key=lambda one: len(self._machines[one]))
             if len(self._machines[address]) >= JOBS_IN_FLIGHT:
@@ -398,7 +397,6 @@ class DaskWorkers:
         self._fail_all(self._failure)
 
     def _fail_all(self, reason: str) -> None:
-        """Make the futures of all unfinished jobs raise an error, and cancel what is still on the cluster."""
         attempts = [*self._attempts.values(), *self._waiting]
         futures = [attempt.dask_future for attempt in self._attempts.values()]
         self._attempts.clear()
@@ -411,7 +409,7 @@ class DaskWorkers:
                 attempt.future.set_exception(WorkersUnavailable(reason))
 
     def _release(self, attempt: _Attempt) -> None:
-        """Forget an attempt to run a job, so that the worker of the attempt can get another job."""
+        """Forget an attempt to run a job, so that its worker can get another job."""
         self._attempts.pop(attempt.key, None)
         self._machines.get(attempt.address, set()).discard(attempt.key)
         if attempt.dask_future is not None and not attempt.dask_future.done():
@@ -420,7 +418,7 @@ class DaskWorkers:
         attempt.dask_future = None
 
     def _finish(self, attempt: _Attempt) -> None:
-        """Fetch the outcome of a job from the cluster; a job without outcome runs again or fails after too many attempts."""
+        """Fetch the outcome of a job; a job without outcome runs again, or fails after too many attempts."""
         attempt.has_ended = attempt.dask_future.status == "finished"
         try:
             outcome: Outcome = attempt.dask_future.result(timeout=ANSWER_SECONDS)
@@ -476,7 +474,7 @@ class DaskWorkers:
             attempt.future.set_result(finished)
 
     def _lose(self, attempt: _Attempt, reason: str) -> None:
-        """Handle a job whose Dask worker died or left; the death counts against the trial only if the trial was running."""
+        """Handle a job whose worker died or left; the death counts against the trial only if the trial was running."""
         self._release(attempt)
         if attempt.has_begun and not attempt.has_ended:
             attempt.deaths.append(f"{attempt.address} ({reason})")

@@ -27,7 +27,7 @@ BROKEN_MESSAGE = "the executor no longer runs jobs ({}); finished trials are kep
 
 
 class _Run(NamedTuple):
-    """Description of a run for the child processes that run its trials, from which they learn when the run has ended."""
+    """Description of a run, from which the child processes that run its trials learn when the run has ended."""
 
     folder: str
     """Folder with the file `open`, which is removed when the run ends, and a file for each `TrialHost` of this machine."""
@@ -52,8 +52,8 @@ _hosts_lock = threading.Lock()
 class ExecutorWorkers:
     """Workers that run jobs through an executor. Each thread or process of the executor starts one child process for its trials.
 
-    The executor belongs to the caller, who shuts it down. Its processes must have this package and, unless they are on this
-    machine, the same version of it. A trial on another machine cannot be stopped before its time limit.
+    The executor belongs to the caller, who shuts it down. Its processes must have this package. Processes on other machines must
+    have the same version of this package. A trial on another machine cannot be stopped before its time limit.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class ExecutorWorkers:
         self._end_hosts()
 
     def _end_hosts(self) -> None:
-        """End the child processes on this machine that run trials, and wait until they have cleaned up."""
+        """End the child processes on this machine, and wait until they have cleaned up."""
         (self._folder / "open").unlink(missing_ok=True)
         _close_hosts(self._run.folder)
         deadline = time.monotonic() + 2 * GRACE_SECONDS
@@ -144,7 +144,7 @@ class _ParcelFuture(Future[FinishedTrial]):
 
 
 def _run_parcel(parcel: Parcel, run: _Run) -> Outcome:
-    """Run a job in a thread or process of an executor, with a child process that an earlier job of the run may have used."""
+    """Run a job in a thread or process of an executor, in the child process of an earlier job of the run if one is free."""
     with _hosts_lock:
         free_hosts = _free_hosts.get(run.folder)
         host = free_hosts.pop() if free_hosts else None
@@ -168,9 +168,9 @@ def _close_hosts(run_folder: str) -> None:
 
 
 class _RunHost(TrialHost):
-    """Owner of a child process for trials that closes itself when the run has ended.
+    """Owner of a child process for trials, which closes itself when the run has ended.
 
-    As long as it exists, a file in the folder of the run shows this.
+    A file in the folder of the run exists as long as this object has not closed.
     """
 
     def __init__(self, run: _Run) -> None:

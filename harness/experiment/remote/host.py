@@ -1,4 +1,4 @@
-"""Host of trials inside a worker of an executor or cluster: owns the child process that runs them, and packs their journals."""
+"""Owner of the child process that runs the trials of one worker of an executor or cluster, and that packs their journals."""
 
 import os
 import shutil
@@ -108,7 +108,6 @@ class TrialHost:
             self._child = None
 
     def _watch(self, child: ChildProcess) -> None:
-        """End an idle child process, and close the host when the run has ended."""
         while not self._closed.wait(POLL_SECONDS):
             if self._is_ended():
                 self.close()
@@ -126,7 +125,7 @@ class TrialHost:
                 self._lock.release()
 
     def _remove_empty_folder(self) -> None:
-        """Remove the folder of the host unless it contains a journal that has not been fetched."""
+        # This fails if the folder contains a journal that has not been fetched.
         if self._folder is not None:
             with suppress(OSError):
                 self._folder.rmdir()

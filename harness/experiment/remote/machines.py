@@ -55,9 +55,9 @@ def check_machine(needs: tuple[SandboxNeed, ...], provenance: Provenance, unsafe
 
 
 def _find_difference(ours: Provenance, theirs: Provenance) -> str:
-    """Return a text that says how the code of a machine differs from the code of the run; empty if it does not.
+    """Return how the code of a machine differs from the code of the run; empty if it does not.
 
-    Trials record only one code version, so all machines must have the same.
+    Trials record only one code version, so all machines must have the same version.
     """
     packages, their_packages = dict(ours.packages), dict(theirs.packages)
     pairs = {

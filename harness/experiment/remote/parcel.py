@@ -26,7 +26,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Parcel(NamedTuple):
-    """Job, with its function pickled, as it is sent to a worker on another machine."""
+    """Job with its function, pickled, as it is sent to a worker on another machine."""
 
     call: bytes
     """Pickled function that runs the job, with its arguments except the last: the worker adds the path of its own folder."""
@@ -40,7 +40,7 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of a job, with the trial's compressed journal or, if the journal is large, its path on the worker's machine."""
+    """End of a job, with the compressed journal of its trial or the place of the journal."""
 
     end: CallEnd
     journal: bytes = b""
@@ -90,7 +90,6 @@ def pack_job(
 
 
 def _run_in_folder(run_job: TrialRunner, job: Job, folder: Path) -> FinishedTrial:
-    """Run a job on the machine of a worker, with its journal in the folder of the worker."""
     job = replace(job, journal=locate_journal(folder, job.trial_id))
     if job.cache_settings is not None and job.cache_settings.is_default:
         job = replace(job, cache_settings=replace(job.cache_settings, folder=find_default_folder()))

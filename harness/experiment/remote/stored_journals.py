@@ -9,7 +9,7 @@ from harness.store.sessions.lookup import JOURNALS_FOLDER
 
 
 def list_missing(output: OutputFolder, store: ObjectStore) -> set[str]:
-    """Return the ids of trials whose journals are in a store but which are not recorded in the output folder yet.
+    """Return the ids of trials that have a journal in a store but no record in the output folder yet.
 
     A run that was killed leaves such journals, and another machine may have run the trials.
 
