@@ -94,7 +94,7 @@ class AssembledSession:
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Return the first event of the session's log, in which the text `policy_json` describes the compaction policy.
+        """Return the first event of the session's log, with the text `policy_json` as the description of the compaction policy.
 
         Call this method only for a policy that cannot be written as JSON; for other policies, use `start_event`.
         """
@@ -180,8 +180,8 @@ def _without_proposal(tool: Tool) -> Tool:
 class ExploreTool:
     """Tool `explore`: a sub-agent with an empty context inspects the same sandbox and returns a short answer.
 
-    Only the answer takes up context in the session that calls the tool. Each call runs one sub-agent with a log of its own; the
-    sub-agent's session id begins with the id of the calling session.
+    Only the answer takes up context in the session that calls the tool. Each call runs one sub-agent with a log of its own. The
+    session id of the sub-agent begins with the id of the calling session.
     """
 
     open_sub_agent: Callable[[str, EventListener], AbstractContextManager[AssembledSession]]
@@ -233,7 +233,6 @@ def _parse_question(call: ToolCall) -> str | None:
 
 
 def _extract_answer(log: Log) -> str:
-    """Return the answer of a finished sub-agent, which is the text of its last reply."""
     messages = [event.message for _, event in log.entries() if isinstance(event, MessageAdded)]
     replies = [message.text for message in messages if message.role == "assistant"]
     return replies[-1].strip().removesuffix(COMPLETION_MARKER).strip() if replies else ""
@@ -329,7 +328,7 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
 def _open_sub_agent_models(
     spec: SessionSpec, resources: SessionResources, model: Model, summarizer: Model | None
 ) -> SessionResources:
-    """Return a copy of a session's resources for its sub-agents, with their models in place of the agent's models.
+    """Return the resources of a session for its sub-agents, with the sub-agents' models in place of the agent's models.
 
     If the agent's own model writes the agent's summaries, the sub-agents' model writes the summaries of the sub-agents.
     """
@@ -372,10 +371,7 @@ def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopD
 def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResources) -> None:
     """Give an agent the tool `explore`, which starts sub-agents that use the sandbox of the agent's session.
 
-    Args:
-        agent: Agent that gets the tool in addition to its others.
-        spec: Configuration of the agent's session.
-        resources: Resources of the agent's session, with the models of the sub-agents.
+    `resources` must contain the models of the sub-agents.
 
     Raises:
         UsageError: The compaction policy cannot work in the context window of the sub-agents' model.

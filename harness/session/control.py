@@ -199,9 +199,9 @@ class SessionControl:
         return kept_work
 
     def notify(self, item: Entry | Signal) -> None:
-        """Deliver an event of the session, which is a log entry or a signal, to the listener that the user passed.
+        """Deliver an event of the session (a log entry or a signal) to the listener that the user passed.
 
-        A signal is first added to the queue of undelivered events. A log entry was already added to this queue by `QueuedLog`.
+        A signal is first added to the queue of undelivered events. `QueuedLog` has already added a log entry to this queue.
 
         Raises:
             WorkAbandoned: The event comes from interrupted work, e.g. a model call, for whose result nobody waits any more.
@@ -219,10 +219,10 @@ class SessionControl:
         self.flush()
 
     def flush(self) -> None:
-        """Deliver all pending events to the session's listener, then save the unfinished answer and remove old tool outputs.
+        """Deliver all pending events to the session's listener.
 
-        Saving and removing only happen from time to time. Does nothing in threads other than the session's own, or while the
-        listener is running.
+        Then save the unfinished answer and remove old tool outputs, if this is due. The method does nothing in threads other than
+        the session's own, or while the listener is running.
         """
         if threading.get_ident() != self.thread_number or self._is_flushing:
             return
@@ -249,7 +249,6 @@ class SessionControl:
                 self._unfinished_work = None
 
     def _switch_state(self, old: SessionState, new: SessionState) -> None:
-        """Change the state of the session from `old` to `new`; do nothing if the current state is not `old`."""
         with self.condition:
             if self.state == old:
                 self.update_state(new)
@@ -276,8 +275,10 @@ class SessionControl:
     def wait_for_job(self, run_turn: Callable[[], None]) -> Callable[[], None] | None:
         """Wait until the session has work, and return a function that does the work.
 
-        The function is a job that a caller has requested, or `run_turn` if a turn has to be begun or continued. Returns None when
-        a caller requests that the session is closed.
+        Returns:
+            Job that a caller has requested, or `run_turn` if a turn has to be begun or continued. None if a caller has requested
+            that
+                the session is closed.
         """
         while True:
             self.flush()
@@ -309,9 +310,10 @@ class SessionControl:
                 self._rest()
 
     def _rest(self) -> None:
-        """Wait for a caller's next request, at most `IDLE_CHECK_SECONDS`, if the session is idle and all events are delivered.
+        """Wait for a caller's next request, at most `IDLE_CHECK_SECONDS`.
 
-        Otherwise only set the state of the session to `idle` and return, so that pending events are delivered first.
+        If the session is not idle yet or events are pending, only set the state to `idle`, so that the events are delivered
+        first.
         """
         if self.state == "idle" and not self.outbox:
             self.condition.wait(IDLE_CHECK_SECONDS)
@@ -342,7 +344,9 @@ class QueuedLog:
         self._lock = threading.RLock()
 
     def open(self, log: Log, save_draft: Callable[[UnfinishedStep], None]) -> None:
-        """Connect this log to the one that stores its events. A reopened session now logs the messages queued before.
+        """Connect this log to the log that stores its events.
+
+        A reopened session now also logs the messages that were queued before.
 
         Args:
             log: Log that stores the events from now on, e.g. in a journal file.

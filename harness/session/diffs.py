@@ -47,7 +47,9 @@ class FilePatch:
 
 
 def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
-    """Return the diff of each file that differs between two workspace snapshots, sorted by path; at most `MAX_FILES` diffs.
+    """Return the diff of each file that differs between two workspace snapshots, sorted by path.
+
+    At most `MAX_FILES` diffs are returned.
 
     Raises:
         SandboxError: The content of a file is missing in `blobs`.
@@ -101,13 +103,13 @@ def _iter_differences(blobs: BlobStore, old: FileState | None, new: FileState | 
 
 
 def _split_lines(content: bytes) -> list[str]:
-    """Return the lines of a file, each with its line feed. No other character ends a line."""
+    # Only a line feed ends a line, unlike in `str.splitlines`.
     *complete_lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
     return [f"{line}\n" for line in complete_lines] + [rest] * bool(rest)
 
 
 def _compute_hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
-    """Return the changed lines of a file with some unchanged lines around them; None if too many lines differ to compare them."""
+    """Return the changed lines of a file with some unchanged lines around them; None if too many lines differ."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)

@@ -116,7 +116,9 @@ class OpenSession(NamedTuple):
 
 @contextmanager
 def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStore | None = None) -> Iterator[OpenSession]:
-    """Start the local models and the sandbox of a session and assemble its agent. The workspace of the sandbox is still empty.
+    """Start the local models and the sandbox of a session, and assemble its agent.
+
+    The workspace of the sandbox is still empty.
 
     Args:
         spec: Configuration of the session that is opened.
@@ -156,7 +158,7 @@ def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Mod
 def connect_saver(
     opened: OpenSession, spec: SessionSpec, workspaces: Workspaces | None, save_draft: Callable[[UnfinishedStep], None]
 ) -> ProgressSaver:
-    """Connect an agent to a new saver of its tool results and its workspace, and return the saver.
+    """Let a new saver store an agent's tool results and workspace as the agent works, and return the saver.
 
     The saver passes the results to `save_draft` and stores the workspace in `workspaces`; None stores no workspace.
     """

@@ -132,14 +132,14 @@ class Grading(NamedTuple):
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
     """Grade the workspace that the agent left, and return one verdict for each check of the task, in order.
 
-    The agent's code is always run, even in a sandbox with a cache of results (an action cache). `judge_work` describes the
-    arguments and the errors.
+    The agent's code is always run, even in a sandbox with an action cache (stored results of commands). `judge_work` describes
+    the arguments and the errors.
     """
     return judge_work(task, sandbox, rng).checks
 
 
 def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Grading:
-    """Grade the workspace that the agent left: find out which checks of the task it passes, and whether that is repeatable.
+    """Grade the workspace that the agent left, and find out whether grading again would give the same verdicts.
 
     Args:
         task: Task whose checks are run.
@@ -176,7 +176,7 @@ def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Gradi
 
 
 def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:
-    """Run the interviewer (the program that questions the agent's code) in the sandbox; return the answer to each question."""
+    """Run the interviewer (the program that questions the agent's code), and return the answer to each question."""
     if not grader.interviews:
         return {}
     runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
@@ -195,7 +195,7 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
 
 
 def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> list[Interview]:
-    """Return the interviews in a new order: those with the same source, questions and runtime swap places at random."""
+    """Swap interviews with equal source, questions and runtime at random, so that the agent's code cannot tell them apart."""
     ordered = list(interviews)
     places: dict[tuple[object, ...], list[int]] = {}
     for index, one in enumerate(interviews):
@@ -207,7 +207,7 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
 
 
 def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
-    """Return why the interviewer's output (the answers of the agent's code) cannot be used; empty if it can be used."""
+    """Return why the output of the interviewer cannot be used; empty if it can be used."""
     if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
         return ""
     if result.timed_out:
@@ -221,7 +221,7 @@ def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
 
 
 def _parse_answers(output: bytes, runs: Sequence[PlannedRun]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the value of each valid answer in the interviewer's output, in the order of the questions."""
+    """Yield the name and the value of each valid answer in the output of the interviewer."""
     answers: dict[str, str] = json.loads(output)
     for run in runs:
         for name in run.names:
@@ -245,6 +245,6 @@ def apply_verdicts(
 
 
 def _clean(detail: str) -> str:
-    """Return the explanation of a failed check as one line of printable ASCII characters, cut to `MAX_DETAIL_CHARACTERS`."""
+    """Return an explanation as one line of printable ASCII characters, cut to `MAX_DETAIL_CHARACTERS`."""
     line = " ".join(detail.split())[:MAX_DETAIL_CHARACTERS]
     return "".join(char if " " <= char <= "~" else char.encode("unicode_escape").decode() for char in line)

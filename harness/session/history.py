@@ -62,7 +62,7 @@ def _is_turn_start(event: Event) -> bool:
 
 
 def count_turn_steps(entries: Iterable[Entry]) -> int:
-    """Return how many model calls of the newest turn count towards the maximum per turn; interrupted calls count, too.
+    """Return how many model calls of the newest turn count towards the maximum per turn, including interrupted calls.
 
     The count begins anew after the maximum has ended the turn, so that a user can continue the turn nevertheless.
     """
@@ -89,7 +89,10 @@ def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
 
 
 def is_active(entries: Iterable[Entry]) -> bool:
-    """Return whether a session is still active: its log does not record that it, or its newest continuation, has ended."""
+    """Return whether a session is still active.
+
+    A session is active unless its log records that the session, or its newest continuation, has ended.
+    """
     kinds = SessionStarted | SessionResumed | SessionEnded
     lifecycle_events = [event for _, event in entries if isinstance(event, kinds)]
     return not lifecycle_events or not isinstance(lifecycle_events[-1], SessionEnded)
@@ -202,11 +205,18 @@ def build_fork_events(entries: Sequence[Entry], session_id: str, to_event: int, 
 
 
 def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | None) -> tuple[Entry, ...]:
-    """Return the entries that a session's log lacks because its process was killed during a step; empty if it was not.
+    """Return the entries that a log lacks because the process of its session was killed during a step.
 
-    `draft` is what was saved of the unfinished step. The entries are, in this order: the saved part of the model's answer, unless
-    the answer is already in the log; one result for each tool call of the answer, where a call without a saved result counts as
-    interrupted; the workspace that was saved after the newest result; and the end of the turn.
+    The result is empty if the log lacks nothing. Otherwise, it has these entries, in this order:
+
+    - The saved part of the model's answer, unless the answer is already in the log.
+    - One result for each tool call of the answer. A call without a saved result counts as interrupted.
+    - The workspace that was saved after the newest result.
+    - The end of the turn.
+
+    Args:
+        entries: Entries of the session's log.
+        draft: Saved parts of the unfinished step; None if nothing was saved.
     """
     answer, step = _find_unanswered(entries), 0
     if answer is not None:
@@ -239,7 +249,7 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | 
 
 
 def _find_unanswered(entries: Iterable[Entry]) -> MessageAdded | None:
-    """Return the newest message of a log if it is an answer with tool calls whose results are not in the log; else None."""
+    """Return the newest message of a log if it is an answer with tool calls whose results are missing; else None."""
     live_entries = drop_rolled_back(entries)
     newest = next((event for _, event in reversed(live_entries) if isinstance(event, MessageAdded | StepFinished)), None)
     return newest if isinstance(newest, MessageAdded) and newest.message.calls else None
@@ -313,8 +323,7 @@ def find_dropped_facts(
     """Return the facts of a task (values to remember) that a compaction removed from the messages that the model sees.
 
     These are the facts whose newest value the model could see before the compaction but not after it. The result contains the
-    original lines that stated the facts rather than the values alone. A session that is forked right after the compaction and
-    reminded of these lines then differs from an unreminded fork in these lines only.
+    original lines that stated the facts, so that a fork of the session can be reminded of exactly these lines.
 
     Args:
         entries: Entries of the session's log, at least up to the compaction.
@@ -334,7 +343,7 @@ def find_dropped_facts(
 
 
 def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str], reader: Reader) -> tuple[str, ...]:
-    """Return for each named fact (a value that the agent must know) the newest line that states it, in the messages' order."""
+    """Return the newest line that states each named fact, in the order of the messages."""
     newest = dict[str, tuple[int, str]]()
     lines = [
         (FactReader(task.facts, EXACT if item.message.role == "tool" else reader), line)

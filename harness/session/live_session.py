@@ -63,11 +63,6 @@ MAX_ATTACHMENT_BYTES = 1_000_000
 
 
 def _read_attachment(file: Path) -> File:
-    """Return a text file of this machine as a part of a user message.
-
-    Raises:
-        UsageError: The file cannot be read, is too large, or is not UTF-8 text.
-    """
     try:
         return File(path=str(file), content=read_input(file, MAX_ATTACHMENT_BYTES).decode())
     except OSError as error:
@@ -139,8 +134,8 @@ class LiveSession:
     ) -> "LiveSession":
         """Return a session that was closed, or whose process ended, so that it can be continued.
 
-        Call `start`, then `send` or `resume`. Log and queue are restored at once, the workspace (as it was after the last step)
-        by `start`. Only one process can run a session at a time.
+        Call `start`, then `send` or `resume`. The log and the queue are restored at once. `start` restores the workspace as it
+        was after the last step. Only one process can run a session at a time.
 
         Args:
             journal: Journal file that stores the session.
@@ -209,7 +204,12 @@ class LiveSession:
         return loop_session.agent.compactor.budget if loop_session else None
 
     def start(self) -> Self:
-        """Start the sandbox and the model in the session's thread, then work on the request. Returns the session itself, at once.
+        """Start the sandbox and the model in the session's thread, then work on the request.
+
+        The method returns at once.
+
+        Returns:
+            This session.
 
         Raises:
             UsageError: A name is unknown, a key is missing, the request cannot fit the window, the session was started before, or
@@ -239,8 +239,8 @@ class LiveSession:
     def send(self, text: str, files: Sequence[str | os.PathLike[str]] = ()) -> int:
         """Add a user message to the queue; the agent begins with the message when the running turn has ended.
 
-        The message is in the journal when this method returns, so that it survives the process. Exceptions: in a new session
-        before its sandbox has started, and in a reopened session before `start`, the message is only kept in memory.
+        The message is in the journal when this method returns, so that it survives the end of the process. In two cases, the
+        message is only kept in memory: in a new session before its sandbox has started, and in a reopened session before `start`.
 
         Args:
             text: Text of the user message.
@@ -282,13 +282,13 @@ class LiveSession:
     def stop(self) -> UnfinishedWork | None:
         """Stop the running turn. The text that the model has written so far is kept, and a running tool finishes.
 
-        This method returns at once; use `wait` to wait until the session is idle, which takes less than a second even if the
-        provider does not answer. A sandbox that is still starting continues to start. Queued messages stay in the queue until
-        another message is sent or the session is resumed.
+        This method returns at once. Use `wait` to wait until the session is idle, which takes less than a second even if the
+        provider does not answer. Queued messages stay in the queue until another message is sent or the session is resumed. A
+        sandbox that is still starting continues to start.
 
         An interrupted model call is not repeated. A call to a provider that does not answer keeps one thread and one connection
         open in the background, for at most `SessionSpec.stall_seconds`. A local model handles one request at a time, so the next
-        turn has to wait until the interrupted prompt has been read.
+        turn has to wait until the model has read the interrupted prompt.
 
         Returns:
             Unfinished work that the session keeps: `"partial-answer"` while the model writes an answer, `"running-tools"` while
@@ -326,7 +326,7 @@ class LiveSession:
     def wait(self, timeout_seconds: float | None = None) -> SessionState:
         """Wait until the session has no more work and does nothing before the next request of a caller.
 
-        It then has the state `idle` with no turn to begin or to continue, or `asking`, `failed`, `closed` or `new` (not started).
+        The state is then `idle` with no turn to begin or to continue, `asking`, `failed`, `closed` or `new` (not started).
 
         Args:
             timeout_seconds: Maximum time to wait in seconds. None waits without a limit.
@@ -343,9 +343,9 @@ class LiveSession:
     def close(self) -> SessionResult:
         """End the session: stop the running turn, copy the files, run the checks of the task, and remove the sandbox.
 
-        A sandbox or model server that is still starting is not waited for and is removed when its start has ended. Closing twice
-        is allowed. Must not be called by the listener, because the listener runs in the session's thread. `reopen` can continue
-        the session later.
+        The method does not wait for a sandbox or model server that is still starting; it is removed when its start has ended.
+        Closing twice is allowed. The listener must not call this method, because the listener runs in the session's thread.
+        `reopen` can continue the session later.
         """
         with self._control.condition:
             self._control.end_request.request()
@@ -456,9 +456,9 @@ class LiveSession:
         spec: SessionSpec | None = None,
         on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Create another session from the state right after a compaction, and remind it of what the compaction removed.
+        """Create another session from the state right after a compaction, and remind it of the facts that were removed.
 
-        A user message repeats the lines that state facts of the task (values that the agent has to remember) which the model saw
+        Facts are the values that the agent has to remember. A user message repeats the lines with the facts that the model saw
         before the compaction but not after it. A second fork with `remind=False` differs in this message only, so a comparison of
         the two forks shows the effect of losing these facts.
 
@@ -527,7 +527,7 @@ class LiveSession:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
-        """Run a function in the session's own thread and return its result. Raises `UsageError` unless the session is idle."""
+        """Run a function in the session's own thread and return its result; raise `UsageError` unless the session is idle."""
         future: Future[ResultT] = Future()
         worker = self._worker
 

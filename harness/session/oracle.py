@@ -1,4 +1,4 @@
-"""Oracle, which predicts from a task's script which messages the agent will need. Policies that are upper bounds use it."""
+"""Prediction of the messages that the agent will need (an oracle), made from a task's script for upper-bound policies."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from harness.tokens import count_characters
 def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, reader: Reader = EXACT) -> Policy:
     """Return a compaction policy together with its oracle, which is a prediction of what the agent will need.
 
-    A policy that uses an oracle has a method `with_oracle`; any other policy is returned unchanged.
+    Only a policy with a method `with_oracle` uses an oracle; any other policy is returned unchanged.
 
     Args:
         policy: Compaction policy of the session.
@@ -48,9 +48,11 @@ def build_scripted_oracle(task: Task | None, reader: Reader = EXACT) -> Oracle |
 class ScriptedOracle:
     """Oracle that predicts from the script of a task which messages the agent will need. Not thread-safe.
 
-    The script lists the steps of the scripted agent. A message is needed for one of two reasons. It may be the newest message
-    that states a fact, which the agent needs at the next unfinished step that uses the fact. Or it may show that a step is done,
-    which the agent has to see in every later step; if several messages show that, the shortest is needed.
+    The script lists the steps of the scripted agent. A message is needed for one of two reasons:
+
+    - It is the newest message that states a fact. The agent needs it at the next unfinished step that uses the fact.
+    - It shows that a step is done. The agent has to see this in every later step. If several messages show it, the shortest is
+      needed.
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
@@ -88,7 +90,7 @@ class ScriptedOracle:
     def _iter_evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
-        """Yield the index of each message that is needed to show a step as done, with the time at which it is needed.
+        """Yield the index of each message that has to show that a step is done, with the time at which it is needed.
 
         If the agent still sees the results of all tool calls of a step, these results show it as done; else the shortest message
         with other evidence does.
@@ -111,12 +113,12 @@ class ScriptedOracle:
 
 
 def _is_lost_for_good(fact: Fact) -> bool:
-    """Return whether no tool call can show the newest value of a fact (a value that the agent must know) again."""
+    """Return whether no tool call can show the newest value of a fact again."""
     return fact.recover is None or (fact.is_superseded and fact.said_in != "file")
 
 
 def _merge_needs(needs: Sequence[Need]) -> Need | None:
-    """Combine several predictions of when one message is needed into a single one; None if the message is not needed."""
+    """Combine several predictions of when one message is needed; None if there are none."""
     if not needs:
         return None
     irrecoverable_needs = [need for need in needs if need.lost_for_good]
@@ -125,9 +127,9 @@ def _merge_needs(needs: Sequence[Need]) -> Need | None:
 
 
 def _measure_blocks(messages: Sequence[Message]) -> list[int]:
-    """Return for each message the number of characters in the group of messages to which it belongs.
+    """Return for each message the number of characters in its group, which has to be kept or removed together.
 
-    A group has to be kept or removed together, such as a message with tool calls and the messages with their results.
+    Such a group is, for example, a message with tool calls and the messages with their results.
     """
     owners: list[int] = []
     for index, message in enumerate(messages):

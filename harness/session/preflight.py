@@ -1,4 +1,4 @@
-"""Checks before a session starts: whether its first request fits the context window, and warnings about ineffective policies."""
+"""Checks before a session starts: the first request must fit the context window, and a policy without effect causes a warning."""
 
 import time
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
 
 
 def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
-    """Yield a warning if a context window in the configuration is larger than the window that the model is known to have."""
+    """Yield a warning if a context window in the configuration is larger than the model's known window."""
     advice = "the provider may refuse prompts before the policy acts"
     if 0 < window.registry_tokens < window.tokens:
         yield f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens; {advice}"

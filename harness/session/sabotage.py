@@ -59,7 +59,9 @@ def _plan_interview(interview: Interview, prefix: str, rng: Random) -> Iterator[
 
 
 def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
-    """Return code to append to a module. The code breaks the module under a condition that holds if `is_broken` is True.
+    """Return code to append to a module, which breaks the module if `is_broken` is True.
+
+    The code to break the module is always present; a condition with random numbers decides whether it has an effect.
 
     Args:
         path: Path of the module; its ending decides the language, TypeScript or else Python.
@@ -74,7 +76,7 @@ def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
 
 
 def _draw_condition(holds: bool, rng: Random) -> str:
-    """Return a calculation with random numbers, as source for Python and TypeScript, whose result is the truth value `holds`."""
+    """Return a calculation with random numbers, as source for Python and TypeScript, whose truth value is `holds`."""
     while True:
         base, factor, addend, modulus = (rng.randrange(low, 10 * low) for low in (100_000, 1_000, 1_000, 100))
         limit = rng.randrange(modulus // 3, 2 * modulus // 3)
@@ -83,9 +85,10 @@ def _draw_condition(holds: bool, rng: Random) -> str:
 
 
 def collect_answers(runs: Sequence[PlannedRun], answers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers of all interviews under the names that the judge expects, as a list if an interview had several runs.
+    """Return the answers of all interviews under the names that the judge expects.
 
-    If one of the several runs has no answer to a question, the whole list is left out.
+    The answers to a question in several runs form a list. If one of these runs has no answer to the question, the whole list is
+    left out.
 
     Args:
         runs: Runs of all interviews.

@@ -161,7 +161,7 @@ class SessionSpec(codec.StrictFields):
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
 """Fields of a session's configuration that are not stored with the configuration in the session's log.
 
-The request is in the log anyway; the other fields are chosen again by the person who reopens the session.
+The request is in the log anyway. The person who reopens the session chooses the other fields again.
 """
 STORED_FIELDS: Mapping[str, Any] = {
     name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
@@ -239,7 +239,7 @@ def decode_setup(text: str) -> dict[str, Any]:
 
 
 def _rename_fields(plain: Any, place: str = "") -> Any:
-    """Return a stored task in which fields with names of an older version are replaced by fields with the current names."""
+    """Return a stored task with the fields of an older version under their current names."""
     if isinstance(plain, list):
         return [_rename_fields(one, place) for one in plain]
     if not isinstance(plain, dict):

@@ -97,7 +97,7 @@ class ProgressSaver:
         return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
 
     def save_result(self, step: int, result: ToolResult) -> None:
-        """Save the result of a tool call, then the workspace as it is now, so that a crash loses neither before the step ends."""
+        """Save the result of a tool call, then the workspace, so that a crash before the end of the step loses neither."""
         with self._results_lock:
             former = self._draft if self._draft.step == step else UnfinishedStep(step, "")
             self._draft = former._replace(results=(*former.results, result))
@@ -182,10 +182,12 @@ def open_storage(
 
 
 def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock) -> bool:
-    """Mark a failed session as failed in its journal file, which could not be written when the session failed.
+    """Mark a session as failed in its journal file, which could not be written when the session failed.
 
-    Returns False if the journal still cannot be written, so that the caller has to try again later. Does nothing if the session
-    was continued meanwhile.
+    Nothing is done if the session was continued meanwhile.
+
+    Returns:
+        False if the journal still cannot be written, so that the caller has to try again later.
     """
     try:
         with lock_session(journal, session_id), Journal.open(journal) as opened:
@@ -198,9 +200,9 @@ def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock)
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
-    """Save again the tool outputs that compactions moved from the conversation to the store `outputs`; return the store.
+    """Save again the tool outputs that compactions moved from the conversation to the store, and return the store.
 
-    They may be missing there, because a fork (a copy of a session) starts with an empty store and stored outputs expire.
+    The store may lack these outputs: a fork (a copy of a session) starts with an empty store, and stored outputs expire.
     """
     for text in list_offloaded_texts(entries):
         outputs.save(text)
@@ -210,7 +212,7 @@ def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputSto
 def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     """Return the log of a session from its journal file.
 
-    If the session's process was killed during a step, the saved part of the answer or the saved results are included.
+    If the process of the session was killed during a step, the saved part of the answer or the saved results are included.
 
     Raises:
         StoreError: The journal does not exist or does not contain the session.
@@ -222,7 +224,7 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
 def restore_spec(
     entries: Sequence[Entry], journal: Path, spec: SessionSpec | None, cassette: Cassette | None = None
 ) -> SessionSpec:
-    """Return the configuration with which a reopened session continues. It keeps the sandbox backend that the log names.
+    """Return the configuration with which a reopened session continues, in the sandbox backend that the log names.
 
     Args:
         entries: Log of the session that is reopened.
@@ -299,7 +301,7 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
 def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> SessionSpec:
     """Return the configuration of a session from its log.
 
-    If the log contains no stored configuration, the result only has the logged policy, model and context window.
+    A log without a stored configuration only gives the policy, the model and the context window.
     """
     if setup := find_setup(entries):
         return SessionSpec(request=start_event.task, **decode_setup(setup))

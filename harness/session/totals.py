@@ -31,7 +31,7 @@ class SessionTotals:
     """Totals of one session, updated by calling the object with every log entry and signal in order.
 
     A cost is None once the price of one model call is unknown. After a rollback (return to an earlier step), `steps` and
-    `compactions` count only what is left; tokens and costs still include the removed steps, which were paid.
+    `compactions` count only what is left. Tokens and costs still include the removed steps, which were paid.
     """
 
     event_count: int = 0
@@ -261,10 +261,7 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """Return the token usage that a model call would have had if the provider's prompt cache were ideal.
-
-    An ideal cache reads everything that the previous request contained, and stores the rest.
-    """
+    """Return the token usage that a model call would have had if the provider's cache held the whole previous request."""
     shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
     prompt_tokens = step.usage.prompt_tokens
     cached_tokens = Measured(round(prompt_tokens * shared))

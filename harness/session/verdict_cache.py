@@ -54,7 +54,7 @@ class CachedGrading(NamedTuple):
 
 
 def is_drawn_for_test(trial_id: str) -> bool:
-    """Return whether a trial is one of the few that are graded again to test stored verdicts. Only `trial_id` decides that."""
+    """Return whether a trial is one of the few that are graded again to test stored verdicts, which depends on its id alone."""
     draw = int.from_bytes(hashlib.sha256(f"grade again/{trial_id}".encode()).digest()[:8], "big")
     return draw < TESTED_SHARE * 2**64
 
@@ -94,10 +94,10 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
 
 
 def compute_verdict_key(task: Task, sandbox: CachedSandbox) -> bytes | None:
-    """Return the cache key under which the verdicts on the current workspace are stored.
+    """Return the cache key under which the verdicts on the current workspace are stored, or None if there is no key.
 
-    The key is a digest of the files of the workspace and of the grader. None if the workspace has no digest, e.g. because it
-    contains links, or if the grader uses code that is not part of the digest.
+    The key is a digest of the files of the workspace and of the grader. There is no key if the workspace has no digest, e.g.
+    because it contains links, or if the grader uses code that is not part of the digest.
     """
     workspace_key, grader_key = sandbox.workspace_key, _compute_grader_key(task)
     if workspace_key is None or grader_key is None:
@@ -140,9 +140,9 @@ def _compute_grader_key(task: Task) -> str | None:
 
 
 def _describe_judge(grader: Grader) -> list[str] | None:
-    """Return what the cache key needs of a judge (code that grades a task): its name and, if it is in a user's file, its source.
+    """Return the name of a judge (code that grades a task) and, if it is in a user's file, its source, for the cache key.
 
-    Returns None if the judge uses variables or modules whose content is not known.
+    None if the judge uses variables or modules whose content is not known.
     """
     judge = grader.judge
     module_name, name = getattr(judge, "__module__", None), getattr(judge, "__qualname__", None)
@@ -200,7 +200,7 @@ def _find_unstable_checks(task: Task, sandbox: Sandbox, workspace: Snapshot, ver
 
 
 def _list_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> list[str]:
-    """Return the sorted names of the checks on which two gradings disagree: only one passed the check, or only one has it.
+    """Return the sorted names of the checks on which two gradings disagree.
 
     Explanations of failed checks are not compared: they may quote what the agent's code printed, e.g. an address in memory.
     """
@@ -209,7 +209,7 @@ def _list_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict])
 
 
 def _describe_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict]) -> tuple[str, str]:
-    """Return two texts with the verdicts on which two gradings disagree: the stored verdicts, and the new ones."""
+    """Return the stored and the new verdicts on which two gradings disagree, as two texts."""
     names = _list_differences(stored, new)
     return "; ".join(_format_verdict(name, stored.get(name)) for name in names), "; ".join(
         _format_verdict(name, new.get(name)) for name in names

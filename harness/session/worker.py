@@ -114,7 +114,7 @@ class SessionWorker:
                 self._unrecorded_stop = stop
 
     def _record_stop(self) -> None:
-        """Log an end that could not be logged as soon as the journal can be written again; give up when the session is closed."""
+        """Log the end of the session as soon as the journal can be written again; give up when the session is closed."""
         control, journal = self._control, self._spec.journal
         while (stop := self._unrecorded_stop) is not None and journal is not None:
             with control.condition:
@@ -142,7 +142,7 @@ class SessionWorker:
     def compact(self) -> Compaction | None:
         """Compact the conversation now, whether or not the compaction policy would, and return the logged compaction.
 
-        Returns None if no compaction was attempted or the compaction was stopped.
+        The result is None if no compaction was attempted or the compaction was stopped.
         """
         control, loop_session = self._control, self._loop_session
         with control.condition:
@@ -183,7 +183,7 @@ class SessionWorker:
     def _enter_context(self, context: AbstractContextManager[OpenSession], stack: ExitStack) -> OpenSession | None:
         """Open a session in a separate thread, because its sandbox may have to download an image.
 
-        Returns None if the session is closed while it is being opened.
+        The result is None if the session is closed while it is being opened.
         """
         opened = run_interruptibly(
             context.__enter__, self._control.end_request, undo=lambda _: context.__exit__(None, None, None)
@@ -199,7 +199,6 @@ class SessionWorker:
         return loop_session
 
     def _reopen_session(self) -> Session:
-        """Continue a reopened session at the end of its log, in the workspace that was saved last."""
         entries = self._control.log.entries()
         tree_id = history.find_tree(entries)
         if tree_id is not None:
