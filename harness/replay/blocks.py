@@ -10,7 +10,7 @@ from harness.tokens import Measured, Usage
 
 
 def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
-    """Yield the message parts (texts, tool calls, results and others) in a field that holds a string or a list of blocks."""
+    """Yield the message parts (such as texts, tool calls and results) in a field that holds a string or a list of blocks."""
     if isinstance(owner.values.get(name), str):
         yield from make_text_parts(owner.read_text(name))
         return
@@ -68,7 +68,7 @@ def read_openai_calls(message: Fields) -> Iterator[ToolCall]:
 def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
     """Return the text of a tool result or attachment, given as a string or a list of blocks.
 
-    Images and documents are replaced by marks, and other values are encoded as JSON.
+    Marks replace images and documents, and other values are encoded as JSON.
 
     Args:
         owner: JSON object that has the text in one of its fields.
@@ -136,7 +136,10 @@ def read_usage(
 
 
 def build_usage(uncached: int, output: int, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
-    """Build a token usage from plain integers; a negative number of uncached prompt tokens, which some files imply, becomes 0."""
+    """Build a token usage from plain integers.
+
+    A negative number of uncached prompt tokens, which some files imply, becomes 0.
+    """
     return Usage(
         input_tokens=Measured(max(0, uncached)),
         output_tokens=Measured(output),

@@ -83,7 +83,7 @@ def _read_row(row: Fields, draft: Draft) -> None:
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
-    """Add one row of a model's answer to the recording that is being read; rows with the same message id form one answer."""
+    """Add one row of a model's answer to the recording; rows with the same message id form one answer."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
     usage = read_anthropic_usage(message.read_object("usage"))
     draft.add_answer(
@@ -125,7 +125,7 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
 
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
-    """Add a compaction that Claude Code made during the session to the recording that is being read.
+    """Add a compaction that Claude Code made during the session to the recording.
 
     The row that marks a compaction has no summary; the summary is in the next user row.
 

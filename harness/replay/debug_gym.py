@@ -42,7 +42,7 @@ def _list_pairs(step: Fields) -> list[Fields]:
 
 
 def _read_prompt(steps: list[Fields], draft: Draft) -> None:
-    """Add the system message, found in the first prompt of the file, to the recording being read."""
+    # Each prompt repeats the conversation, so the first prompt has the system message.
     first = next((pair for step in steps for pair in _list_pairs(step)), None)
     if first is None or not isinstance(first.values.get("prompt"), list):
         return

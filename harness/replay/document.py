@@ -31,7 +31,10 @@ MAX_RECORDING_BYTES = 64 * 2**20
 MAX_ROWS = 100_000
 """Maximum number of JSON values in a JSONL file, and of events or messages in one session."""
 MAX_VALUES = 3_000_000
-"""Maximum number of commas and opening brackets in JSON outside of strings, because each value takes up to a hundred bytes."""
+"""Maximum number of commas and opening brackets in JSON outside of strings.
+
+Each value takes up to a hundred bytes of memory.
+"""
 
 MAX_COUNT = 10**12
 """Largest number, for example of tokens or milliseconds, that a field of a recording may have."""
@@ -217,7 +220,6 @@ def _count_values(data: bytes) -> int:
 
 
 def _check_text(data: bytes, file: str) -> None:
-    """Raise an error with advice if the bytes of a file are compressed or encoded as UTF-16."""
     if packed := next((name for magic, name in COMPRESSION_SIGNATURES.items() if data.startswith(magic)), None):
         raise MalformedRecording(file, "", "text in UTF-8", f"{packed}; unpack it first")
     if data.startswith(UTF16_MARKS) or b"\0" in data[:2]:
@@ -225,7 +227,7 @@ def _check_text(data: bytes, file: str) -> None:
 
 
 def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
-    """Parse a text as one JSON value and return a tuple with the value, or an empty tuple if the text has one value per line."""
+    """Return the JSON value that fills a text; empty if the text has one value per line."""
     first = len(text) - len(text.lstrip())
     line = text.count("\n", 0, first) + 1
     try:
@@ -247,7 +249,6 @@ def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
 
 
 def _starts_with_row(text: str) -> bool:
-    """Return whether the first line of a text is a complete JSON object, as in a file with one JSON object per line."""
     line, newline, _ = text.partition("\n")
     try:
         return bool(newline) and isinstance(json.loads(line), dict)
@@ -278,7 +279,7 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:
-    """Return the JSON values on a line, and a description of the first syntax error on the line (empty if there is none)."""
+    """Return the JSON values on a line, and a description of the first syntax error on the line; empty if there is none."""
     values: list[Any] = []
     position = _skip_space(line, 0)
     while position < len(line):
@@ -315,7 +316,7 @@ def _build_depth_error(file: str, line: int) -> MalformedRecording:
 
 
 def build_length_error(file: str, count: int, noun: str) -> MalformedRecording:
-    """Return the error for a recording with more rows, messages or events than `MAX_ROWS`, the most that this package reads."""
+    """Return the error for a recording with more rows, messages or events than `MAX_ROWS`."""
     return MalformedRecording(file, "", f"at most {format_count(MAX_ROWS, noun)}", format_count(count, noun))
 
 

@@ -62,8 +62,8 @@ class Draft:
     def add_message(self, role: str, parts: Iterable[Part], place: str, *, example: bool = False) -> None:
         """Add a message that no model wrote, such as a user message; nothing is added if it has no parts.
 
-        Only the first turn can be a system message; any other message becomes a user message. Tool results among the parts become
-        turns (messages) of their own.
+        Only the first turn can be a system message; any other message becomes a user message. Each tool result among the parts
+        becomes a turn (message) of its own.
         """
         rest: list[Part] = []
         for part in parts:
@@ -91,8 +91,7 @@ class Draft:
     ) -> Turn:
         """Add an answer of the model and return it as a turn, to which the caller may add more parts.
 
-        An answer whose `key` is not empty can be stored in several pieces: pieces with the same key are added to one turn.
-
+        A file may store an answer in several pieces: pieces with the same `key` are added to one turn, unless the key is empty.
         The model's name, usage and cost may also be added later, with `annotate_answer`.
         """
         turn = self._answers.get(key) if key else None
@@ -190,7 +189,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """Message at its final position in a recording, together with the message of the file (`turn`) from which it was made."""
+    """Message at its final position in a recording, with the message of the file (`turn`) from which it was made."""
 
     turn: Turn
     message: Message
@@ -210,7 +209,7 @@ class _PendingCall:
 
 @dataclass(slots=True)
 class _TurnOrder:
-    """Sorter of the messages of a recorded session, so that every tool call has an id of its own and its result follows it."""
+    """Sorter of the messages of a recording, which gives every tool call an id of its own and puts its result after it."""
 
     caveats: list[Caveat]
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
@@ -256,7 +255,7 @@ class _TurnOrder:
     def _close(self, turn: Turn, result: ToolResult) -> None:
         """Assign a tool result to the call with the same id that has no result yet.
 
-        Of several such calls, the first one in the latest message receives the result.
+        If several calls wait, the first call in the latest message gets the result.
         """
         waiting = self.pending.get(result.call_id)
         if waiting:
@@ -309,10 +308,7 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
 def _locate_compaction(
     compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
 ) -> NativeCompaction:
-    """Return a compaction that refers to the finished recording instead of the imported file.
-
-    Turn numbers become positions of messages, and the ids of tool calls in the file become the ids in the recording.
-    """
+    """Return a compaction that refers to messages and calls of the finished recording instead of the imported file."""
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
         event,

@@ -63,7 +63,7 @@ def _begins_with_snapshot(parts: list[Part]) -> bool:
 
 
 def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
-    """Yield the texts, reasoning and tool calls of one Gemini message (`content`), and add its tool results to the recording.
+    """Yield the texts, reasoning and tool calls of one message, and add its tool results to the recording.
 
     Args:
         content: JSON object with the parts.

@@ -53,7 +53,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
-    """Yield each node (one step of the agent) of a moatless-tools trajectory: its id, its parent's id and its fields."""
+    """Yield the id, the parent's id and the fields of each node (one step of the agent)."""
     if whole.has("nodes"):
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
@@ -66,7 +66,7 @@ def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
 
 
 def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
-    """Return the longest chain of nodes from the root to a leaf of the tree; of several equally long ones, the last."""
+    """Return the longest chain of nodes from the root to a leaf; of several equally long ones, the last."""
     known = {node_id: (parent, node) for node_id, parent, node in nodes}
     depths: dict[int, int] = {}
     for node_id in known:
@@ -88,7 +88,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield the call id and the output of each tool result in the request to the model of a node (one step)."""
+    """Yield the call id and the output of each tool result that the model saw in the request of a node (one step)."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return

@@ -105,7 +105,7 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
 
 
 def _render_shell(message: Fields) -> tuple[Part, ...]:
-    """Return the text that the model reads about a shell command of the user, with the command's output."""
+    """Return the text that the model reads about a shell command of the user and its output."""
     code = message.read_optional_count("exitCode")
     ended = "" if code in {None, 0} else f"\n(exit code {code})"
     return (Text(text=f"Ran `{message.read_text('command')}`\n{message.read_text('output')}{ended}"),)

@@ -94,9 +94,10 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
 
 
 def build_step_parts(entries: Sequence[Entry]) -> dict[int, list[dict[str, Any]]]:
-    """Return the parts of each step of a session, such as its start and its end, as JSON-ready data, by number of the log event.
+    """Return the parts of each step of a session, such as its start and its end, by number of the log event.
 
-    The event at the end of a step gives its start, too. The prompt of a sub-agent is taken from the tool call that sent it.
+    The parts are JSON-ready data. The event at the end of a step gives its start, too. The prompt of a sub-agent is taken from
+    the tool call that sent it.
     """
     snapshots: list[tuple[int, str]] = []
     before: str | None = None
@@ -147,7 +148,7 @@ def _encode_subtask(event: SubAgentEnded, call: ToolCall | None) -> dict[str, An
 
 
 def _fold_newest(view: View, entries: list[Entry]) -> View:
-    """Return the view (the messages that the model sees next) after the last entry of a log, given the view before that entry."""
+    """Return the messages that the model sees next (the view) after the last entry of a log, given the view before that entry."""
     newest = entries[-1]
     return fold_all(entries, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
@@ -173,7 +174,7 @@ def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Pat
     Args:
         row: Compaction row, with its summary.
         view: Messages that the model saw before the compaction.
-        kept: Id of the first message that the compaction retained; None if it retained none but the system message.
+        kept: Id of the first message that the compaction retained; None if it retained only the system message.
     """
     ids = [item.item_id for item in view.items]
     if not ids or view.items[0].message.role != "system" or (kept is not None and kept not in ids[1:]):
@@ -205,7 +206,7 @@ def read_log(document: Document) -> tuple[TimedEntry, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reader of a session file that tracks which messages the model saw, because rows of compactions refer to these messages."""
+    """Reader of a session file, which tracks the messages that the model saw, because rows of compactions refer to them."""
 
     file: str
     log: list[TimedEntry] = field(default_factory=list)
@@ -279,7 +280,7 @@ class _Reader:
         return patch
 
     def _fold_view(self, place: str) -> View:
-        """Return the view (the messages that the model sees next) after all log entries so far."""
+        """Return the messages that the model sees next (the view), after all log entries so far."""
         new_entries, self.folded_entries = self.entries[self.folded_entries :], len(self.entries)
         if any(isinstance(entry.event, RolledBack) for entry in new_entries):
             self.refolded_entries += len(self.entries)
@@ -306,7 +307,7 @@ def _format_time(at_ms: int) -> str:
 
 
 def _has_large_number(value: Any) -> bool:
-    """Return whether a JSON value contains a whole number that a journal cannot store."""
+    # A journal cannot store larger whole numbers.
     if isinstance(value, int):
         return not -MAX_WHOLE_NUMBER <= value <= MAX_WHOLE_NUMBER
     return any(map(_has_large_number, list_children(value)))

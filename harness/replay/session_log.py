@@ -21,7 +21,7 @@ _UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 def build_entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
-    """Return a log of a recorded session, with one event for each message and one for the end of each step (model call).
+    """Return a log of a recorded session, with one event for each message and for the end of each step (model call).
 
     A step without recorded usage has a usage of 0 tokens, and all durations are 0. The context window is 0 and the compaction
     threshold None, because both are unknown.
@@ -72,13 +72,13 @@ class _RequestPrefixes:
     def count_sent_messages(self, messages: int) -> int:
         """Return the number of messages in the request that sends the first `messages` messages of the recording.
 
-        It is one more than `messages` if a user message, which some providers require, was inserted among them.
+        The request has one more message if a user message, which some providers require, was inserted among them.
         """
         return messages + (messages > self.opening)
 
 
 def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
-    """Yield an event for each message of a recorded session, and an event for the end of each step after its last tool result."""
+    """Yield an event for each message of a recording, and an event for the end of each step after its last tool result."""
     kept_prefix_messages = step_number = 0
     answer_index: int | None = None
     for index, item in enumerate(recorded):
