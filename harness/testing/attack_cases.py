@@ -128,7 +128,7 @@ class AttackedSandboxes:
     _sandboxes: list[Sandbox] = field(default_factory=list)
 
     def open(self, index: int) -> Sandbox:
-        """Return the attacked sandbox (index 0) or its neighbour (index 1), and start the sandbox if it is not running."""
+        """Return the attacked sandbox (index 0) or its neighbour (index 1), started if necessary."""
         while len(self._sandboxes) <= index:
             sandbox = self.make_sandbox()
             self._stack.callback(sandbox.close)
@@ -186,7 +186,7 @@ def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sand
 
 
 def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
-    """Run a script in a sandbox, and return what the script reached; a faulty or much too slow script also counts."""
+    """Run a script in a sandbox and return what it reached; a faulty or much too slow script also counts."""
     sandbox.write("attack.py", (PRELUDE + script).encode())
     result = sandbox.run(f"python3 attack.py {mark}", timeout_seconds=ATTACK_SECONDS)
     lines = result.stdout.decode(errors="replace").splitlines()
@@ -211,7 +211,6 @@ def _check_intact(sandbox: Sandbox) -> Iterator[str]:
 
 
 def _find_marked_files(mark: str) -> Iterator[str]:
-    """Yield a description of each file named `mark` that an attack created outside the sandbox."""
     for folder in ("/tmp", "/dev/shm", "/var/tmp"):  # noqa: S108  where every user can write
         if Path(folder, mark).exists():
             yield f"the file {folder}/{mark} exists on this machine"
@@ -234,7 +233,7 @@ _CALL_TEXTS: Final[Mapping[str, Sequence[int | str]]] = {
 
 
 def _build_denied_attack(family: str) -> Attack:
-    """Return an attack that tries a group of system calls, e.g. those that mount; the sandbox must deny all of them."""
+    """Return an attack with a group of system calls that the sandbox must deny, e.g. those that mount."""
     calls = [(name, list(numbers), list(_CALL_TEXTS.get(name, (0,) * 6))) for name, numbers in DENIED_CALLS[family].items()]
     script = f"""
 for name, numbers, values in {json.dumps(calls)}:
@@ -779,7 +778,7 @@ for path in ("/etc/passwd",):
 
 
 def _read_or_refuse(sandbox: Sandbox, *paths: str) -> str:
-    """Return the first path at which the sandbox reads a file from outside the workspace; empty if there is none."""
+    """Return the first path that gives a file from outside the workspace; empty if there is none."""
     for path in paths:
         try:
             if b"root:" in sandbox.read(path):

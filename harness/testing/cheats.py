@@ -17,7 +17,7 @@ FUNCTION = "greeting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cheat:
-    """Task with one deliberate defect, and the error report (finding) that a law (validity check of tasks) must give for it.
+    """Task with one deliberate defect, and the error report (finding) that a validity check (law) must give for it.
 
     Attributes:
         law: Name of the law that finds the defect. Required.
@@ -66,7 +66,7 @@ _FILES = "        workspace=(\n"
 
 
 def _draw_times(expression: str, module: str = "os") -> dict[str, str]:
-    """Return text replacements that make a Python expression compute the value `times` of the example task."""
+    """Return the edits of the example task after which a Python expression gives the value `times`."""
     return {
         _IMPORTS: f'"""\n\nimport {module}\n\nfrom harness.tasks.kit import make_rng\nfrom harness.task import',
         _VALUES: f'    values["times"] = str({expression})\n{_VALUES}',
@@ -79,17 +79,17 @@ def _draw_from(text: str, module: str = "os") -> dict[str, str]:
 
 
 def _add_step(command: str) -> dict[str, str]:
-    """Return the text replacement that adds a step `extra`, which runs a shell command before the greetings are written."""
+    """Return the edit of the example task that adds a step `extra` with a shell command."""
     return {_WRITE_STEP: f'    look("extra", "One more look.", run({command!r})),\n{_WRITE_STEP}'}
 
 
 def _add_file(path: str, text: str) -> dict[str, str]:
-    """Return the text replacement that adds a file to the workspace; path and text are Python expressions."""
+    """Return the edit of the example task that adds a file; path and text are Python expressions."""
     return {_FILES: f"{_FILES}            ({path}, {text}),\n"}
 
 
 def _count_by(expression: str) -> dict[str, str]:
-    """Return the text replacement that makes a shell expression, not the value `times`, set the number of greetings."""
+    """Return the edit of the example task after which a shell expression sets the number of greetings."""
     return {_GREETINGS: f"for i in $$(seq {expression}); do"}
 
 
@@ -97,7 +97,7 @@ _TIMES_VERDICT = "len(lines) == times"
 
 
 def _judge_times(condition: str) -> dict[str, str]:
-    """Return the text replacement that makes a Python expression the condition of the check `times`."""
+    """Return the edit of the example task after which the check `times` has another condition."""
     return {_TIMES_VERDICT: condition}
 
 

@@ -19,7 +19,7 @@ class FakeModel:
     """Model for tests that returns prepared replies in order and keeps the requests it received in `requests`.
 
     An error among the prepared replies is raised instead of returned. When no reply is left, the model raises AssertionError, so
-    a test that calls the model too often fails.
+    that a test fails if it calls the model too often.
 
     Args:
         replies: Messages that the model returns and errors that it raises, in order.
@@ -127,7 +127,7 @@ class MemorySandbox:
         """Do nothing, because an in-memory sandbox has no process to start."""
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> protocols.ExecResult:
-        """Return the result of a command from the function `answer` given to the sandbox; the time limit is ignored."""
+        """Return the result that the function `answer` gives for a command; the time limit is ignored."""
         return self._answer(command)
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:

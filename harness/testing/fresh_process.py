@@ -42,7 +42,7 @@ OTHER_ENVIRONMENT = {"USER": "someone", "LOGNAME": "someone", "TZ": "Etc/GMT-11"
 
 
 class TaskPart(NamedTuple):
-    """Part of a task whose digest is compared separately: a value, a fact, a step of the script, or a field of `Task`."""
+    """Part of a task whose digest is compared separately, such as a value, a fact or a step of the script."""
 
     kind: Literal["value", "fact", "step", "field"]
     name: str
@@ -70,7 +70,10 @@ class FreshModelSpec(NamedTuple):
 
 
 def digest_parts(task: Task) -> Digests:
-    """Return a digest of each part of a task, such as a fact or a step. Equal parts have equal digests in every process."""
+    """Return a digest of each part of a task, such as a fact or a step.
+
+    Equal parts have equal digests in every process.
+    """
     plain = {one.name: getattr(task, one.name) for one in fields(task)}
     plain["values"] = sorted(task.values)
     grader = task.grader  # the representation of a function contains its address
@@ -111,7 +114,7 @@ def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
 
 
 def observe_in_fresh_process(name: str) -> Observation:
-    """Make tasks in a new process, and return what `observe_template` observes, e.g. where the template reads the clock.
+    """Make tasks in a new process, and return what the template does, e.g. where it reads the clock.
 
     Raises:
         UsageError: The template makes no task in the new process.
@@ -131,7 +134,9 @@ def _resolve_name(name: str) -> str:
 
 
 def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
-    """Answer a request with a scripted model in a new process, and return the answer in the form of `encode_reply`.
+    """Answer a request with a scripted model in a new process, and return the answer as JSON-ready values.
+
+    The values are those of `encode_reply`.
 
     Args:
         model_spec: Settings of the scripted model that answers.
@@ -194,7 +199,7 @@ def _run_in_fresh_process(
 
 
 def serve(handle: Callable[[Any], object]) -> None:
-    """Call a function with JSON arguments from standard input, and print its result as JSON in the last line of the output."""
+    """Call a function with JSON arguments from standard input, and print its result as the last line, as JSON."""
     arguments = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
         result = handle(arguments)

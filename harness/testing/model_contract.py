@@ -75,7 +75,7 @@ class ModelContract:
             assert reply.message.text.strip() or reply.message.calls
 
     def test_what_it_used_is_reported(self, model: Model) -> None:
-        """A reply reports the token counts of prompt and answer. Time and cost are not negative; an unknown cost is None."""
+        """A reply reports token counts, time and cost. None of them is negative, and an unknown cost is None."""
         for reply in self._collect_replies(model):
             assert reply.usage.prompt_tokens > 0
             assert reply.usage.output_tokens > 0
@@ -84,7 +84,10 @@ class ModelContract:
             assert reply.cost_usd is None or reply.cost_usd >= 0
 
     def test_what_is_heard_is_what_was_said(self, model: Model) -> None:
-        """The streamed pieces of an answer, joined together, are its text. A piece marked `anew` discards all earlier pieces."""
+        """The streamed pieces of an answer, joined together, are its text.
+
+        A piece marked `anew` discards all earlier pieces.
+        """
         spoken = 0
         for request in self.requests:
             heard: list[str] = []
@@ -133,7 +136,7 @@ class ModelContract:
         assert model.reply(self.requests[0]).message.role == "assistant"
 
     def test_a_listener_that_hears_enough_ends_the_call(self, model: Model) -> None:
-        """An error that the listener raises stops the answer and reaches the caller unchanged; sessions are stopped this way."""
+        """An error that the listener raises stops the answer and reaches the caller; sessions are stopped this way."""
         pieces = 0
 
         def listen(_: TextDelta) -> None:

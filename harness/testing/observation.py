@@ -98,7 +98,7 @@ class Observation(NamedTuple):
 
     @property
     def hidden_inputs(self) -> Sequence[tuple[str, str]]:
-        """Actions that can make the results of a task's code differ under the same seed, each as a pair of verb and object."""
+        """Actions that can change the results of a task's code under the same seed, as pairs of verb and object."""
         return (
             *(("reads the clock by", call) for call in self.clock_calls),
             *(("reads the machine by", call) for call in self.machine_calls),
@@ -108,7 +108,7 @@ class Observation(NamedTuple):
 
 
 class _Draw(NamedTuple):
-    """Random draw by a task template: the code line, the number of the draw on this line, the possible and the actual results."""
+    """Random draw by a task template: code line, number of the draw on this line, possible and actual results."""
 
     place: str
     number: int
@@ -171,13 +171,12 @@ class _Observer:
             self.draws.append(_Draw(place, number, options, results))
 
     def take_draws(self) -> list[_Draw]:
-        """Return the random draws that were recorded since the last call of this method."""
         draws, self.draws, self._counts = self.draws, [], {}
         return draws
 
 
 def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
-    """Load a task template, make tasks from several seeds, and return what the template does besides using the seed.
+    """Load a task template, make tasks from several seeds, and return what else the template does.
 
     This includes, for example, calls of the clock, and random draws whose result can equal the default guess for a fact.
     """
@@ -200,7 +199,7 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
 
 
 def observe_calls(act: Callable[[], object]) -> Observation:
-    """Call a function, and return the calls in the code of a task that read the clock or the machine, or that write.
+    """Call a function, and return the calls in a task's code that read the clock or the machine, or that write.
 
     The code is, for example, that of a judge (grading function).
     """
@@ -212,7 +211,6 @@ def observe_calls(act: Callable[[], object]) -> Observation:
 
 @contextmanager
 def _observing(observer: _Observer) -> Iterator[None]:
-    """Let an observer see all calls of this thread and all audit events while the context is open."""
     _install_audit_hook()
     earlier = sys.getprofile()
     _observers.append(observer)
@@ -252,7 +250,6 @@ def _is_import(frame: FrameType) -> bool:
 
 
 def _list_file_times(template: TaskTemplate) -> Iterator[str]:
-    """Yield each place where the module of a task template reads the time of a file."""
     try:
         path = Path(inspect.getsourcefile(template) or "")
         tree = ast.parse(path.read_bytes())
@@ -285,7 +282,7 @@ def _align_draws(tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> list[_Aligned
 
 
 def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]]], aligned: Sequence[_AlignedDraw]) -> str:
-    """Return the code line that can draw a fact's default guess (its prior) as its value; empty if none is known.
+    """Return the code line that can draw a fact's default guess (prior) as its value; empty if there is none.
 
     A line draws the value if its result equals the value under every seed. The value may also be a linear function of the result,
     e.g. twice the drawn number, with constant text around it.
@@ -320,7 +317,7 @@ def _find_option_behind(given: Sequence[Fraction], numbers: Sequence[Fraction]) 
 
 
 def _read_numbers(texts: Sequence[str]) -> list[Fraction]:
-    """Return the one number in each text; empty unless each text has one number and all have the same words around it."""
+    """Return the one number in each text; empty unless all texts are equal except for their number."""
     found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
     surroundings = {(match[1], match[3]) for match in found}
     return [Fraction(match[2]) for match in found] if len(found) == len(texts) and len(surroundings) == 1 else []
@@ -370,7 +367,6 @@ def _find_calling_place(frame: FrameType) -> str:
 
 
 def _find_place(frame: FrameType) -> str:
-    """Return the line and the file of a stack frame in the code of a task; empty for any other code."""
     path = frame.f_code.co_filename
     return f"line {frame.f_lineno} of {Path(path).name}" if is_task_file(path) else ""
 

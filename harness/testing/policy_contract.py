@@ -67,7 +67,7 @@ class PolicyContract:
         self._check_all(check_plan)
 
     def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
-        """The messages after a compaction have fewer tokens, include the system message and are acceptable to providers.
+        """The messages after a compaction have fewer tokens, include the system message and are valid for providers.
 
         A compaction that saves no tokens leaves the messages as they are.
         """

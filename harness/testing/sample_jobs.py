@@ -46,9 +46,9 @@ def make_sample_job(behavior: Behavior, number: int, folder: Path) -> Job:
 
 
 def run_sample_job(job: Job, cancellation: Cancellation | None = None) -> FinishedTrial:
-    """Run a sample job: log the start of its session, behave as the job demands, and record the end of its trial.
+    """Run a sample job, which the tested workers do by calling this function.
 
-    The tested workers call this function.
+    The job logs the start of its session, behaves as it demands, and records the end of its trial.
     """
     run = TrialRun(started_at=1.0, session_id=job.trial_id)
     with Journal.open(job.journal) as journal:

@@ -327,7 +327,7 @@ class SnapshotLaws(SandboxLaws):
 
 
 class LayFilesLaws(SandboxLaws):
-    """Contract tests of `prepare_grading`, which writes the files of a grader and replaces whatever exists at their paths."""
+    """Contract tests of `prepare_grading`, which writes the files of a grader over whatever exists at their paths."""
 
     @pytest.mark.parametrize(
         "there",
@@ -365,7 +365,7 @@ class LayFilesLaws(SandboxLaws):
 
 
 class ParallelCallLaws(SandboxLaws):
-    """Contract tests of calls that several threads make at the same time, in the context of `allow_parallel_calls`."""
+    """Contract tests of calls that several threads make at the same time, as `allow_parallel_calls` permits."""
 
     def test_parallel_commands_run_at_the_same_time_and_keep_their_outputs_apart(self, sandbox: Sandbox) -> None:
         """Each of three commands waits until the other two run; each gets its own output and exit code."""
@@ -533,7 +533,10 @@ class LifecycleLaws(SandboxLaws):
         _wait_until(lambda: _count_processes("sleep", mark) == 0 and self.has_no_leftovers(arguments[1]))
 
     def has_no_leftovers(self, session_id: str) -> bool:
-        """Return whether a killed session left nothing behind except perhaps processes; backends override this method."""
+        """Return whether a killed session left nothing behind except perhaps processes.
+
+        Tests of a sandbox backend override this method.
+        """
         return True
 
 
@@ -551,7 +554,7 @@ class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, Paralle
 
 
 def _count_processes(program: str, argument: str) -> int:
-    """Return the number of processes on this machine, in any namespace, that were started with this program and argument."""
+    # The folder /proc also lists the processes inside of sandboxes.
     wanted = f"{program}\0{argument}\0".encode()
     count = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):

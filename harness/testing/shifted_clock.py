@@ -21,25 +21,30 @@ INSTALL_ADVICE = "install libfaketime, e.g. by the extra `task-check` of harness
 
 
 def find_library() -> Path | None:
-    """Return the path of the library `libfaketime`, which replaces the clock of programs; None if it is not installed."""
+    """Return the path of the library that replaces the clock of programs; None if it is not installed."""
     spec = importlib.util.find_spec("libfaketime")
     folder = None if spec is None or spec.origin is None else Path(spec.origin).parent
     return None if folder is None else next(iter(sorted(folder.rglob("libfaketime.so.1"))), None)
 
 
 def build_environment(library: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the environment variables that make a program load the library `libfaketime` and see the shifted date."""
+    """Return the environment variables that make a program see the shifted date.
+
+    With these variables, the program loads the library `libfaketime`.
+    """
     return {"LD_PRELOAD": os.fspath(library), "FAKETIME": f"+{SHIFT_SECONDS}", "DONT_FAKE_MONOTONIC": "1"}
 
 
 def remove_leftovers(pid: int) -> None:
-    """Remove the shared memory that the library `libfaketime` leaves behind for a process that ended without cleaning up."""
+    """Remove the shared memory that `libfaketime` leaves behind for a process that ended without cleaning up."""
     for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
         Path("/dev/shm", name).unlink(missing_ok=True)  # noqa: S108
 
 
 class ShiftedClockSandbox:
-    """Sandbox whose commands run with a shifted date and other process ids; the files that they write have the shifted date too.
+    """Sandbox whose commands run with a shifted date and other process ids.
+
+    The files that the commands write have the shifted date, too.
 
     Args:
         sandbox: Sandbox that runs the commands. It must have a temporary directory of its own at `/tmp`.
@@ -67,7 +72,10 @@ class ShiftedClockSandbox:
         return float(shifted or 0) - float(real or 0)
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Run a shell command with the shifted date; files that still have a real date are given a shifted date first."""
+        """Run a shell command with the shifted date.
+
+        Files that still have a real date are given a shifted date first.
+        """
         self._sandbox.run(_SHIFT_FILES)
         return self._sandbox.run(self._prefix + command, timeout_seconds=timeout_seconds)
 
@@ -101,7 +109,10 @@ class ShiftedClockSandbox:
         self._install()
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
-        """Write files into the workspace, and install the clock library again, since temporary files are deleted first."""
+        """Write files into the workspace, and install the clock library again.
+
+        Writing the files deletes all temporary files, including the library.
+        """
         self._sandbox.prepare_grading(files)
         self._install()
 

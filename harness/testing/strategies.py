@@ -112,10 +112,10 @@ _ACTIONS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back"
 
 @st.composite
 def multi_turn_logs(draw: st.DrawFn) -> tuple[events.Entry, ...]:
-    """Draw the log of a session with several turns (a user message and the agent's work on it); the session id is `s`.
+    """Draw the log of a session with several turns; the session id is `s`.
 
-    User messages are queued, delivered or withdrawn, the workspace changes, and the session may be rolled back to an earlier
-    step.
+    A turn is a user message and the agent's work on it. User messages are queued, delivered or withdrawn, the workspace changes,
+    and the session may be rolled back to an earlier step.
 
     Args:
         draw: Function that draws values; supplied by Hypothesis.

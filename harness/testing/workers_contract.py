@@ -42,7 +42,10 @@ class WorkersContract:
 
     @pytest.fixture
     def open_workers(self) -> Callable[[TrialRunner, float], Workers]:
-        """Return a function that opens the workers under test, given a function that runs a job and a time limit in seconds."""
+        """Return a function that opens the workers under test.
+
+        The function takes a function that runs a job, and a time limit in seconds.
+        """
         raise NotImplementedError
 
     @pytest.fixture
@@ -125,7 +128,6 @@ class WorkersContract:
         assert read_finished_trial(job.journal) is None
 
     def _run_in_turn(self, workers: Workers, folder: Path, behaviors: list[Behavior]) -> list[BaseException | None]:
-        """Run jobs one after another, and return the error of each job; None if the job succeeded."""
         jobs = [make_sample_job(behavior, number, folder) for number, behavior in enumerate(behaviors)]
         errors = [workers.submit(job).exception(HANG_SECONDS) for job in jobs]
         workers.close()

@@ -84,7 +84,7 @@ A law may rely on what the laws of earlier stages have checked.
 
 
 class LawResult(NamedTuple):
-    """Result of trying one validity check (law) on a task template, which is a function that makes a task from a seed.
+    """Result of trying one validity check (law) on a task template, the function that makes a task from a seed.
 
     Args:
         law: Validity check that was tried.
@@ -109,7 +109,7 @@ class LawResult(NamedTuple):
 
 
 def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[LawResult]:
-    """Try every law (validity check) on a task template, and yield the result of each law in the order of `LAWS`.
+    """Try every validity check (law) on a task template, and yield the results in the order of `LAWS`.
 
     Equal violations, e.g. under several policies, are reported once.
 

@@ -20,7 +20,7 @@ from harness.testing.laws.simulation import SessionCache, open_task_sandbox
 
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent that sees the whole conversation finishes the script of the task and passes every check."""
+    """Check that an agent that sees the whole conversation finishes the script and passes every check."""
     plain = sessions.run(seed)
     if plain.outcome.reason != "replied":
         words = f"the session does not end on its own: {plain.outcome.reason} after {plain.outcome.steps} model calls"
@@ -36,9 +36,9 @@ def _find_last_step(moves: tuple[Move, ...]) -> str:
 
 
 def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no step of the script uses the value of a fact before a message of the session has shown the value.
+    """Check that the script uses no value before a message of the session has shown it.
 
-    A fact is a value that the agent must know.
+    The values are the facts of the task, which the agent must know.
     """
     reported_facts: set[tuple[str, str]] = set()
     for move in sessions.trace_moves(seed):
@@ -50,7 +50,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the text patterns of a fact find only the fact's true value in the messages and tool outputs of the session."""
+    """Check that the text patterns of a fact find no wrong value in the messages and tool outputs of the session."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -64,7 +64,7 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the name of the step that led to each message, and its text; the name is empty in the first request."""
+    """Yield the step that led to each message, and its text; the messages of the first request have no step."""
     requests = sessions.run(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
@@ -100,7 +100,10 @@ def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
 
 
 def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent that does nothing passes no check of the task, neither in the initial workspace nor in an empty one."""
+    """Check that an agent that does nothing passes no check of the task.
+
+    The initial workspace and an empty workspace are graded.
+    """
     idle = replace(sessions.make_task(seed), script=replace(sessions.make_task(seed).script, steps=()))
     ways = {"although nothing was done": idle, "in an empty workspace": replace(idle, workspace=())}
     reported_checks: set[str] = set()

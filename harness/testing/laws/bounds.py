@@ -75,7 +75,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first call in which a session with perfect summaries differs from a session without compaction."""
+    """Yield a finding for the first call that an agent makes only with, or only without, perfect summaries."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -125,24 +125,27 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Return those of the given facts that the agent first needs after the first compaction of a session."""
+    """Return those facts that the agent first needs after the first compaction of a session."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Return the names of the facts that only the prompt states; neither later messages nor tool calls show them again."""
+    """Return the names of the facts that only the prompt states.
+
+    Neither later messages nor tool calls show these facts again.
+    """
     late = "\n".join(message.text for message in task.later_messages)
     asked = _find_user_facts(task)
     return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
 
 
 def _find_user_facts(task: Task) -> set[str]:
-    """Return the names of the facts that only the user states, at the start or later, and that no tool call can show."""
+    """Return the facts that only the user states, at the start or later, and that no tool call can show."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the number of the request at which the agent first needs a fact without compaction; 0 if there is none."""
+    """Return the request at which the agent first needs a fact without compaction; 0 if there is none."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
@@ -237,7 +240,6 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """Return the values of each fact that the agent used in its tool calls, by name of the fact."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -258,12 +260,12 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Return the names of the checks that require the named fact, but no other fact of the group."""
+    """Return the checks that require the named fact, but no other fact of the group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
 def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
-    """Split facts into few groups that can be changed together: each fact has a check that requires no other of its group."""
+    """Split facts into few groups in which each fact has a check that requires no other fact of its group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))

@@ -40,7 +40,6 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
-    """Return the task that a template makes from a seed; if the template fails, return a finding (an error report) instead."""
     try:
         made = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
@@ -51,7 +50,7 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> Iterable[Finding]:
-    """Yield findings if a seed gives another task in a new process, or if the template reads more than the seed."""
+    """Yield findings if a seed gives another task in a new process, or if a template reads, e.g., the clock."""
     if not sessions.name:
         return
     try:
@@ -85,7 +84,6 @@ def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding
 
 
 def _compare_digests(first: Digests, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each part of a task, such as a fact or a step, whose digests differ; `when` ends the message."""
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
             continue
@@ -173,9 +171,9 @@ _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox"
 
 
 def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the names of facts, steps and checks in a task are unique, and that every name used is declared.
+    """Check that names in a task are unique and declared, and that text patterns are valid.
 
-    Text patterns must be valid regular expressions, and each fact must be required by a check and needed by a step.
+    The names are those of facts, steps and checks. Each fact must also be required by a check and needed by a step.
     """
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
@@ -245,7 +243,6 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """Return an error message if a text pattern is invalid or has not exactly one group, which reads the value; else None."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups
@@ -261,9 +258,9 @@ def _find_syntax_error(pattern: str) -> str | None:
 
 
 def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the text patterns (regular expressions) of a fact find its value, and no other, where the task states the fact.
+    """Check that the text patterns of a fact find its value, and no other, where the task states the fact.
 
-    The places are the user's messages and the files of the initial workspace.
+    The patterns are regular expressions. The places are the user's messages and the files of the initial workspace.
     """
     task = sessions.make_task(seed)
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]

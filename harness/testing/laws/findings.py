@@ -48,7 +48,10 @@ class Finding:
 
 
 class LawSkippedError(Exception):
-    """Raised when a law (validity check) cannot be tried on this machine or in this sandbox; the message states the reason."""
+    """Raised when a validity check (law) cannot be tried on this machine or in this sandbox.
+
+    The message states the reason.
+    """
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
@@ -57,18 +60,21 @@ def read_values(text: str, fact: Fact) -> list[str]:
 
 
 def find_first_needing_step(task: Task, fact: str) -> str:
-    """Return the name of the first step of the task's script that needs the given fact; empty when no step needs it."""
+    """Return the name of the first step of the script that needs a fact; empty when no step needs it."""
     return next((step.name for step in task.script.steps if fact in collect_needs(step)), "")
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Return a finding (error report) about a check, with the first required fact and the first step that needs this fact."""
+    """Return a finding (an error report) about a check of a task.
+
+    The finding also names the first fact that the check requires, and the first step that needs this fact.
+    """
     fact = next(iter(check.required_facts), "")
     return Finding(words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the names of the facts that the agent needs to carry out a step of the script or to repair an error of the step."""
+    """Return the names of the facts that the agent needs to carry out a step or to repair an error of the step."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
@@ -77,7 +83,7 @@ MoveKind: TypeAlias = Literal["step", "repair", "recovery", "end"]
 
 
 class Move(NamedTuple):
-    """Action that the scripted agent took in answer to one request, as recognized from the request and the reply."""
+    """Action that the scripted agent took in answer to one request, recognized from the request and the reply."""
 
     number: int
     """Position of the answered request in the session, from 1."""

@@ -33,7 +33,9 @@ REPORT_SEEDS = range(100, 120)
 
 
 class InstanceResult(NamedTuple):
-    """Score and course of the session with the task of one seed; the course is what the agent did and which checks it passed.
+    """Score and course of the session with the task of one seed.
+
+    The course is what the agent did and which checks it passed.
 
     Args:
         seed: Seed of the task.
@@ -49,7 +51,9 @@ class InstanceResult(NamedTuple):
 
 
 class InstanceSpread(NamedTuple):
-    """Results of one task for several seeds under the policy `BASE_POLICY`, with measures of how much the results differ.
+    """Results of one task for several seeds, with measures of how much the results differ.
+
+    The sessions ran under the policy `BASE_POLICY`.
 
     Args:
         results: Result of each seed.
@@ -79,7 +83,7 @@ def measure_instances(
     sandbox: SandboxChoice = BUBBLEWRAP,
     action_cache: ActionCache | None = None,
 ) -> Iterator[InstanceResult]:
-    """Make the task of each seed, run its session under the policy `BASE_POLICY`, and yield the result.
+    """Run a session with the task of each seed under the policy `BASE_POLICY`, and yield the results.
 
     The action cache (stored results of commands) only saves time; validity check 9 ensures that it changes no session.
     """
@@ -91,7 +95,10 @@ def measure_instances(
 
 
 def describe_course(run: Run) -> str:
-    """Return a digest of the tool calls and verdicts of a session, in which each argument counts by its number of lines only."""
+    """Return a digest of the tool calls and the verdicts of a session.
+
+    Each argument of a call counts by its number of lines only.
+    """
     calls = [(name, describe_shape(arguments)) for name, arguments in run.calls]
     verdicts = [(one.check.name, one.passed) for one in run.check_results]
     return hashlib.sha256(json.dumps([calls, verdicts]).encode()).hexdigest()
@@ -103,7 +110,7 @@ def describe_shape(arguments_json: str) -> list[tuple[str, int]]:
 
 
 def check_instances(spread: InstanceSpread) -> Iterator[Finding]:
-    """Check that scores and courses differ enough between seeds, and that the mean score is neither too low nor too high."""
+    """Check that scores and courses differ enough between seeds, and that the mean score is in its bounds."""
     if spread.standard_deviation < MIN_STANDARD_DEVIATION:
         words = f"the standard deviation of the score between seeds is {spread.standard_deviation:.3f}"
         yield Finding(f"{words}, less than {MIN_STANDARD_DEVIATION}: let the structure decide which facts the checks rest on")

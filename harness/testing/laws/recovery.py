@@ -47,7 +47,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
         @cache
         def find_error(name: str, index: int) -> str:
-            """Return the reason why a fact cannot be looked up right before the request with this index; empty if it can."""
+            """Return why a fact cannot be looked up right before the request with this index; empty if it can."""
             sandbox.restore(watched.trees[index])
             return _find_recovery_error(next(fact for fact in task.facts if fact.name == name), task, sandbox)
 
@@ -59,7 +59,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 def _find_missing_look_up(
     fact: Fact, needs: Sequence[Move], find_error: Callable[[str, int], str], seed: int
 ) -> Iterator[Finding]:
-    """Yield a finding for the first step that needs a recoverable fact, but before which the fact cannot be looked up."""
+    """Yield a finding for the first step that needs a fact before which the fact cannot be looked up."""
     was_shown = not find_error(fact.name, 0)
     for move in needs:
         if not (error := find_error(fact.name, move.number - 1)):
@@ -134,7 +134,7 @@ def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
-    """Yield the paths of the files of the initial workspace that reveal the value of a fact by their text or their name."""
+    """Yield the paths of the initial files that reveal the value of a fact by their text or their name."""
     tasks = [sessions.make_variant(seed, other) for other in (seed, *SEEDS)]
     values, files = [task.values[fact.name] for task in tasks], [dict(task.workspace) for task in tasks]
     yield from (path for path, text in files[0].items() if values[0] in read_values(text, fact))
@@ -209,7 +209,7 @@ def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:
 
 
 def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_output: Callable[[int], tuple[str, str]]) -> bool:
-    """Return whether a tool output reveals the value of a fact: a pattern finds it, or its place is the same for all seeds."""
+    """Return whether a tool output reveals a fact: by a text pattern, or at the same place for all seeds."""
     value, output = find_value_and_output(seed)
     if value in read_values(output, fact):
         return True
@@ -290,7 +290,7 @@ class _Place(NamedTuple):
 
 
 def _bound(value: str) -> str:
-    """Return a regular expression that matches a value, but not inside a longer number or a longer run of letters."""
+    """Return a regular expression that matches a value, but not inside a longer number or run of letters."""
     first, last = (r"\d" if char.isdigit() else r"[^\W\d_]" if char.isalpha() else "(?!)" for char in (value[0], value[-1]))
     return rf"(?<!{first}){re.escape(value)}(?!{last})"
 
@@ -309,7 +309,7 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
 
 @lru_cache(maxsize=256)
 def _decode(decoding: str, text: str) -> str:
-    """Undo the encoding with this name in `DECODINGS`; with an empty name or a long text, the text stays the same."""
+    """Undo the encoding with this name in `DECODINGS`; without a name, or if the text is long, return the text."""
     return DECODINGS[decoding](text) if decoding and len(text) <= MAX_ENCODED_CHARACTERS else text
 
 
@@ -324,7 +324,6 @@ def _is_told_after(decoding: str, values: Sequence[str], texts: Sequence[str], n
 
 
 def _list_places(value: str, text: str) -> Iterator[_Place]:
-    """Yield the places at which a value appears in a text, but not as a part of a longer number or run of letters."""
     for match in islice(re.finditer(_bound(value), text), MAX_PLACES):
         begin, end = match.span()
         start = text.rfind("\n", 0, begin) + 1
@@ -335,7 +334,10 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
 
 
 def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact, reader: Reader) -> dict[str, str]:
-    """Return the files that a session wrote before the agent first needed a fact, by path; each text begins with the path."""
+    """Return the files that a session wrote before the agent first needed a fact, by path.
+
+    Each text begins with the path.
+    """
     needs = _list_needs(task, trace(task, watched.run.requests, reader)).get(fact.name, [])
     if not needs:
         return {}

@@ -36,7 +36,10 @@ MAX_REPORTED_FILES = 5
 
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a session without compaction has the same tool calls, answers, files and verdicts when it is run again."""
+    """Check that a session without compaction gives the same results when it is run again.
+
+    The tool calls, answers, files and verdicts must be the same.
+    """
     again = sessions.watch(seed).run
     yield from find_differences(sessions.make_task(seed), sessions.run(seed), again, seed, "when the session is run again")
 
@@ -72,14 +75,19 @@ def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Check that a session with compaction has the same requests, answers, files and verdicts when it is run again."""
+    """Check that a session with compaction gives the same results when it is run again.
+
+    The requests, answers, files and verdicts must be the same.
+    """
     again = sessions.run_uncached(sessions.make_task(seed), *sessions.scale_to_small_window(seed, preset))
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
 
 
 def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each difference between two sessions that should be equal, with the step and the fact at fault.
+    """Yield a finding for each difference between two sessions that should be equal.
+
+    Each finding names the step and the fact at fault.
 
     Args:
         task: Task that both sessions work on.
@@ -100,7 +108,10 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Return a finding for a repeated request that got another answer, with the step at fault and a fact that it needs."""
+    """Return a finding for a repeated request that got another answer.
+
+    The finding names the step at fault and a fact that this step needs.
+    """
     step = trace(task, run.requests)[index].step
     return Finding(f"request {index + 1} gets another answer {where}", step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
@@ -125,14 +136,13 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
-    """Return the name of a fact whose values in two texts differ, else a fact that the step needs; empty if there is neither."""
+    """Return a fact whose values in two texts differ, else a fact that the step needs; empty if there is none."""
     otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
     needed = (name for one in task.script.steps if one.name == step for name in one.required_facts)
     return next(chain(otherwise, needed), "")
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    """Return the name of the last step in which a tool call mentions a file; empty if no call mentions the file."""
     called = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)
@@ -158,10 +168,10 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an action cache (stored results of commands) does not change the result of a compacted session.
+    """Check that an action cache (stored results of commands) does not change a session's result.
 
-    The session is run with an empty cache, and again with the cache that this run has filled. The check is skipped for sandboxes
-    without isolation and for tasks that are not cacheable.
+    A compacted session is run with an empty cache, and again with the cache that this run has filled. The check is skipped for
+    sandboxes without isolation and for tasks that are not cacheable.
     """
     task = sessions.make_task(seed)
     if not task.cacheable or not is_isolated(sessions.sandbox.backend):
@@ -181,7 +191,7 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) -> tuple[Run, int]:
-    """Run a compacted session with an action cache; also return the number of commands that the cache did not answer."""
+    """Run a compacted session with an action cache, and return it with the number of cache misses."""
     task = sessions.make_task(seed)
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
@@ -198,7 +208,7 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
 
 
 def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the model gives the same answers in a new process, which makes the task itself from the seed.
+    """Check that the model gives the same answers in a new process, which makes the task from the seed.
 
     Two requests of a compacted session are repeated. The check is skipped for templates that no other process can find.
     """

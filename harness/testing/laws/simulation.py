@@ -113,7 +113,10 @@ class Run:
 
     @cached_property
     def call_keys(self) -> list[tuple[str, str]]:
-        """Tool and key argument (the argument that identifies a call, such as its path) of every tool call, in order."""
+        """Tool and key argument of every tool call, in order.
+
+        The key argument identifies a call, such as its path.
+        """
         return [(call.name, find_key_argument(call)) for call in self._calls]
 
     @property
@@ -166,7 +169,7 @@ class WatchedRun:
 
 
 class OtherValues(NamedTuple):
-    """Task with the structure of one seed but the values of another seed, and the recorded session of this task.
+    """Task with the structure of one seed but the values of another, and the recorded session of this task.
 
     Args:
         seed: Seed that decides the values.
@@ -303,13 +306,13 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts whose value appears in messages of the user or in initial files, so that it can be replaced there."""
+    """Return the facts whose value appears in user messages or initial files, so that it can be replaced there."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 
 
 def _swap_value(old: str, new: str | None, match: re.Match[str]) -> str:
-    """Replace the old value in a text that a pattern found; other values stay, unless None as `new` deletes every value."""
+    """Replace the old value in a text that a pattern found; if `new` is None, delete any value."""
     if match[1] != old and new is not None:
         return match[0]
     start, end = match.start(1) - match.start(), match.end(1) - match.start()
@@ -345,7 +348,10 @@ class SmallWindow:
     """Policy whose token reserves and number of kept messages suit the window; None keeps the settings of each policy."""
 
     def scale_policy(self, policy: Policy) -> Policy:
-        """Return a policy with settings that suit the small window; the limit on the length of tool outputs stays the same."""
+        """Return a policy with settings that suit the small window.
+
+        The limit on the length of tool outputs stays the same.
+        """
         if isinstance(policy, KeepLast):
             kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
@@ -364,7 +370,10 @@ def look_up_policy(preset: str) -> Policy:
 
 
 def compute_max_steps(task: Task) -> int:
-    """Return the maximum number of model calls in a session of a task; a session that needs more would not end by itself."""
+    """Return the maximum number of model calls in a session of a task.
+
+    A session that needs more calls would not end by itself.
+    """
     return 3 * len(task.script.steps) + 30
 
 
@@ -413,7 +422,7 @@ class SessionCache:
         self._blank: dict[tuple[int, int], Run] = {}
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
-        """Make the tasks of some seeds in a new Python process and return their digests, for a comparison with this process.
+        """Make the tasks of some seeds in a new Python process, and return the digests of their parts.
 
         Raises:
             UsageError: The template makes no task in the new process.
@@ -460,7 +469,9 @@ class SessionCache:
         return self._simulate(task, policy, window_tokens, self.sandbox)
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
-        """Run a task without compaction, and record the state of the workspace before each model request. Results are cached.
+        """Run a task without compaction, and record the state of the workspace before each model request.
+
+        Each session is run once and then reused.
 
         Args:
             seed: Seed of the task.
@@ -483,7 +494,9 @@ class SessionCache:
         return self._watched[key]
 
     def run_blank(self, seed: int, values_seed: int | None = None) -> Run:
-        """Run a task without compaction after deleting every stated fact from its messages and files. Results are cached.
+        """Run a task without compaction after deleting every stated fact from its messages and files.
+
+        Each session is run once and then reused.
 
         Args:
             seed: Seed of the task.
@@ -498,7 +511,7 @@ class SessionCache:
         return self._blank[key]
 
     def watch_other(self, seed: int) -> OtherValues:
-        """Return a task with the structure of the given seed but the values of another seed, and the session of this task.
+        """Return a task with the structure of a seed but the values of another seed, and its recorded session.
 
         If the template has one structure for all seeds, another seed whose session was recorded before is preferred.
         """
@@ -525,7 +538,7 @@ class SessionCache:
         return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
-        """Return a compaction policy and a context window in tokens in which the session of a seed must be compacted.
+        """Return a policy and a context window in tokens in which the session of a seed must be compacted.
 
         The settings of the policy are scaled down to this window.
         """

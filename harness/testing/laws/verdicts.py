@@ -26,8 +26,8 @@ def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Find
     The work is the finished work on a task with the same structure but the values of another seed. A check that passes this work
     ignores its facts, or reads the expected value from a file that the agent can write.
 
-    Only facts that messages or files state are considered. A value that only a command prints, such as a code needed to continue
-    a copy, is right for the files of the other seed.
+    Only facts that messages or files state are considered. A value that only a command prints may be right for the files of the
+    other seed.
     """
     task, (other_seed, other_task, watched) = sessions.make_task(seed), sessions.watch_other(seed)
     other_values = other_task.values
@@ -52,9 +52,8 @@ def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     - The initial workspace, in which each file that the judge reads ends with claims, such as "done" or `{"passed": true}`.
     - The initial workspace with those finished files that no text of the task names, such as a reply.
 
-    A report that the task asks for is work: only the author knows whether a check should accept the report instead of other work.
-    A check that only counts the lines of a file also passes on a meaningless text with this number of lines. Such a check does
-    not believe the claim, and is not reported.
+    A file that the task asks for is work: only the author knows whether a check should accept it instead of other work. A check
+    that only counts the lines of a file also passes on a meaningless text, does not believe the claim, and is not reported.
     """
     task, watched = sessions.make_task(seed), sessions.watch(seed)
     initial, finished = watched.trees[0], watched.trees[-1]
@@ -84,7 +83,7 @@ def check_claims(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def _make_claims(task: Task) -> Iterator[str]:
-    """Yield texts that claim the success of every check without any value of the task: a word, sentences, and JSON."""
+    """Yield texts that claim the success of every check without any value of the task."""
     yield "done\n"
     lines = ("All work is done.", "All checks pass.", "All tests pass: ok, passed, success, true, yes, 100 %.")
     yield "\n".join((*lines, *(f"{check.name}: {check.title}: passed" for check in task.checks))) + "\n"
@@ -120,7 +119,7 @@ class _ReadingSandbox:
 
 
 def _list_read_paths(task: Task, sandbox: Sandbox, tree: Snapshot) -> set[str]:
-    """Return the paths of the files that the judge (grading function) reads when it grades a state of the workspace."""
+    """Return the paths of the files that the judge (grading function) reads in a state of the workspace."""
     sandbox.restore(tree)
     reading = _ReadingSandbox(sandbox)
     grade_workspace(task, cast(Sandbox, reading))
@@ -128,7 +127,7 @@ def _list_read_paths(task: Task, sandbox: Sandbox, tree: Snapshot) -> set[str]:
 
 
 def _grade_files(task: Task, sandbox: Sandbox, tree: Snapshot, added: Mapping[str, str]) -> set[str]:
-    """Return the names of the checks that pass on a state of the workspace after texts were appended to some files."""
+    """Return the names of the checks that pass after texts were appended to some files."""
     sandbox.restore(tree)
     for path, text in added.items():
         with suppress(ToolError):  # paths such as those of folders
