@@ -75,7 +75,7 @@ class Family:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the declared comparisons and number of inspections, which shows whether they were changed later."""
+        """SHA-256 of the declared comparisons and of the number of inspections, which shows later changes."""
         plain = {"contrasts": [codec.to_plain(one) for one in self.contrasts], "looks": self.looks}
         return hashlib.sha256(codec.to_canonical_json(plain, dict).encode()).hexdigest()
 
@@ -123,6 +123,6 @@ def refuse_invalid_contrasts(
 
 
 def _count_units(contrast: Contrast, task_count: int, seed_count: int) -> int:
-    """Return the number of independent results in a comparison: one for each task, or one for each seed of each task."""
+    """Return the number of independent results: one for each task, or one for each seed of each task."""
     is_about_tasks = contrast.estimand == "tasks like these" or (contrast.estimand is None and task_count >= MIN_TASKS)
     return task_count if is_about_tasks else task_count * seed_count

@@ -185,7 +185,7 @@ class Experiment:
         return replace(self, backend=backend)
 
     def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
-        """Return the experiment with other settings of the action cache, which stores the results of sandbox commands.
+        """Return the experiment with other settings of the action cache (stored results of sandbox commands).
 
         The trials keep their ids.
 
@@ -197,14 +197,16 @@ class Experiment:
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
 
     def with_cassette(self, path: str | os.PathLike[str], mode: Literal["record", "replay"]) -> "Experiment":
-        """Return the experiment with a recording (cassette) of its real models' answers, to be written or replayed.
+        """Return the experiment with a recording of its real models' answers (a cassette), to be written or replayed.
 
         The trials keep their ids.
         """
         return replace(self, cassette=Cassette(path=Path(path).absolute(), mode=mode))
 
     def check(self) -> None:
-        """Check that the trials could run: names, API keys and context windows. Nothing is written and no model is called.
+        """Check that the trials could run: names, API keys and context windows.
+
+        Nothing is written and no model is called.
 
         Raises:
             UsageError: A name is unknown, an API key is missing, or a context window is too small.
@@ -311,7 +313,10 @@ def _is_folder_name(name: str) -> bool:
 
 
 def is_cluster(executor: object) -> bool:
-    """Return whether an executor is a client of a Dask cluster. Dask is not imported, because it may not be installed."""
+    """Return whether an executor is a client of a Dask cluster.
+
+    Dask is not imported for this, because it may not be installed.
+    """
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(executor, distributed.Client)
 
@@ -334,7 +339,7 @@ def connect_cluster(address: str) -> "Client":
 
 @dataclass(frozen=True, slots=True)
 class _ExperimentRun:
-    """One run of an experiment, with the number of workers, the progress display and the event that ends the run early."""
+    """One run of an experiment, with its number of workers, its progress display and its stop event."""
 
     experiment: Experiment
     workers: int
@@ -427,7 +432,6 @@ class _ExperimentRun:
                 raise KeyboardInterrupt
 
     def _iter_labels(self, output: OutputFolder) -> Iterator[tuple[str, Label]]:
-        """Yield the id of each stored trial of the experiment with its current experiment name, configuration and values."""
         stored = output.list_stored()
         for cell in self.experiment.grid if stored else ():
             if cell.trial_id in stored:
@@ -448,7 +452,7 @@ class _ExperimentRun:
 
     @property
     def _wiring(self) -> Wiring:
-        """Settings for calls to real models, without the addresses of local model servers, which have not started yet."""
+        """Settings for calls to real models; the addresses of local model servers are not known yet."""
         return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(

@@ -70,7 +70,7 @@ class Forecast:
 
     @property
     def expected_seconds(self) -> float | None:
-        """Expected duration of the run in seconds; None if no finished trial resembles (by task and models) one still to run."""
+        """Expected duration of the run in seconds; None if no finished trial has the task and models of a trial to run."""
         if self.expected_trial_seconds is None:
             return None
         return max(self.longest_trial_seconds, self.expected_trial_seconds / self.workers)
@@ -100,7 +100,7 @@ class Forecast:
 
 
 def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
-    """Estimate the cost and duration of an experiment's unfinished trials from the finished trials in an output folder.
+    """Estimate the cost and duration of an experiment's unfinished trials from its finished trials.
 
     Args:
         grid: Trials of the experiment.
@@ -140,7 +140,7 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
 
 
 def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
-    """Group trials that differ in their seed alone, and return the first trial and the number of trials of each group."""
+    """Group trials that differ in their seed alone, and return one trial and the number of trials of each group."""
     groups: dict[tuple[object, ...], tuple[Trial, int]] = {}
     for trial in trials:
         key = _get_all_but_seed(trial)
@@ -150,7 +150,7 @@ def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
 
 
 def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) -> list[Cell]:
-    """Select the trials of a pilot run: the first for each combination of task and models of which no trial has finished.
+    """Select the trials of a pilot run: one for each combination of task and models without a finished trial.
 
     Args:
         cells: Trials of the experiment.
@@ -165,7 +165,10 @@ def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) ->
 
 
 def make_pilot_key(trial: Trial) -> PilotKey:
-    """Return the task (with its settings) and the models of a trial; trials that share both are expected to cost the same."""
+    """Return the task (with its settings) and the models of a trial.
+
+    Trials that share both are expected to cost the same.
+    """
     return trial.problem, trial.models
 
 
@@ -183,7 +186,7 @@ def list_finished_ids(output: Path) -> set[str]:
 
 
 def read_finished_records(output: Path) -> list[TrialRecord]:
-    """Return the records of the trials in an output folder that did not crash; none if the folder has no journal.
+    """Return the records of the trials in an output folder, except crashed trials; empty without a journal.
 
     Raises:
         StoreError: The journal cannot be read.
@@ -205,7 +208,6 @@ def _parse_trials(records: Iterable[TrialRecord]) -> Iterable[tuple[Trial, Trial
 
 
 def _compute_mean_usd(pairs: Sequence[tuple[Trial, TrialRecord]]) -> float | None:
-    """Return the mean cost of trials in US dollars; None if a model's price was unknown when a trial ran."""
     total_usd: float | None = 0.0
     for trial, record in pairs:
         total_usd = add_costs(total_usd, compute_real_cost_usd(trial, record) if _has_known_cost(trial, record) else None)
@@ -272,9 +274,9 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
 
 
 def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:
-    """Return the models of an agent and its summarizer, each with a window and a number of calls, for a cost bound.
+    """Return the models that an agent calls for itself and for summaries, each with a window and a number of calls.
 
-    A window of None stands for the model's own window. A summarizer that is the agent's model itself is not listed.
+    A window of None stands for the model's own window. The summarizer is not listed if it is the agent's model itself.
     """
     chosen = find_summarizer(trial.policy)
     summarizer = model if chosen is None else resolve_summarizer_name(chosen, model)
@@ -282,7 +284,6 @@ def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int)
 
 
 def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: int) -> float | None:
-    """Return the maximum cost of some calls of a model in US dollars; None if its price or its window is unknown."""
     window = look_up_window(name, window_tokens).tokens
     prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
     if not prices or not window:

@@ -33,7 +33,9 @@ MAX_TRIALS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """Extra configuration in an experiment, e.g. a control: the base trial with some changes, run on every task and seed.
+    """Extra configuration in an experiment, e.g. a control, that is run on every task and seed.
+
+    The configuration is the base trial with some changes.
 
     Attributes:
         name: Name of the arm (compared configuration) in tables and charts. Required.
@@ -53,7 +55,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """Trial of an experiment with the name of its configuration (arm) and its value for each setting under study (axis)."""
+    """Trial of an experiment with the name of its configuration (arm) and its values for the settings under study."""
 
     trial: Trial
     arm: str
@@ -90,7 +92,7 @@ class Grid(Sequence[Cell]):
         backend: BackendName | None = None,
         uncompressed: UncompressedRun | None = None,
     ) -> None:
-        """Build all trials from the base trial, the values of each setting under study (axis) and the extra configurations.
+        """Build all trials from the base trial, the values of each setting under study, and the extra configurations.
 
         Args:
             base: Trial that gives every setting its value unless an axis or an extra arm changes the setting.
@@ -189,7 +191,7 @@ class Grid(Sequence[Cell]):
                 yield problem.set_in(template.trial), seed_count
 
     def iter_problems(self) -> Iterator[tuple[str, int]]:
-        """Yield the task name (with settings) and the seed of each problem on which trials run; a pair may be repeated."""
+        """Yield the name of the task, with its settings, and the seed of each problem; a pair may be repeated."""
         if self._cells:
             yield from ((cell.trial.problem, cell.trial.seed) for cell in self._cells)
             return
@@ -226,7 +228,9 @@ class Grid(Sequence[Cell]):
         return all(world not in worlds[:place] for place, world in enumerate(worlds))
 
     def _check_problems(self) -> None:
-        """Refuse an invalid task, seed or world (task settings); each value is checked once, with the first of the others.
+        """Refuse an invalid task, seed or world (task settings).
+
+        Each value is checked once, together with the first values of the other settings.
 
         Raises:
             UnknownName: The name of a task or of a task setting is unknown.
@@ -243,7 +247,6 @@ class Grid(Sequence[Cell]):
                     raise UsageError(f"axes.{error}") from None
 
     def _parse_problem(self, values: Mapping[str, object]) -> "_Problem":
-        """Return the task, the seed and the world (task settings) that these values of varied settings describe."""
         plain = with_values({name: self._base[name] for name in BLOCK_AXES}, values, "axes")
         parsed = {name: self._shared.parse(name, value, f"axes.{name}") for name, value in plain.items()}
         table = {
@@ -292,7 +295,10 @@ class _Slot(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """Task, seed and world (task settings) on which configurations are compared, with the plan's values for these settings."""
+    """Task, seed and world (task settings) on which configurations are compared.
+
+    `axes` has the values that the plan gives for these settings.
+    """
 
     task: str
     seed: int
@@ -300,7 +306,6 @@ class _Problem(NamedTuple):
     axes: Mapping[str, object]
 
     def set_in(self, template: Trial) -> Trial:
-        """Return a copy of a trial with this task, seed and world."""
         trial = object.__new__(Trial)  # `dataclasses.replace` would check all fields again, and `copy` is slower
         set_field = object.__setattr__
         for name, value in zip(_CONFIGURATION_FIELDS, _get_configuration(template), strict=True):
@@ -390,7 +395,6 @@ def _format_quantiles(cell: Cell) -> str:
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Give each trial the name of its configuration, such as `threshold=0.5`, unless it has a name from the plan."""
     namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
     return tuple(
         cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
@@ -398,7 +402,7 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 
 class _ArmNamer:
-    """Maker of names of compared configurations, such as `threshold=0.5`, from the settings under study and their values."""
+    """Maker of names of compared configurations, such as `threshold=0.5`, from the values under study."""
 
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
         all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
@@ -415,7 +419,7 @@ class _ArmNamer:
             self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
 
     def format_name(self, axes: Mapping[str, object]) -> str:
-        """Return the name of a compared configuration, such as `threshold=0.5`, from the values of the settings under study.
+        """Return the name of a compared configuration, such as `threshold=0.5`, from the values under study.
 
         Settings of the problem (task, seed and world) are left out. The name is empty if no other setting is under study.
         """
@@ -458,7 +462,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
 
 
 def _extract_configuration(cell: Cell) -> object:
-    """Return a trial's configuration without its task, seed and world, in a form that is compared quickly."""
+    # Tuples of fields are compared faster than nested tables.
     return _drop_block_axes(cell) if cell.quantiles else _get_configuration(cell.trial)
 
 

@@ -68,7 +68,7 @@ class Provenance:
 
 
 def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenance:
-    """Return the origin (code version, Python, platform, packages, prices) of results that this process computes."""
+    """Return the origin of results that this process computes: code version, Python, platform, packages, prices."""
     return Provenance(
         git_commit=_find_commit(Path(__file__).parent),
         python=platform.python_version(),
@@ -81,7 +81,7 @@ def collect_provenance(price_table: str, family: Family = NO_FAMILY) -> Provenan
 
 
 def classify_level(trial: Trial) -> Level:
-    """Return how much of a trial is real, as its fidelity level: `L0` (only scripted models), `L1` or `L3` (a real agent)."""
+    """Return how much of a trial is real: `L0` (only scripted models), `L1`, or `L3` (a real agent)."""
     if not is_scripted(trial.model):
         return "L3"
     return "L0" if all(map(is_scripted, trial.models)) else "L1"
@@ -112,7 +112,7 @@ def _run_git(folder: Path, *arguments: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Location and maximum size of the action cache, which stores results of sandbox commands and of graded workspaces.
+    """Location and maximum size of the action cache, which stores results of commands and of grading.
 
     The settings are not part of a trial's configuration, because results are the same without the cache.
     """
@@ -150,7 +150,7 @@ class Job:
 
 
 class FinishedTrial(NamedTuple):
-    """Results of a finished trial: the records that are stored in the journal (database file) of the experiment."""
+    """Results of a finished trial, which are stored in the journal (database file) of the experiment."""
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]
@@ -191,7 +191,7 @@ MAX_ERROR_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a trial ended: its status, such as `crashed`, the reason and, after an error, the message and the traceback."""
+    """How a trial ended: its status and reason and, after an error, the message and the traceback."""
 
     status: Literal["completed", "failed", "crashed"]
     reason: StopReason
@@ -204,9 +204,10 @@ DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
 def is_disk_error(error: BaseException) -> bool:
-    """Return whether an error means that the disk of this machine is full or failing, so that the trial is not the cause.
+    """Return whether an error means that the disk of this machine is full or failing.
 
-    Such a disk also ends a worker process by the signal SIGBUS, when it cannot write to a memory-mapped file of a journal.
+    The trial is not the cause of such an error. The disk also ends a worker process, by the signal SIGBUS, when the process
+    cannot write to a memory-mapped file of a journal.
     """
     match error:
         case WorkerDied():
@@ -218,7 +219,10 @@ def is_disk_error(error: BaseException) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class TrialRun:
-    """Everything that is known about a running trial. If the trial breaks off, its record is made from what is known by then."""
+    """Everything that is known so far about a running trial.
+
+    If the trial breaks off, its record is made from these data.
+    """
 
     started_at: float
     """Start time of the trial in seconds since the epoch."""
@@ -243,7 +247,7 @@ class TrialRun:
 
 
 def encode_axes(axes: Mapping[str, object]) -> str:
-    """Return a trial's values of the axes (the settings under study) as the JSON text that is stored with the results."""
+    """Return a trial's values of the settings under study as the JSON text that is stored with the results."""
     return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
 
 

@@ -48,7 +48,7 @@ class RunLimits:
                 raise UsageError(f"{name}: must be a number above 0 (got {value!r})")
 
     def find_reached(self, *, begun_trials: int, spent_usd: float, elapsed_seconds: float) -> str:
-        """Return a description of the first limit that the run has reached, or an empty string if it has reached none."""
+        """Return a description of the first limit that the run has reached; empty if it has reached none."""
         if self.max_trials is not None and begun_trials >= self.max_trials:
             return f"max_trials {self.max_trials:,} reached"
         if self.max_usd is not None and spent_usd >= self.max_usd:
@@ -92,7 +92,7 @@ def compute_real_cost_usd(trial: Trial, record: TrialRecord) -> float:
 
 
 def compute_spent_usd(trial: Trial, record: TrialRecord) -> float:
-    """Return the money that a trial spent on real models in US dollars; answers replayed from a cassette count as 0."""
+    """Return the money in US dollars that a trial spent on real models; replayed answers count as 0."""
     cassette = json.loads(record.provenance_json or "{}").get("cassette") or {}
     if cassette.get("mode") == "replay":
         return 0.0

@@ -25,7 +25,7 @@ TRANSCRIPTS_NOTE = "Transcripts of single trials stay open, so that faults can b
 
 
 def explain_withheld(looks: int) -> str:
-    """Return a text that says why outcomes of an unfinished experiment are not shown, and how the user can see them early.
+    """Return a text that says why outcomes of an unfinished experiment are not shown, and how to see them early.
 
     Args:
         looks: Declared number of times that the results are inspected.
@@ -65,7 +65,7 @@ def begin_record(folder: Path) -> None:
 
 
 def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
-    """Return how showing the outcomes of these trials would count as an inspection (a look), without recording it.
+    """Return the inspection (look) that showing the outcomes of these trials would be, without recording it.
 
     Args:
         folder: Output folder of the experiment.

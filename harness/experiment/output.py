@@ -89,7 +89,10 @@ class OutputFolder:
                 self.journal.record_trial(relabelled, self.journal.list_checks(record.trial_id))
 
     def import_trial(self, finished_trial: FinishedTrial) -> None:
-        """Copy a finished trial from its own journal into the journal of the experiment, and delete the trial's own journal."""
+        """Move a finished trial from its own journal into the journal of the experiment.
+
+        The trial's own journal is deleted.
+        """
         self.before_import(finished_trial.record.trial_id)
         source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
@@ -98,7 +101,7 @@ class OutputFolder:
         remove_journal(source)
 
     def recover_journals(self) -> None:
-        """Import the complete trials that an interrupted run left behind, and delete the journals of incomplete trials."""
+        """Import the complete trials that an interrupted run left behind, and delete the journals of the others."""
         for source in list_trial_journals(self.folder):
             if read_finished_trial(source):
                 merge(source, self.journal)

@@ -19,7 +19,10 @@ def is_block(path: str) -> bool:
 
 
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values of a nested table by dotted path, such as `policy.threshold`; an empty inner table is a value."""
+    """Return the values of a nested table by dotted path, such as `policy.threshold`.
+
+    An empty inner table counts as a value.
+    """
     flat: dict[str, object] = {}
     for key, value in table.items():
         path = f"{prefix}{key}"
@@ -28,7 +31,7 @@ def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return the values that an extra configuration (arm) of a plan changes, by dotted path such as `policy.threshold`.
+    """Return the values that an extra configuration (arm) of a plan changes, by dotted path.
 
     A table with a `kind`, which describes a whole policy, counts as a single value.
     """
@@ -41,14 +44,14 @@ def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, obj
 
 
 def refuse_unknown_paths(paths: Iterable[str], known: Collection[str], location: str) -> None:
-    """Raise `UnknownName` for the first dotted path that is unknown; the message suggests the nearest known paths."""
+    """Raise `UnknownName` for the first unknown dotted path; the message suggests the nearest known paths."""
     for path in paths:
         if path not in known:
             raise UnknownName(f"path in {location}:", path, known)
 
 
 def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Yield the dotted path, such as `policy.threshold`, of every value in a nested table and of every inner table."""
+    """Yield the dotted path, such as `policy.threshold`, of every value and every inner table in a nested table."""
     for key, value in table.items():
         path = f"{prefix}{key}"
         yield path

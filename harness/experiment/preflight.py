@@ -147,7 +147,7 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
 
 
 def _find_window(name: str, window_tokens: int | None) -> Window:
-    """Return the context window of an agent's model: the given number of tokens or, for None, the model's own window."""
+    """Return the context window of an agent's model; None as `window_tokens` means the model's own window."""
     if is_scripted(name):
         return Window(tokens=window_tokens or SCRIPTED_WINDOW_TOKENS, source="configuration")
     return look_up_window(name, window_tokens)
@@ -162,7 +162,7 @@ class SandboxNeed(NamedTuple):
 
 
 class SandboxNeeds:
-    """Finder of the requirements of trials for their sandboxes, which looks up the runtime of each task only once."""
+    """Finder of trials' requirements for their sandboxes, which looks up the runtime of each task only once."""
 
     def __init__(self) -> None:
         self._runtimes: dict[str, str] = {}
@@ -176,7 +176,7 @@ class SandboxNeeds:
         return self._shared.setdefault(need, need)
 
     def count(self, groups: Iterable[tuple[Trial, int]]) -> Mapping[SandboxNeed, int]:
-        """Return each distinct requirement with the number of trials that have it, in the order of the first trials.
+        """Return each distinct requirement with its number of trials, in the order of the first trials.
 
         Args:
             groups: Groups of trials with equal requirements; each is given by one of its trials and the number of its trials.

@@ -91,7 +91,7 @@ def format_record(record: TrialRecord, *, hides_outcome: bool = False) -> str:
 
 
 def format_ending(record: TrialRecord) -> str:
-    """Return a text that says whether a trial has finished or crashed, and after how many seconds, but not its outcome."""
+    """Return a text that says whether and after how many seconds a trial finished or crashed, without its outcome."""
     ending = f"crashed: {record.reason}" if record.status == "crashed" else "finished"
     return f"{ending} ({record.wall_seconds:.1f} s)"
 
@@ -130,7 +130,7 @@ class PlainDisplay:
     """Progress display for logs and pipes that prints one line for each finished trial."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        """Create a display that writes to a stream; None is standard error, so that standard output remains for results."""
+        """Create a display that writes to a stream; None is standard error, which leaves standard output to results."""
         self._stream = sys.stderr if stream is None else stream
         self._shown_count = -1
 
@@ -172,7 +172,7 @@ class RichDisplay:
 
 
 class NotebookDisplay:
-    """Progress display for notebooks: one output that is updated a few times a second, as HTML and as plain text."""
+    """Progress display for notebooks: one output, as HTML and plain text, that is updated a few times a second."""
 
     def __init__(self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic) -> None:
         """Create a progress display for a notebook.
@@ -239,7 +239,7 @@ def choose_display(kind: str = "auto") -> Display:
 
 
 def _find_notebook_display() -> Callable[..., Any] | None:
-    """Return IPython's function `display` inside a notebook kernel; None elsewhere."""
+    # Notebook kernels have a shell of this class; IPython in a terminal has another.
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if type(shell).__name__ != "ZMQInteractiveShell":

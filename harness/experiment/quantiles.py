@@ -39,7 +39,7 @@ _QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
 
 class Quantile(NamedTuple):
-    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, and the amount of data behind this number."""
+    """Number of tokens that a quantile in a plan, such as `q0.9`, stands for, and the data behind this number."""
 
     text: str
     """Quantile as written in the plan, e.g. `q0.9`."""
@@ -205,7 +205,7 @@ def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool:
 
 
 def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
-    """Return the quantiles, such as `q0.9`, that a trial's policy contains, by the dotted path of the policy's field."""
+    """Return the quantiles in a trial's policy, such as `q0.9`, by dotted path of the policy's field."""
     policy = plain.get("policy")
     fields = flatten(policy, "policy.") if isinstance(policy, Mapping) else {}
     return {
@@ -216,7 +216,10 @@ def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
 
 
 def _describe_problem(plain: Mapping[str, object]) -> str:
-    """Return a text that names a trial's task, its settings and the agent's model; sessions with equal texts are pooled."""
+    """Return a text that names a trial's task, its settings and the agent's model.
+
+    Sessions with equal texts are pooled.
+    """
     world = codec.from_plain(World, plain.get("world", {}), "world")
     return f"{format_problem(str(plain['task']), world)} with {plain['model']}"
 

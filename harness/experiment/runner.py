@@ -68,7 +68,9 @@ class Runner:
     """Number of attempts that broke off after the session had begun, by trial id and by reason (`crashed` or `timeout`)."""
 
     def run(self, jobs: Iterable[Job]) -> RunProgress:
-        """Run all jobs and store their results. When the stop event is set, running jobs are stopped and leave no results.
+        """Run all jobs and store their results.
+
+        When the stop event is set, running jobs are stopped and leave no results.
 
         Args:
             jobs: Jobs to run; each is requested from the iterable when a worker is free for it.
@@ -104,7 +106,7 @@ class Runner:
         return self.progress
 
     def _has_reached_limit(self, waiting: "_Queue") -> bool:
-        """Return whether a limit of the run (trials, cost or time) is reached, and note the limit for the progress display."""
+        """Return whether a limit of the run (trials, cost or time) is reached, and show it in the progress."""
         if waiting.is_next_repeated:  # its trial had begun before the limit was reached
             return False
         elapsed_seconds = self.clock() - self._began_at
@@ -245,7 +247,7 @@ class Runner:
 
 
 class _Queue:
-    """Queue of the jobs that wait for a worker: first new jobs, made on demand, then jobs that have to start again."""
+    """Queue of the jobs that wait for a worker: first new jobs, then jobs that have to start again."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._jobs = iter(jobs)
@@ -261,12 +263,10 @@ class _Queue:
         return self._next is None and bool(self._again)
 
     def take(self) -> Job:
-        """Remove the first job of the queue and return it."""
         job, self._next = self._next, next(self._jobs, None)
         return self._again.popleft() if job is None else job
 
     def put_back(self, job: Job) -> None:
-        """Add a job that has to start again to the end of the queue."""
         self._again.append(job)
 
 

@@ -40,7 +40,10 @@ def format_trial_plan(trial: Trial) -> str:
 
 
 def format_experiment_code(experiment: Experiment) -> str:
-    """Return Python code that creates an experiment, without its folder, sandbox backend and recording of model answers."""
+    """Return Python code that creates an experiment.
+
+    The code leaves out the folder, the sandbox backend and the recording of model answers.
+    """
     base = format_trial_code(experiment.base).replace("\n", "\n    ")
     lines = [f"    name={experiment.name!r},", f"    base={base},"]
     if experiment.axes:
@@ -56,7 +59,10 @@ def format_experiment_code(experiment: Experiment) -> str:
 
 
 def format_experiment_plan(experiment: Experiment) -> str:
-    """Return the text of a plan file for an experiment, without its folder, sandbox backend and recording of model answers."""
+    """Return the text of a plan file for an experiment.
+
+    The text leaves out the folder, the sandbox backend and the recording of model answers.
+    """
     document = tomlkit.document()
     if changed := _list_changed_fields(experiment.settings):
         document.add("experiment", tomlkit.item(changed))

@@ -123,13 +123,13 @@ class Trial(codec.StrictFields):
         return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **self.find_additions()}, dict)
 
     def find_additions(self) -> dict[str, object]:
-        """Return the other data that the trial's id depends on: a hash of the task's file, and revision numbers of code."""
+        """Return the data besides the fields on which the trial's id depends: hash of the task's file, and code revisions."""
         additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
         return {name: value for name, value in additions.items() if value}
 
     @property
     def _revisions(self) -> dict[str, object]:
-        """Revision numbers above 0, which count changes in the behaviour of policy, task, checks and tools since version 0.1."""
+        """Revision numbers above 0, which count changes in the behaviour of the trial's parts since version 0.1."""
         revisions = {
             "policy": getattr(self.policy, "revision", 0),
             "task": TASK_REVISIONS.get(self.task, 0),
@@ -140,7 +140,7 @@ class Trial(codec.StrictFields):
 
     @property
     def problem(self) -> str:
-        """Name of the task and, if any are set, the settings that vary it (its world), e.g. `long-march(steps=400)`.
+        """Name of the task, with the settings that vary it (its world) if any are set, e.g. `long-march(steps=400)`.
 
         Configurations are compared on trials with equal problems and seeds.
         """
@@ -162,7 +162,7 @@ class Trial(codec.StrictFields):
 
     @property
     def is_reference(self) -> bool:
-        """Whether the trial is a control, which never compacts, or a repetition, which shows differences by chance.
+        """Whether the trial is a control, which never compacts, or a repetition of another trial.
 
         Such trials are always graded anew, so that a fault of the cache cannot affect all configurations of a comparison alike.
         """
@@ -186,7 +186,7 @@ class Trial(codec.StrictFields):
 
 
 def format_problem(task: str, world: World) -> str:
-    """Return the name of a task, with the settings that vary it (its world) if any are set, e.g. `long-march(steps=400)`."""
+    """Return the name of a task with the settings that vary it (its world), e.g. `long-march(steps=400)`."""
     overrides = ", ".join(f"{name}={value!r}" for name, value in world.changes.items())
     return f"{task}({overrides})" if overrides else task
 
@@ -204,7 +204,7 @@ def to_plain(trial: Trial) -> dict[str, object]:
 
 
 class SharedFields:
-    """Store of field values that the trials of an experiment share, so that each value is parsed and hashed only once."""
+    """Store of field values that trials share, so that each value is parsed and hashed only once."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[str, str], Any] = {}
@@ -246,7 +246,7 @@ class SharedFields:
         return codec.hash_canonical_json(f"{{{','.join(texts)}}}")
 
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
-        """Return the value of a field, its plain form, and its part of the JSON text that is hashed for the trial's id."""
+        """Return the value of a field, its plain form, and its part of the JSON text for the trial's id."""
         value = getattr(trial, name)
         if name == "seed":
             if self._last_seed[0] != value:

@@ -175,7 +175,10 @@ class ProcessWorkers:
         self._end(at_once=False)
 
     def stop(self) -> None:
-        """Stop all worker processes at once; running jobs are lost. Each process has three seconds to close its sandbox."""
+        """Stop all worker processes at once; running jobs are lost.
+
+        Each process has three seconds to close its sandbox.
+        """
         self._end(at_once=True)
 
     def _end(self, *, at_once: bool) -> None:
@@ -184,7 +187,10 @@ class ProcessWorkers:
 
 
 class ThreadWorkers:
-    """Pool of threads that run jobs in this process. A job that exceeds the time limit is asked to stop, but cannot be killed."""
+    """Pool of threads that run jobs in this process.
+
+    A job that exceeds the time limit is asked to stop, but cannot be killed.
+    """
 
     def __init__(self, count: int, run_job: TrialRunner, timeout_seconds: float) -> None:
         """Open a pool of threads that run jobs.
@@ -249,7 +255,7 @@ class _WorkerTerminated(BaseException):
 
 
 class _Call:
-    """Call of a function with a job, which is sent to a worker process and unpickled while the process receives it.
+    """Call of a function with a job, which a worker process unpickles while it receives the call.
 
     The package pebble starts the time limit of a job after the call is received, so the slow imports during unpickling do not
     count as time of the trial. An error of unpickling is raised only when the call is run, so that the trial fails and not the

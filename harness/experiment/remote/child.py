@@ -31,7 +31,7 @@ MessageKind: TypeAlias = Literal["began", "returned", "raised"]
 
 
 class Message(NamedTuple):
-    """Message of the child process to its parent, which says that a call has begun, returned a value or raised an exception."""
+    """Message of the child process to its parent: a call has begun, returned a value or raised an exception."""
 
     kind: MessageKind
     value: bytes = b""
@@ -73,7 +73,7 @@ def _end(*_: object) -> NoReturn:
 
 
 def _receive(requests: BinaryIO, calls: "queue.SimpleQueue[bytes]", is_orphan: threading.Event, folder: Path) -> None:
-    """Queue the calls that the parent process sends, and end this process when the parent has closed the connection.
+    """Queue the calls that the parent process sends; when the parent closes the connection, end this process.
 
     The running trial then has `GRACE_SECONDS` to close its sandbox.
     """

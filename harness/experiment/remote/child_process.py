@@ -40,7 +40,10 @@ class CallEnd(NamedTuple):
 
 
 class ChildProcess:
-    """Child process that runs one call after another. It ends with its parent process, even if the parent is killed."""
+    """Child process that runs one call after another.
+
+    The process ends with its parent process, even if the parent is killed.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Start the child process.

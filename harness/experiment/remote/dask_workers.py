@@ -59,7 +59,7 @@ Message: TypeAlias = tuple[Any, ...]
 
 
 class _TrialPlugin(WorkerPlugin):
-    """Plugin that Dask installs in each worker for one run; it owns the child process that runs the worker's trials."""
+    """Plugin that Dask installs in each worker for one run, and that owns the child process for the trials."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,7 +81,6 @@ class _TrialPlugin(WorkerPlugin):
         await asyncio.to_thread(self._host.close)
 
     def run(self, key: str, parcel: Parcel) -> Outcome:
-        """Run a job in the child process of the worker, and notify the client when the trial begins."""
         stop_event = self._stop_events[key] = threading.Event()
         try:
             return self._host.run(parcel, lambda: self._worker.log_event(self.name, {"key": key}), stop_event.is_set)
@@ -89,7 +88,6 @@ class _TrialPlugin(WorkerPlugin):
             del self._stop_events[key]
 
     def call(self, call: bytes) -> CallEnd:
-        """Run a pickled call (a function with its arguments) in the child process of the worker."""
         return self._host.call(call, CHECK_SECONDS)
 
 
@@ -190,7 +188,7 @@ class DaskWorkers:
 
     @property
     def count(self) -> int:
-        """Number of jobs that the cluster takes at a time: two for each worker that can run trials; 0 while all have left."""
+        """Number of jobs that the cluster takes at a time: two for each worker that can run trials."""
         return 1 if self._failure else JOBS_IN_FLIGHT * len(self._machines)  # with a failure, `submit` says what it is
 
     def submit(self, job: Job) -> "Future[FinishedTrial]":
@@ -221,7 +219,7 @@ class DaskWorkers:
         self._is_closed = True
 
     def _uninstall(self) -> None:
-        """Remove the plugin from all workers, which ends their child processes."""
+        # The child processes of the workers end with the plugin.
         with suppress(OSError, TimeoutError):
             self._client.unsubscribe_topic(self._name)
             self._client.unregister_worker_plugin(self._name)
@@ -285,7 +283,10 @@ class DaskWorkers:
                 return MachineReport(address, f"the check of the machine ended without a result ({end.kind})")
 
     def _admit(self, address: str, report: MachineReport) -> None:
-        """Let a worker run trials, or warn that its machine cannot; all machines use the sandbox backends of the first."""
+        """Let a worker run trials, or warn that its machine cannot.
+
+        All machines use the sandbox backends of the first machine.
+        """
         if not report.refusal and not self.backends:
             self.backends = dict(zip(self._needs, report.backends, strict=False))
         if not report.refusal and report.backends != tuple(self.backends.values()):
@@ -436,7 +437,6 @@ class DaskWorkers:
             self._resolve(attempt, outcome)
 
     def _store_journal(self, attempt: _Attempt, outcome: Outcome) -> None:
-        """Write the journal of a trial to the file that the job names; a large journal is fetched from the worker in chunks."""
         remove_journal(attempt.job.journal)
         if outcome.stored_name:
             write_journal(ObjectStore(self._store).read_chunks(outcome.stored_name), attempt.job.journal)

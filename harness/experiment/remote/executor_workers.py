@@ -40,7 +40,7 @@ class _Run(NamedTuple):
 
 
 def _identify_machine() -> str:
-    """Return an identifier of this machine or container: its boot and its process namespace."""
+    # The boot and the process namespace also tell containers apart.
     return format_owner().rsplit(":", 2)[0]
 
 
@@ -50,7 +50,7 @@ _hosts_lock = threading.Lock()
 
 
 class ExecutorWorkers:
-    """Workers that run jobs through an executor. Each thread or process of the executor starts one child process for its trials.
+    """Workers that run jobs through an executor; each of its threads or processes starts a child process for trials.
 
     The executor belongs to the caller, who shuts it down. Its processes must have this package. Processes on other machines must
     have the same version of this package. A trial on another machine cannot be stopped before its time limit.
@@ -111,7 +111,7 @@ class ExecutorWorkers:
 
 
 class _ParcelFuture(Future[FinishedTrial]):
-    """Result of a job that an executor runs; available only after the journal of the trial was stored on this machine."""
+    """Result of a job that an executor runs, available after the journal of the trial was stored on this machine."""
 
     def __init__(self, inner: "Future[Outcome]", job: Job, store: str) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class _ParcelFuture(Future[FinishedTrial]):
 
 
 def _run_parcel(parcel: Parcel, run: _Run) -> Outcome:
-    """Run a job in a thread or process of an executor, in the child process of an earlier job of the run if one is free."""
+    """Run a job in a thread or process of an executor, if possible in the child process of an earlier job."""
     with _hosts_lock:
         free_hosts = _free_hosts.get(run.folder)
         host = free_hosts.pop() if free_hosts else None
@@ -180,6 +180,5 @@ class _RunHost(TrialHost):
         super().__init__(IDLE_SECONDS, is_ended=run.has_ended)
 
     def close(self) -> None:
-        """Stop the running trial, end the child process, and remove the folder."""
         super().close()
         self._entry.unlink(missing_ok=True)

@@ -23,10 +23,10 @@ def name_machine() -> str:
 
 
 class TrialHost:
-    """Owner of the child process that runs the trials of one worker, and of a folder for their journals. Thread-safe.
+    """Owner of the child process that runs the trials of one worker, and of the folder for their journals.
 
     The child process starts with the first call and is replaced after `JOBS_PER_WORKER` calls, which limits its memory. An idle
-    child process ends after a while, so that none is left behind if the run is killed.
+    child process ends after a while, so that none is left behind if the run is killed. Thread-safe.
     """
 
     def __init__(self, idle_seconds: float, folder: Path | None = None, is_ended: Callable[[], bool] = lambda: False) -> None:
@@ -92,7 +92,7 @@ class TrialHost:
                 self._folder = None
 
     def _prepare(self) -> Path:
-        """Return the folder of the host, after starting the child process if there is none or it has run enough calls."""
+        """Return the folder of the host; a child process that is missing, dead or has run enough calls is replaced."""
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="harness-trials-", dir=self._parent_folder))
         if self._child is not None and (not self._child.is_alive or self._child.calls >= JOBS_PER_WORKER):
