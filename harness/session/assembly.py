@@ -94,7 +94,7 @@ class AssembledSession:
         return self.make_start_event(codec.to_canonical_json(self.fitted_policy.policy))
 
     def make_start_event(self, policy_json: str) -> SessionStarted:
-        """Return the first event of the session's log, with the text `policy_json` as the description of the compaction policy.
+        """Return the first event of the session's log, in which a text describes the compaction policy.
 
         Call this method only for a policy that cannot be written as JSON; for other policies, use `start_event`.
         """
@@ -114,7 +114,7 @@ class AssembledSession:
 
 @contextmanager
 def open_sub_agent_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Log]:
-    """Open the log of a sub-agent in the journal file of the calling session, or in memory if `journal` is None.
+    """Open the log of a sub-agent in the journal file of the calling session, or in memory without a journal.
 
     An error in the `with` block marks the sub-agent's session as failed, so that it does not seem to be running.
 
@@ -168,7 +168,10 @@ EXPLORE_MAX_STEPS = 20
 
 
 def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """Return the tools of a session that its sub-agents may use, changed so that no output proposes to send a sub-agent."""
+    """Return the tools of a session that its sub-agents may use.
+
+    The tools are changed so that no output proposes to send a sub-agent.
+    """
     return tuple(_without_proposal(tool) for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
 
 
@@ -301,7 +304,10 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
 
 
 def open_agent_model(spec: SessionSpec, resources: SessionResources) -> Model:
-    """Open the model that the configuration names for the agent. A real model tells the session's listener when it waits."""
+    """Open the model that the configuration names for the agent.
+
+    A real model tells the session's listener when it waits.
+    """
     wiring = _make_wiring(spec, resources)
     name = add_reader(spec.model, spec.reader)
     model = open_model(name, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
@@ -318,7 +324,7 @@ def _open_summarizer(spec: SessionSpec, resources: SessionResources, model: Mode
 
 
 def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: Model) -> Model:
-    """Return the model of a session's sub-agents: the one that the configuration names, by default the agent's own `model`."""
+    """Return the model of a session's sub-agents, which is by default the agent's own `model`."""
     wiring = _make_wiring(spec, resources)
     name = add_reader(spec.explore_model, spec.reader) if is_scripted(spec.explore_model) else spec.explore_model
     opened = open_explorer(name, agent=model, task=spec.task, seed=spec.seed, wiring=wiring)
@@ -328,7 +334,7 @@ def open_sub_agent_model(spec: SessionSpec, resources: SessionResources, model: 
 def _open_sub_agent_models(
     spec: SessionSpec, resources: SessionResources, model: Model, summarizer: Model | None
 ) -> SessionResources:
-    """Return the resources of a session for its sub-agents, with the sub-agents' models in place of the agent's models.
+    """Return the resources of a session's sub-agents, with their own models in place of the agent's models.
 
     If the agent's own model writes the agent's summaries, the sub-agents' model writes the summaries of the sub-agents.
     """

@@ -50,7 +50,8 @@ IDLE_CHECK_SECONDS = 60.0
 class DraftSaver:
     """Saver of the answer that the model is still writing, so that little of it is lost if the process is killed.
 
-    It collects the pieces of the answer and saves them about once a second. Not thread-safe: only the session's thread uses it.
+    The pieces of the answer are collected and saved about once a second. Not thread-safe: only the session's thread uses the
+    object.
     """
 
     def __init__(self, save_draft: Callable[[UnfinishedStep], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +67,7 @@ class DraftSaver:
         self._next_seconds = clock()
 
     def add_event(self, item: Entry | Signal) -> None:
-        """Add the text of the next piece to the unfinished answer; forget the answer if `item` shows that it has ended."""
+        """Add the next piece of text to the unfinished answer; forget the answer if the event shows its end."""
         match item:
             case TextDelta():
                 self._stream_buffer.add(item)
@@ -89,7 +90,7 @@ class DraftSaver:
 
 
 class SessionControl:
-    """State of a live session, the requests that callers have made, and the events that still have to be delivered.
+    """State of a live session, with the requests of callers and the events that still have to be delivered.
 
     The lock that protects the state is only held briefly.
     """
@@ -184,7 +185,10 @@ class SessionControl:
             self.update_state("starting")
 
     def request_work(self, *, resume_turn: bool = False) -> None:
-        """Request that the session begins its next queued message; with `resume_turn`, it first continues an unfinished turn."""
+        """Request that the session begins its next queued message.
+
+        With `resume_turn`, the session first continues an unfinished turn.
+        """
         self.should_continue, self.should_resume = True, self.should_resume or resume_turn
         self.update_state("starting" if self.is_coming_up else None)
 
@@ -254,7 +258,7 @@ class SessionControl:
                 self.update_state(new)
 
     def ask_user(self, call: ToolCall, times: int) -> LoopDecision:
-        """Return the user's decision about a repeated tool call, or `stop` if the turn is stopped before the user has decided."""
+        """Return the user's decision about a repeated tool call; `stop` if the turn is stopped before the decision."""
         with self.condition:
             self.decision = None
             self.outbox.append(CallRepeated(call=call, times=times))
@@ -295,9 +299,9 @@ class SessionControl:
                 self._rest()
 
     def wait_for_first_message(self) -> str | None:
-        """Wait for the user's first message in a session that was created without a request, and return the message.
+        """Wait for the first user message of a session that was created without a request, and return the message.
 
-        Returns None when a caller requests that the session is closed.
+        The result is None if a caller requests that the session is closed.
         """
         while True:
             self.flush()

@@ -61,7 +61,10 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
 
 
 def join_patches(file_patches: Sequence[FilePatch]) -> str:
-    """Join the diffs of several files into one text of at most `MAX_TOTAL_CHARACTERS` characters, plus a note if more was cut."""
+    """Join the diffs of several files into one text of at most `MAX_TOTAL_CHARACTERS` characters.
+
+    A note follows if more was cut.
+    """
     overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
     text = "".join([*(one.text for one in file_patches), *overflow_note])
     cut = len(text) - MAX_TOTAL_CHARACTERS

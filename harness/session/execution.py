@@ -148,7 +148,6 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
 
 
 def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Model) -> tuple[str, ...]:
-    """Return warnings that the compaction policy will not act as configured, in the agent's session or in its sub-agents."""
     warnings = tuple(find_warnings(spec, model.window))
     if not spec.explore:
         return warnings

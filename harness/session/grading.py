@@ -55,7 +55,7 @@ MODULES = (
 
 
 class Verdict(NamedTuple):
-    """Verdict on one check of a task, i.e. whether the agent's work passed the check, with an explanation if it did not."""
+    """Verdict on one check of a task: whether the agent's work passed, with an explanation if it did not."""
 
     passed: bool
     detail: str
@@ -73,7 +73,10 @@ class GradedCheck:
 
 @dataclass(slots=True, kw_only=True)
 class SandboxSubmission:
-    """Access to the agent's work in a sandbox, for the function that grades it (the judge); a `harness.task.Submission`."""
+    """Access to the agent's work in a sandbox for the judge, the function that grades the work.
+
+    Implements `harness.task.Submission`.
+    """
 
     grader: Grader
     sandbox: Sandbox
@@ -105,7 +108,9 @@ class SandboxSubmission:
             return ()
 
     def ask(self) -> Mapping[str, Any]:
-        """Ask the agent's code all questions of the task, unless that was done before, and return the answer to each question.
+        """Ask the agent's code all questions of the task, and return the answer to each question.
+
+        The questions are asked only once; later calls return the same answers.
 
         Raises:
             ToolError: The interviewer did not end as it should, so there are no answers.
@@ -122,7 +127,7 @@ class SandboxSubmission:
 
 
 class Grading(NamedTuple):
-    """Result of grading a workspace: the verdict on each check, and whether grading again would give the same verdicts."""
+    """Result of grading a workspace: the verdict on each check, and whether the verdicts are repeatable."""
 
     checks: tuple[GradedCheck, ...]
     is_repeatable: bool
@@ -176,7 +181,7 @@ def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Gradi
 
 
 def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:
-    """Run the interviewer (the program that questions the agent's code), and return the answer to each question."""
+    """Run the interviewer, which questions the agent's code, and return the answer to each question."""
     if not grader.interviews:
         return {}
     runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
@@ -195,7 +200,7 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
 
 
 def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> list[Interview]:
-    """Swap interviews with equal source, questions and runtime at random, so that the agent's code cannot tell them apart."""
+    """Swap interviews with equal questions at random, so that the agent's code cannot tell them apart."""
     ordered = list(interviews)
     places: dict[tuple[object, ...], list[int]] = {}
     for index, one in enumerate(interviews):
@@ -207,7 +212,6 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
 
 
 def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
-    """Return why the output of the interviewer cannot be used; empty if it can be used."""
     if result.exit_code == 0 and result.stdout and result.stdout_bytes == len(result.stdout):
         return ""
     if result.timed_out:
@@ -221,7 +225,6 @@ def _describe_problem(result: ExecResult, timeout_seconds: float) -> str:
 
 
 def _parse_answers(output: bytes, runs: Sequence[PlannedRun]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the value of each valid answer in the output of the interviewer."""
     answers: dict[str, str] = json.loads(output)
     for run in runs:
         for name in run.names:

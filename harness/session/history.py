@@ -39,7 +39,7 @@ from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:
-    """Return the user messages that still wait in the queue, by the number of their log event, the next message first.
+    """Return the user messages that still wait in the queue, the next message first, by number of their log event.
 
     A rollback (return to an earlier step) does not change the queue.
     """
@@ -62,7 +62,7 @@ def _is_turn_start(event: Event) -> bool:
 
 
 def count_turn_steps(entries: Iterable[Entry]) -> int:
-    """Return how many model calls of the newest turn count towards the maximum per turn, including interrupted calls.
+    """Return how many model calls of the newest turn count towards the maximum; interrupted calls count, too.
 
     The count begins anew after the maximum has ended the turn, so that a user can continue the turn nevertheless.
     """
@@ -76,7 +76,7 @@ def count_turn_steps(entries: Iterable[Entry]) -> int:
 
 
 def has_unfinished_turn(entries: Iterable[Entry]) -> bool:
-    """Return whether the newest turn can be resumed because it was stopped, it failed, or its process was killed."""
+    """Return whether the newest turn can be resumed: it was stopped, it failed, or its process was killed."""
     is_unfinished = False
     for _, event in drop_rolled_back(entries):
         if isinstance(event, TurnEnded):
@@ -99,14 +99,14 @@ def is_active(entries: Iterable[Entry]) -> bool:
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Return why the session's last turn (work on a user message) ended; None if it is unfinished or no turn has ended."""
+    """Return why the session's last turn (work on a user message) ended; None if it has not ended."""
     live_entries = drop_rolled_back(entries)
     ends = [event for _, event in live_entries if isinstance(event, TurnEnded | SessionEnded)]
     return Stop(ends[-1].reason, ends[-1].detail) if ends and not has_unfinished_turn(live_entries) else None
 
 
 def find_last_step(entries: Iterable[Entry]) -> int:
-    """Return the number of the last step (model call with its tool calls) that a session has finished; 0 if there is none."""
+    """Return the number of the last finished step (model call with its tool calls); 0 if there is none."""
     return next((event.step for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, StepFinished)), 0)
 
 
@@ -142,7 +142,7 @@ def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 
 def find_session_trees(entries: Iterable[Entry]) -> tuple[str, str] | None:
-    """Return the ids of the first and the last workspace snapshot of a session; None if the session has no snapshot."""
+    """Return the ids of the first and the last workspace snapshot of a session; None if there is none."""
     trees = list_trees(entries)
     return (trees[0], trees[-1]) if trees else None
 
@@ -249,14 +249,14 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | 
 
 
 def _find_unanswered(entries: Iterable[Entry]) -> MessageAdded | None:
-    """Return the newest message of a log if it is an answer with tool calls whose results are missing; else None."""
+    """Return the newest message if it is an answer with tool calls whose results are missing; else None."""
     live_entries = drop_rolled_back(entries)
     newest = next((event for _, event in reversed(live_entries) if isinstance(event, MessageAdded | StepFinished)), None)
     return newest if isinstance(newest, MessageAdded) and newest.message.calls else None
 
 
 def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:
-    """Return the user messages that a task still has to send: those of later steps that the session has not received yet."""
+    """Return the user messages that a task still has to send, i.e. those that the session has not received yet."""
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
     sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
@@ -264,7 +264,7 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the tool outputs that compactions moved out of a conversation into a store, where the agent can read them.
+    """Return the tool outputs that compactions moved from a conversation into a store that the agent can read.
 
     The oldest output comes first. Outputs of compactions that were rolled back are included.
     """
@@ -276,7 +276,7 @@ def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _list_event_messages(event: Event) -> Iterable[Message]:
-    """Return the message that a log event adds, or the new versions of the messages that a compaction shortened."""
+    """Return the message that an event adds, or the new versions of messages that a compaction shortened."""
     if isinstance(event, MessageAdded):
         return (event.message,)
     return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()
@@ -320,7 +320,7 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
 def find_dropped_facts(
     entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter, reader: Reader = EXACT
 ) -> DroppedFacts:
-    """Return the facts of a task (values to remember) that a compaction removed from the messages that the model sees.
+    """Return the facts of a task (values to remember) that a compaction removed from the model's sight.
 
     These are the facts whose newest value the model could see before the compaction but not after it. The result contains the
     original lines that stated the facts, so that a fork of the session can be reminded of exactly these lines.

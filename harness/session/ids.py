@@ -14,13 +14,14 @@ LARGEST_NUMBER: Final = 999_999
 
 
 class TimeOrderedIds:
-    """Factory of unique ids of 26 letters and digits, which are ULIDs (48 bits of time in milliseconds, 80 random bits).
+    """Factory of unique ids that sort by time: ULIDs of 26 letters and digits.
 
-    Ids made by one object are ordered even within a millisecond and after its clock was set back. Thread-safe.
+    A ULID has 48 bits of time in milliseconds and 80 random bits. Ids made by one object are ordered even within a millisecond
+    and after its clock was set back. Thread-safe.
     """
 
     def __init__(self, clock: Clock = time.time) -> None:
-        """Create a factory whose ids contain the time at which they are made, read from `clock` (seconds since the epoch)."""
+        """Create a factory that reads the time in its ids from `clock`, in seconds since the epoch."""
         self._clock, self._last_ms, self._lock = clock, 0, threading.Lock()
         self._generator = ULIDGenerator(clock=self._read_clock_ms)
 
@@ -43,9 +44,10 @@ class TimeOrderedIds:
 
 
 class SequentialIds:
-    """Factory of six-digit ids, which are the same in each run of a trial but unique only within one session. Thread-safe.
+    """Factory of six-digit ids, which are the same in each run of a trial. Thread-safe.
 
-    Calls from several threads get their ids in the order in which they reach the factory.
+    The ids are unique only within one session. Calls from several threads get their ids in the order in which they reach the
+    factory.
     """
 
     def __init__(self) -> None:

@@ -199,7 +199,7 @@ class LiveSession:
 
     @property
     def budget(self) -> Budget | None:
-        """Sizes in tokens of the context window, of its reserved parts and of the compaction threshold; None before the start."""
+        """Sizes in tokens of the context window, its reserves and the compaction threshold; None before the start."""
         loop_session = self._control.inner
         return loop_session.agent.compactor.budget if loop_session else None
 
@@ -299,7 +299,9 @@ class LiveSession:
             return self._control.stop_turn()
 
     def resume(self) -> None:
-        """Continue a turn that was stopped, failed or interrupted; without such a turn, begin the next queued message.
+        """Continue a turn that was stopped, failed or interrupted.
+
+        Without such a turn, begin the next queued message.
 
         Raises:
             UsageError: The session is over.
@@ -360,7 +362,9 @@ class LiveSession:
         return SessionResult(Outcome.from_stop(Stop("cancelled", detail), self.view), (), CopiedFiles())
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
-        """Return the files that a turn changed in the workspace, sorted by path. Empty if the session keeps no snapshots.
+        """Return the files that a turn changed in the workspace, sorted by path.
+
+        The result is empty if the session keeps no snapshots.
 
         Args:
             turn: Number of the turn (a user message and the agent's work on it), from 1. None is the newest turn.
@@ -398,7 +402,9 @@ class LiveSession:
         return ChangeSummary(files=len(changes), additions=additions, deletions=deletions, changes=changes)
 
     def compact(self) -> Compaction | None:
-        """Run the policy's compaction now, whether or not it is due, and wait for its summary; `stop` interrupts the wait.
+        """Run the policy's compaction now, whether or not it is due, and wait for its summary.
+
+        `stop` interrupts the wait.
 
         Returns:
             Logged compaction, which may have failed or changed nothing. None if the policy has no rule that can compact, or if
@@ -410,7 +416,9 @@ class LiveSession:
         return self._run_in_thread(SessionWorker.compact)
 
     def roll_back(self, step: int) -> None:
-        """Restore the conversation and the workspace as they were after a step. Later log entries stay, but no longer count.
+        """Restore the conversation and the workspace as they were after a step.
+
+        Later log entries stay, but no longer count.
 
         Args:
             step: Number of the step whose end is restored; 0 is the state before the first step.
@@ -428,7 +436,9 @@ class LiveSession:
         spec: SessionSpec | None = None,
         on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Create another session with the log and the workspace of this session up to a step. This session is not changed.
+        """Create another session with the log and the workspace of this session up to a step.
+
+        This session is not changed.
 
         Args:
             step: Number of the last step that both sessions share; 0 is the state before the first step.
@@ -493,7 +503,7 @@ class LiveSession:
         overrides: tuple[Path | None, SessionSpec | None],
         on_event: EventListener,
     ) -> "LiveSession":
-        """Create a session from this session's events up to `to_event`, its workspace snapshots, and then `extra_events`."""
+        """Create a session from this session's events up to `to_event` and its snapshots, followed by `extra_events`."""
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = self._ids.make_descending()
@@ -527,7 +537,7 @@ class LiveSession:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
-        """Run a function in the session's own thread and return its result; raise `UsageError` unless the session is idle."""
+        """Run a function in the session's own thread and return its result; the session must be idle."""
         future: Future[ResultT] = Future()
         worker = self._worker
 

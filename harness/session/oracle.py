@@ -41,7 +41,7 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, read
 
 
 def build_scripted_oracle(task: Task | None, reader: Reader = EXACT) -> Oracle | None:
-    """Return an oracle that predicts from a task's script what the agent will need; None without a task or a script."""
+    """Return an oracle that predicts what the agent will need; None without a task or a script."""
     return ScriptedOracle(task.facts, task.script, reader) if task and task.script.steps else None
 
 
@@ -66,7 +66,7 @@ class ScriptedOracle:
         self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script, reader)
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """Return for each message in how many steps the agent will need it next; None for a message that is not needed again."""
+        """Return for each message in how many steps the agent will need it next; None for never."""
         sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         needs: list[list[Need]] = [[] for _ in messages]
         next_use = self._compute_next_uses(sight)
@@ -79,7 +79,7 @@ class ScriptedOracle:
         return [_merge_needs(each) for each in needs]
 
     def _compute_next_uses(self, sight: VisibleState) -> dict[str, int]:
-        """Return the number of steps until the agent next needs each fact (a value that it must know), by name of the fact."""
+        """Return the number of steps until the agent next needs each fact, by name of the fact."""
         uses: dict[str, int] = {}
         for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
             step = self._steps[index]
@@ -90,7 +90,7 @@ class ScriptedOracle:
     def _iter_evidence(
         self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
-        """Yield the index of each message that has to show that a step is done, with the time at which it is needed.
+        """Yield the index of each message that has to show that a step is done, and when it is needed.
 
         If the agent still sees the results of all tool calls of a step, these results show it as done; else the shortest message
         with other evidence does.

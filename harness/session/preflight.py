@@ -42,7 +42,7 @@ def check_spec(spec: SessionSpec) -> None:
 
 
 def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
-    """Assemble a session without a sandbox, to find unknown names and a policy that cannot work in the context window.
+    """Assemble a session without a sandbox, to find unknown names and a policy that cannot work in the window.
 
     Args:
         spec: Configuration of the session that is checked.
@@ -103,7 +103,6 @@ def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
 
 
 def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
-    """Yield a warning if a context window in the configuration is larger than the model's known window."""
     advice = "the provider may refuse prompts before the policy acts"
     if 0 < window.registry_tokens < window.tokens:
         yield f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens; {advice}"
@@ -121,7 +120,7 @@ def check_first_request(name: str, first_tokens: int, window_tokens: int) -> Non
 
 
 def count_first_request_tokens(request: str, runtime: Runtime) -> int:
-    """Return the number of tokens in the first request to the model: system prompt, user's request and tool schemas.
+    """Return the number of tokens in the first request: system prompt, user's request and tool schemas.
 
     A real model's own tokenizer may differ by some percent.
     """

@@ -30,7 +30,7 @@ PATTERNS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """One run of an interview (questions to the agent's code), with the names under which its answers are graded."""
+    """One run of an interview (questions to the agent's code), with the names of its answers."""
 
     interview: Interview
     """Interview as it is held, in which each answer has a name that no other run uses."""
@@ -41,7 +41,10 @@ class PlannedRun:
 
 
 def plan_runs(interviews: Sequence[Interview], rng: Random) -> list[PlannedRun]:
-    """Return the runs of all interviews in order: five runs of an interview with modules to break, one run of any other."""
+    """Return the runs of all interviews in order.
+
+    An interview with modules to break has five runs, any other interview has one run.
+    """
     return [run for number, one in enumerate(interviews) for run in _plan_interview(one, f"{number}.", rng)]
 
 
@@ -76,7 +79,7 @@ def insert_code(path: str, text: str, is_broken: bool, rng: Random) -> str:
 
 
 def _draw_condition(holds: bool, rng: Random) -> str:
-    """Return a calculation with random numbers, as source for Python and TypeScript, whose truth value is `holds`."""
+    """Return a calculation with random numbers, for Python and TypeScript, whose truth value is `holds`."""
     while True:
         base, factor, addend, modulus = (rng.randrange(low, 10 * low) for low in (100_000, 1_000, 1_000, 100))
         limit = rng.randrange(modulus // 3, 2 * modulus // 3)

@@ -51,7 +51,10 @@ class SessionStorage(NamedTuple):
 
 
 class ProgressSaver:
-    """Saver of a session's workspace and tool results, so that the session can be continued after its process was killed."""
+    """Saver of a session's workspace and tool results.
+
+    With these, the session can be continued after its process was killed.
+    """
 
     def __init__(
         self,
@@ -77,12 +80,12 @@ class ProgressSaver:
         self._snapshot: Snapshot | None = None
 
     def restore_workspace(self, snapshot: Snapshot) -> None:
-        """Restore the workspace of the sandbox to a saved snapshot, and remember that this snapshot needs no saving."""
+        """Restore the workspace of the sandbox to a saved snapshot, which then needs no saving."""
         self._sandbox.restore(snapshot)
         self._snapshot = snapshot
 
     def forget_results(self) -> None:
-        """Forget the saved tool results of the last step, because another step can have the same number after a rollback."""
+        """Forget the tool results of the last step, since a step after a rollback can have the same number."""
         with self._results_lock:
             self._draft = UnfinishedStep(0, "")
 
@@ -97,7 +100,7 @@ class ProgressSaver:
         return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
 
     def save_result(self, step: int, result: ToolResult) -> None:
-        """Save the result of a tool call, then the workspace, so that a crash before the end of the step loses neither."""
+        """Save the result of a tool call, then the workspace, so that a crash during the step loses neither."""
         with self._results_lock:
             former = self._draft if self._draft.step == step else UnfinishedStep(step, "")
             self._draft = former._replace(results=(*former.results, result))
@@ -113,7 +116,6 @@ class ProgressSaver:
             self._save_draft(self._draft)
 
     def _take_snapshot(self) -> Snapshot | None:
-        """Return the state of the workspace; None if no snapshots are saved, or if it is too large for a snapshot."""
         if self._workspaces is None:
             return None
         try:
@@ -125,7 +127,7 @@ class ProgressSaver:
 
 @contextmanager
 def fail_on_error(fail_session: Callable[[Stop], None]) -> Iterator[None]:
-    """Mark a session as failed if the `with` block raises an error, so that the session does not seem to be running."""
+    """Mark a session as failed if the `with` block raises an error; otherwise the session would seem to be running."""
     try:
         yield
     except BaseException as error:
@@ -200,7 +202,7 @@ def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock)
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
-    """Save again the tool outputs that compactions moved from the conversation to the store, and return the store.
+    """Save the tool outputs that compactions moved to the store there again, and return the store.
 
     The store may lack these outputs: a fork (a copy of a session) starts with an empty store, and stored outputs expire.
     """
@@ -224,7 +226,9 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
 def restore_spec(
     entries: Sequence[Entry], journal: Path, spec: SessionSpec | None, cassette: Cassette | None = None
 ) -> SessionSpec:
-    """Return the configuration with which a reopened session continues, in the sandbox backend that the log names.
+    """Return the configuration with which a reopened session continues.
+
+    The sandbox backend is the one that the log names.
 
     Args:
         entries: Log of the session that is reopened.
@@ -256,7 +260,7 @@ def restore_spec(
 
 
 def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id: str) -> None:
-    """Raise `UsageError` if the workspace of the newest step was not saved, so that the session cannot continue."""
+    """Raise `UsageError` if the session cannot continue because the workspace of its newest step was not saved."""
     tree_id = find_tree(entries)
     if tree_id is None and not find_last_step(entries):
         return

@@ -129,17 +129,17 @@ class SessionTotals:
 
     @property
     def all_prompt_tokens(self) -> int:
-        """Prompt tokens of the agent and its sub-agents together, without the calls that write the agent's summaries."""
+        """Prompt tokens of the agent and its sub-agents together, without the agent's summaries."""
         return self.prompt_tokens + self.sub_agent_prompt_tokens
 
     @property
     def all_output_tokens(self) -> int:
-        """Output tokens of the agent and its sub-agents together, without the calls that write the agent's summaries."""
+        """Output tokens of the agent and its sub-agents together, without the agent's summaries."""
         return self.output_tokens + self.sub_agent_output_tokens
 
     @property
     def agents_cost_usd(self) -> float | None:
-        """Cost in US dollars of the agent and its sub-agents, without the calls that write the agent's summaries."""
+        """Cost in US dollars of the agent and its sub-agents, without the agent's summaries."""
         return add_costs(self.cost_usd, self.sub_agent_cost_usd)
 
     @property
@@ -216,7 +216,7 @@ class SessionTotals:
 
 @dataclass(slots=True)
 class TrialTotals(SessionTotals):
-    """Totals of a trial (one task run under one configuration): session totals, prompt-cache savings and action-cache use."""
+    """Totals of a trial: the totals of its session, savings by the prompt cache, and use of the action cache."""
 
     cache_saved_usd: float | None = 0.0
     """US dollars saved by the prompt-cache hits that the provider reports."""
@@ -261,7 +261,7 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """Return the token usage that a model call would have had if the provider's cache held the whole previous request."""
+    """Return the usage of a model call as if the provider's cache had held the whole previous request."""
     shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
     prompt_tokens = step.usage.prompt_tokens
     cached_tokens = Measured(round(prompt_tokens * shared))

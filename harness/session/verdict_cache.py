@@ -54,7 +54,10 @@ class CachedGrading(NamedTuple):
 
 
 def is_drawn_for_test(trial_id: str) -> bool:
-    """Return whether a trial is one of the few that are graded again to test stored verdicts, which depends on its id alone."""
+    """Return whether a trial is one of the few that are graded again to test stored verdicts.
+
+    The answer depends on the id of the trial alone.
+    """
     draw = int.from_bytes(hashlib.sha256(f"grade again/{trial_id}".encode()).digest()[:8], "big")
     return draw < TESTED_SHARE * 2**64
 
@@ -94,7 +97,7 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
 
 
 def compute_verdict_key(task: Task, sandbox: CachedSandbox) -> bytes | None:
-    """Return the cache key under which the verdicts on the current workspace are stored, or None if there is no key.
+    """Return the cache key of the verdicts on the current workspace, or None if there is no key.
 
     The key is a digest of the files of the workspace and of the grader. There is no key if the workspace has no digest, e.g.
     because it contains links, or if the grader uses code that is not part of the digest.
@@ -123,7 +126,7 @@ def _list_sources() -> Iterator[Path]:
 
 
 def _compute_grader_key(task: Task) -> str | None:
-    """Return a digest of a task's grader and the names of its checks; None if the grader uses code that has no digest."""
+    """Return a digest of a task's grader and check names; None if the grader uses code that has no digest."""
     judge_source = _describe_judge(task.grader)
     if judge_source is None:
         return None
@@ -140,7 +143,7 @@ def _compute_grader_key(task: Task) -> str | None:
 
 
 def _describe_judge(grader: Grader) -> list[str] | None:
-    """Return the name of a judge (code that grades a task) and, if it is in a user's file, its source, for the cache key.
+    """Return the name of a judge (code that grades a task) and, if it is in a user's file, its source.
 
     None if the judge uses variables or modules whose content is not known.
     """
@@ -168,7 +171,7 @@ def _describe_file(path: str, name: str) -> list[str] | None:
 
 
 def _list_imports(tree: ast.AST) -> set[str]:
-    """Return the names of the top-level packages that a module imports anywhere; relative imports give an empty name."""
+    # The name of a relative import is empty.
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -191,7 +194,6 @@ def _collect_verdicts(checks: Iterable[GradedCheck]) -> dict[str, Verdict]:
 
 
 def _find_unstable_checks(task: Task, sandbox: Sandbox, workspace: Snapshot, verdicts: Mapping[str, Verdict]) -> set[str]:
-    """Grade a workspace several times more, and return the names of the checks whose verdicts are not always the same."""
     unstable = set[str]()
     for _ in range(REPEATS):
         sandbox.restore(workspace)

@@ -68,7 +68,10 @@ class SessionWorker:
         """Reason of the session's end if it could not be logged, because the journal cannot be written; else None."""
 
     def run(self) -> None:
-        """Run the live session from its start to its end. An error sets the state to `failed` instead of being raised."""
+        """Run the live session from its start to its end.
+
+        An error sets the state to `failed` instead of being raised.
+        """
         control, failure = self._control, ""
         control.thread_number = threading.get_ident()
         try:
@@ -96,7 +99,7 @@ class SessionWorker:
 
     @contextmanager
     def _end_session(self, storage: SessionStorage) -> Iterator[None]:
-        """Log the end of the session if the `with` block has not logged it, so that the session does not seem to be running."""
+        """Log the end of the session if the `with` block has not done so, so that it does not seem to be running."""
         stop = Stop("cancelled", "closed before the session had started")
         try:
             yield
@@ -114,7 +117,7 @@ class SessionWorker:
                 self._unrecorded_stop = stop
 
     def _record_stop(self) -> None:
-        """Log the end of the session as soon as the journal can be written again; give up when the session is closed."""
+        """Log the end of the session once the journal can be written again; give up when the session is closed."""
         control, journal = self._control, self._spec.journal
         while (stop := self._unrecorded_stop) is not None and journal is not None:
             with control.condition:
@@ -140,7 +143,7 @@ class SessionWorker:
             control.should_continue = control.should_resume = False
 
     def compact(self) -> Compaction | None:
-        """Compact the conversation now, whether or not the compaction policy would, and return the logged compaction.
+        """Compact the conversation now, even if the policy would not, and return the logged compaction.
 
         The result is None if no compaction was attempted or the compaction was stopped.
         """
@@ -230,7 +233,7 @@ class SessionWorker:
         return Inbox(history.select_due_messages(task.later_messages if task else (), self._control.log.entries()))
 
     def _run_turn(self) -> None:
-        """Continue the unfinished turn if a caller requested that; otherwise begin a turn with the next queued message."""
+        """Continue the unfinished turn if a caller requested that; otherwise begin with the next queued message."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False
