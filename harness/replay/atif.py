@@ -17,13 +17,13 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is in the Agent Trajectory Interchange Format: an object with steps and schema version."""
+    """Return whether a parsed file is in the Agent Trajectory Interchange Format, with steps and schema version."""
     whole = document.single_value
     return is_object_with(whole, "schema_version", "steps") and str(whole["schema_version"]).startswith("ATIF")
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session of a file in the Agent Trajectory Interchange Format as a `Draft` (an unfinished recording)."""
+    """Yield the session of a file in the Agent Trajectory Interchange Format as an unfinished recording."""
     whole = document.read_root()
     draft = Draft(session_id=whole.read_text("session_id"))
     model = whole.read_object("agent").read_text("model_name")

@@ -10,7 +10,10 @@ from harness.tokens import Measured, Usage
 
 
 def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
-    """Yield the message parts (such as texts, tool calls and results) in a field that holds a string or a list of blocks."""
+    """Yield the message parts (such as texts, tool calls and results) in a field of a JSON object.
+
+    The field holds a string or a list of blocks.
+    """
     if isinstance(owner.values.get(name), str):
         yield from make_text_parts(owner.read_text(name))
         return
@@ -53,7 +56,7 @@ def make_reasoning_parts(text: str) -> tuple[Part, ...]:
 
 
 def make_call(call_id: str, name: str, arguments: Any) -> ToolCall:
-    """Return a tool call; arguments given as a string are used unchanged, any other arguments are encoded as JSON."""
+    """Return a tool call. A string of arguments is used unchanged; any other arguments are encoded as JSON."""
     written = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
     return ToolCall(call_id=call_id, name=name, arguments_json=written)
 
@@ -97,13 +100,19 @@ def _flatten_item(item: Any, draft: Draft) -> str:
 
 
 def read_anthropic_usage(usage: Fields) -> Usage:
-    """Return the token usage from a report of Anthropic, which counts uncached, read and written prompt tokens separately."""
+    """Return the token usage from a report of Anthropic.
+
+    Such a report counts uncached, read and written prompt tokens separately.
+    """
     names = ("cache_read_input_tokens", "cache_creation_input_tokens")
     return read_usage(usage, "input_tokens", "output_tokens", *names)
 
 
 def read_openai_usage(usage: Fields) -> Usage:
-    """Return the token usage from a report of OpenAI's chat API or litellm, whose prompt tokens include cached tokens."""
+    """Return the token usage from a report of OpenAI's chat API or litellm.
+
+    The prompt tokens in such a report include cached tokens.
+    """
     prompt, details = usage.read_count("prompt_tokens"), usage.read_object("prompt_tokens_details")
     reads = usage.read_count("cache_read_input_tokens"), usage.read_count("prompt_cache_hit_tokens")
     read = max(details.read_count("cached_tokens"), *reads)

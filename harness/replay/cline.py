@@ -16,7 +16,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a message file of Cline, in the current form (an object) or the old form (a list)."""
+    """Return whether a parsed file is a message file of Cline, an object or, in the old form, a list."""
     whole = document.single_value
     if isinstance(whole, list):
         first = next((item for item in whole if isinstance(item, dict)), {})

@@ -51,7 +51,10 @@ def read(document: Document) -> Iterator[Draft]:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader of a rollout (session file) of Codex CLI, which joins consecutive texts and tool calls into one answer."""
+    """Reader of a rollout (session file) of Codex CLI.
+
+    Consecutive texts and tool calls become one answer.
+    """
 
     draft: Draft
     model: str = ""
@@ -117,7 +120,7 @@ class _Reader:
         self.has_items = True
 
     def end_response(self) -> None:
-        """Mark the current model response as complete, so that the next text or tool call of the model begins a new answer."""
+        """Mark the model response as complete, so that the next text or tool call begins a new answer."""
         self.response_number += self.has_items
         self.has_items = False
 

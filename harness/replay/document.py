@@ -45,7 +45,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class Row(NamedTuple):
-    """One JSON value in a file with a recorded session, with the number of its line; most formats have one value per line."""
+    """One JSON value in a file, with the number of its line; most formats have one value per line."""
 
     line: int
     """Number of the line on which the JSON value begins, from 1."""
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Fields of a JSON object in a recorded session, with the place of the object in the file for error messages."""
+    """Fields of a JSON object in a recorded session, with the object's place in the file for error messages."""
 
     values: Mapping[str, Any]
     file: str
@@ -73,7 +73,10 @@ class Fields:
         return self.values.get(name) is not None
 
     def read_text(self, name: str) -> str:
-        """Return the value of a field that must be a string, with lone surrogates replaced; empty if the field is absent."""
+        """Return the value of a field that must be a string; empty if the field is absent.
+
+        Lone surrogates in the string are replaced.
+        """
         value = self.values.get(name)
         if value is None:
             return ""
@@ -96,7 +99,7 @@ class Fields:
         return number
 
     def read_amount(self, name: str) -> float | None:
-        """Return the value of a field that must be a non-negative number, such as a cost; None if the field is absent."""
+        """Return the value of a field that must be a non-negative number, e.g. a cost; None if it is absent."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -138,7 +141,7 @@ class Fields:
         return Fields(value, self.file, self.line, f"{self.path}.{name}" if self.path else name)
 
     def build_error(self, name: str, expected: str, value: object = None) -> MalformedRecording:
-        """Return an error that names the place of an invalid field in the recording's file and describes a valid value.
+        """Return an error that names the place of an invalid field in the file and describes a valid value.
 
         Args:
             name: Name of the field.
@@ -152,7 +155,10 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """File with a recorded session, after parsing. `caveats` are notes for the user about parts that could not be parsed."""
+    """File with a recorded session, after parsing.
+
+    `caveats` are notes for the user about parts that could not be parsed.
+    """
 
     file: str
     rows: tuple[Row, ...]
@@ -166,7 +172,10 @@ class Document:
         return self.rows[0].value if len(self.rows) == 1 else None
 
     def read_root(self, list_name: str = "") -> Fields:
-        """Return the only JSON value of the file as an object; a list is wrapped in an object with the field `list_name`."""
+        """Return the only JSON value of the file as an object.
+
+        A list is wrapped in an object with the field `list_name`.
+        """
         value = self.single_value
         return Fields({list_name: value} if isinstance(value, list) else value, self.file, "")
 
@@ -279,7 +288,7 @@ def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
 
 
 def _parse_values(line: str) -> tuple[list[Any], str]:
-    """Return the JSON values on a line, and a description of the first syntax error on the line; empty if there is none."""
+    """Return the JSON values on a line, and a description of the first syntax error; empty if there is none."""
     values: list[Any] = []
     position = _skip_space(line, 0)
     while position < len(line):

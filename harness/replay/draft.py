@@ -25,7 +25,10 @@ NO_RESULT = "(no result was recorded)"
 
 @dataclass(slots=True, kw_only=True)
 class Turn:
-    """Message of a recorded session as it is in the file. A turn with the role `tool` has exactly one tool result."""
+    """Message of a recorded session as it is in the file.
+
+    A turn with the role `tool` has exactly one tool result.
+    """
 
     role: Role
     parts: list[Part]
@@ -39,7 +42,7 @@ class Turn:
 
 @dataclass(slots=True, kw_only=True)
 class _DraftCompaction:
-    """Compaction that an agent made during a recorded session, with its place among the messages read from the file so far."""
+    """Compaction that an agent made during a recorded session, with its place among the messages read so far."""
 
     event: NativeCompaction
     turn: int
@@ -105,7 +108,10 @@ class Draft:
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Set model, token usage and cost of an answer; of several usage reports, the one with the most output tokens is kept."""
+        """Set model, token usage and cost of an answer.
+
+        Of several usage reports, the one with the most output tokens is kept.
+        """
         self.add_model(model)
         turn.model = model or turn.model
         known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
@@ -114,18 +120,24 @@ class Draft:
         turn.cost_usd = turn.cost_usd if cost_usd is None else cost_usd
 
     def add_model(self, model: str) -> None:
-        """Record that the session used a model, if the file names it apart from any answer; an empty name is ignored."""
+        """Record that the session used a model, for files that do not name the model of each answer.
+
+        An empty name is ignored.
+        """
         if model:
             self._models.setdefault(model)
 
     def add_result(self, call_id: str, output: str, place: str, *, status: str = "completed") -> None:
-        """Add the result of a tool call to the recording; any status but `error` and `interrupted` is read as `completed`."""
+        """Add the result of a tool call to the recording.
+
+        Any status but `error` and `interrupted` is read as `completed`.
+        """
         known = cast('Literal["error", "interrupted"]', status) if status in {"error", "interrupted"} else "completed"
         part = ToolResult(call_id=call_id, name="", output=output, status=known)
         self.turns.append(Turn(role="tool", parts=[part], place=place))
 
     def add_compaction(self, event: NativeCompaction, *, kept_from_turn: int | None = None) -> None:
-        """Add a compaction that the agent made in the recorded session, after the messages that have been added so far.
+        """Add a compaction that the agent made after the messages that have been added so far.
 
         Args:
             event: Description of the compaction; `finish` sets its fields `position` and `kept_from`.
@@ -138,11 +150,17 @@ class Draft:
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """Count a part of the file that is not read, such as an image. `finish` adds a note with all counts, e.g. `3 × image`."""
+        """Count a part of the file that is not read, such as an image.
+
+        `finish` adds a note with all counts, e.g. `3 × image`.
+        """
         self._dropped_counts[what] += 1
 
     def add_summary(self, summary: str) -> None:
-        """Set the summary of the compaction that was just added; if there is none or it has a summary, add a new one."""
+        """Set the summary of the compaction that was just added.
+
+        If there is no compaction or it already has a summary, a new compaction is added.
+        """
         newest = self._compactions[-1] if self._compactions else None
         if newest is None or newest.turn != len(self.turns) or newest.event.kind != "compaction" or newest.event.summary:
             self.add_compaction(NativeCompaction())
@@ -189,7 +207,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedMessage:
-    """Message at its final position in a recording, with the message of the file (`turn`) from which it was made."""
+    """Message at its final position in a recording, with the message of the file from which it was made."""
 
     turn: Turn
     message: Message
@@ -209,7 +227,7 @@ class _PendingCall:
 
 @dataclass(slots=True)
 class _TurnOrder:
-    """Sorter of the messages of a recording, which gives every tool call an id of its own and puts its result after it."""
+    """Sorter of the messages of a recording, which gives tool calls unique ids and puts results after their calls."""
 
     caveats: list[Caveat]
     pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
@@ -220,7 +238,7 @@ class _TurnOrder:
     repeat_counts: Counter[str] = field(default_factory=Counter)
 
     def place_turns(self, turns: Sequence[Turn]) -> list[_PlacedMessage]:
-        """Return the messages of a recorded session in an order that providers accept, each tool result right after its call."""
+        """Return the messages in an order that providers accept, with each tool result right after its call."""
         calls: dict[int, list[_PendingCall]] = {}
         for number, turn in enumerate(turns):
             for part in turn.parts:
@@ -308,7 +326,7 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
 def _locate_compaction(
     compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
 ) -> NativeCompaction:
-    """Return a compaction that refers to messages and calls of the finished recording instead of the imported file."""
+    """Return a compaction that refers to messages and calls of the recording instead of the imported file."""
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
         event,

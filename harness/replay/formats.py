@@ -39,7 +39,10 @@ class Format(Protocol):
         ...
 
     def read(self, document: Document) -> Iterator[Draft]:
-        """Yield each session of a parsed file, at least one, as a `Draft`; `Draft.finish` turns a draft into a recording."""
+        """Yield each session of a parsed file, at least one, as an unfinished recording.
+
+        `Draft.finish` turns such a draft into a recording.
+        """
         ...
 
 

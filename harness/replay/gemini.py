@@ -25,7 +25,7 @@ _MASKED = "<tool_output_masked>"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a file of Gemini CLI, either a list of contents or a session with a project hash."""
+    """Return whether a parsed file is of Gemini CLI: a list of contents, or a session with a project hash."""
     whole = document.single_value
     if isinstance(whole, list):
         return any(is_object_with(item, "role", "parts") for item in whole)

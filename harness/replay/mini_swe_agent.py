@@ -28,7 +28,7 @@ _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTA
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a trajectory of mini-swe-agent, an object with its data or a list of messages."""
+    """Return whether a parsed file is a trajectory of mini-swe-agent, an object or a list of messages."""
     whole = document.single_value
     if isinstance(whole, list) and whole:
         return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"

@@ -25,7 +25,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a trajectory of moatless-tools, an object with a list of nodes or a nested root node."""
+    """Return whether a parsed file is a trajectory of moatless-tools, with a list of nodes or nested nodes."""
     whole = document.single_value
     if not isinstance(whole, dict):
         return False
@@ -35,7 +35,7 @@ def can_read(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the longest chain of steps in the file's tree as one session, in a `Draft` (an unfinished recording)."""
+    """Yield the longest chain of steps in the file's tree as one session, as an unfinished recording."""
     whole = document.read_root()
     agent = whole.read_object("agent")
     draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
@@ -88,7 +88,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Yield the call id and the output of each tool result that the model saw in the request of a node (one step)."""
+    """Yield the call id and the output of each tool result in the request of a node (one step)."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return

@@ -27,7 +27,7 @@ _IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed"
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file holds events of OpenHands, as one list or as a list per row in the field `history`."""
+    """Return whether a parsed file holds events of OpenHands, as one list or, in `history`, a list per row."""
     if isinstance(document.single_value, list):
         return _has_event(document.single_value)
     return any(
@@ -73,7 +73,7 @@ def _read_session(whole: Fields) -> Draft:
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Reader that adds the events of an OpenHands session (actions and observations) to the recording, one after the other."""
+    """Reader that adds the events of an OpenHands session (actions and observations) to the recording."""
 
     draft: Draft
     call_of_event: dict[int, str] = field(default_factory=dict)

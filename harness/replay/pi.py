@@ -21,7 +21,7 @@ _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchS
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a session file of the agent pi, recognised by a session row or by the role of a message."""
+    """Return whether a parsed file is a session file of pi, recognised by a session row or a message's role."""
     return any(_is_row(value) for _, value in document.rows)
 
 
@@ -51,7 +51,7 @@ def read(document: Document) -> Iterator[Draft]:
 
 
 def _find_branch(rows: list[Fields]) -> set[str] | None:
-    """Return the ids of the rows from the root of the session tree to the last row; None if the file holds a plain list."""
+    """Return the ids of the rows from the root of the session tree to the last row; None for a plain list."""
     parents = {row.read_text("id"): row.read_text("parentId") for row in rows if "parentId" in row.values}
     if not parents:
         return None

@@ -24,7 +24,7 @@ class Caveat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedMessage:
-    """Message of a recorded session, with the model call that it belongs to, the cost of that call and its place in the file."""
+    """Message of a recorded session, with its model call, the cost of that call and its place in the file."""
 
     message: Message
     step: int | None
@@ -44,7 +44,10 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeCompaction:
-    """Compaction that took place in the original session, as opposed to one that this package applies to the recording later."""
+    """Compaction that took place in the original session.
+
+    In contrast, other compactions are applied to the recording later by this package.
+    """
 
     kind: Literal["compaction", "microcompaction"] = "compaction"
     """Kind of compaction. `compaction`: a summary replaced messages; `microcompaction`: old tool results were cleared."""

@@ -65,7 +65,7 @@ class TimedEntry(NamedTuple):
 
 
 def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a session file as dicts that can be written as JSON, one for each event of the session's log."""
+    """Yield the rows of a session file as JSON-ready dicts, one for each event of the session's log."""
     log = tuple(log)
     view, added, entries = View(), set[ItemId](), list[Entry]()
     step_parts = build_step_parts([entry for entry, _ in log])
@@ -148,7 +148,7 @@ def _encode_subtask(event: SubAgentEnded, call: ToolCall | None) -> dict[str, An
 
 
 def _fold_newest(view: View, entries: list[Entry]) -> View:
-    """Return the messages that the model sees next (the view) after the last entry of a log, given the view before that entry."""
+    # Only a rollback needs the whole log again.
     newest = entries[-1]
     return fold_all(entries, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
@@ -167,7 +167,7 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
 
 
 def _infer_patch(row: Mapping[str, Any], view: View, kept: ItemId | None) -> Patch | None:
-    """Return how a compaction whose row has no field `patch` changed the view; None if the row does not determine that.
+    """Return how a compaction row without a field `patch` changed the messages; None if the row does not say it.
 
     Such a compaction evicts the messages before `kept` and inserts one summary.
 
@@ -206,7 +206,7 @@ def read_log(document: Document) -> tuple[TimedEntry, ...]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reader of a session file, which tracks the messages that the model saw, because rows of compactions refer to them."""
+    """Reader of a session file, which tracks the messages that the model saw, since compaction rows refer to them."""
 
     file: str
     log: list[TimedEntry] = field(default_factory=list)

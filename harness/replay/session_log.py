@@ -21,10 +21,10 @@ _UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 def build_entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
-    """Return a log of a recorded session, with one event for each message and for the end of each step (model call).
+    """Return a log of a recorded session, with an event for each message and for the end of each step.
 
-    A step without recorded usage has a usage of 0 tokens, and all durations are 0. The context window is 0 and the compaction
-    threshold None, because both are unknown.
+    A step is a model call with its tool calls. A step without recorded usage has a usage of 0 tokens, and all durations are 0.
+    The context window is 0 and the compaction threshold None, because both are unknown.
 
     Args:
         recording: Recorded session to convert.
@@ -58,7 +58,7 @@ def _make_end_event(last: Message) -> SessionEnded:
 
 
 class _RequestPrefixes:
-    """Hashes and estimated token counts of the first 1, 2, 3, ... messages of a recording, each a possible request."""
+    """Hashes and estimated token counts of the first 1, 2, 3, ... messages of a recording."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
         sent = render_messages(messages)
@@ -78,7 +78,7 @@ class _RequestPrefixes:
 
 
 def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
-    """Yield an event for each message of a recording, and an event for the end of each step after its last tool result."""
+    """Yield an event for each message, and an event for the end of each step after its last tool result."""
     kept_prefix_messages = step_number = 0
     answer_index: int | None = None
     for index, item in enumerate(recorded):
@@ -96,15 +96,7 @@ def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPref
 def _make_step_event(
     step: int, view_messages: int, messages: Sequence[RecordedMessage], requests: _RequestPrefixes, kept_prefix_messages: int
 ) -> StepFinished:
-    """Return the event for the end of a step of a recorded session.
-
-    Args:
-        step: Number of the step.
-        view_messages: Number of messages that the model saw when it was called.
-        messages: Answer of the model, followed by the results of its tool calls.
-        requests: Hash and estimated size of the request for every possible number of messages.
-        kept_prefix_messages: Number of messages shared with the previous request.
-    """
+    """Return the event for the end of a step; `messages` is the answer of the model with its tool results."""
     answer = messages[0]
     return StepFinished(
         step=step,

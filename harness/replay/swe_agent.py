@@ -18,7 +18,7 @@ from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
-    """Return whether a parsed file is a trajectory of SWE-agent: an object whose field `history` is a list of messages."""
+    """Return whether a parsed file is a trajectory of SWE-agent, whose field `history` is a list of messages."""
     match document.single_value:
         case {"history": [*items]}:
             return any(is_object_with(item, "role", "content") for item in items)
