@@ -164,7 +164,7 @@ class ProcessAttacks(SandboxLaws):
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_frames_cannot_be_forged(self, sandbox: Sandbox) -> None:
-        """Commands cannot forge messages to the harness, since they cannot write to file descriptors of the tool server."""
+        """Commands cannot forge messages to the harness: they cannot write to the tool server's file descriptors."""
         self.require("hide_descriptors")
         sandbox.write("forge.py", _FORGE_FRAMES.encode())
         assert sandbox.run("python3 forge.py $PPID").stdout == b""
@@ -214,7 +214,7 @@ class ResourceAttacks(SandboxLaws):
         sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
 
     def test_the_number_of_files_is_limited(self, sandbox: Sandbox) -> None:
-        """The number of files is limited in every directory to which commands can write, since even empty files take memory."""
+        """The number of files is limited in every writable directory, since even empty files take memory."""
         self.require("files")
         sandbox.write("fill.py", FILL_WITH_FILES.encode())
         lines = sandbox.run("python3 fill.py /workspace /tmp /dev/shm").stdout.decode().splitlines()
@@ -224,7 +224,10 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("echo fine > a && cat a").stdout == b"fine\n"
 
     def test_sparse_files_can_be_restored(self, sandbox: Sandbox) -> None:
-        """Sparse files that are together larger than the disk limit can be restored, since empty ranges use no disk space."""
+        """Sparse files that are together larger than the disk limit can be restored.
+
+        Their empty ranges use no disk space.
+        """
         self.require("disk_bytes")
         sandbox.run("truncate -s 15M a b; echo end >> b; printf middle | dd of=a bs=1 seek=9000000 conv=notrunc")
         before = sandbox.snapshot()
@@ -268,7 +271,10 @@ class ResourceAttacks(SandboxLaws):
 
 
 class KernelAttacks(SandboxLaws):
-    """Tests that the seccomp program, which restricts system calls, is active; `ScriptedAttacks` tries the denied calls."""
+    """Tests that the seccomp program, which restricts system calls, is active.
+
+    `ScriptedAttacks` tries the denied calls.
+    """
 
     def test_limits_of_other_processes_cannot_be_changed(self, sandbox: Sandbox) -> None:
         """A command can lower its own limits, but not those of the tool server, which would break later commands."""
@@ -331,7 +337,10 @@ class PathAttacks(SandboxLaws):
         assert sandbox.read("d") == b"replaced"
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:
-        """While a command swaps a directory for a link that leads outside, reading gives the workspace's file or an error."""
+        """Reading never leaves the workspace, even if a command swaps a directory for a link meanwhile.
+
+        The result is the workspace's file or an error.
+        """
         sandbox.run(_SWAP_WITH_LINK)
         outcomes: set[bytes] = set()
         give_up = time.monotonic() + 1.5
@@ -344,7 +353,7 @@ class PathAttacks(SandboxLaws):
         assert outcomes <= {b"ours\n", b"PathRefused", b"FileMissing", b"ToolError"}
 
     def test_swapping_a_directory_for_a_link_leads_no_snapshot_outside(self, sandbox: Sandbox) -> None:
-        """While a command swaps a directory for a link that leads outside, a snapshot holds only files of the workspace."""
+        """A snapshot never leaves the workspace, even if a command swaps a directory for a link meanwhile."""
         sandbox.run(_SWAP_WITH_LINK)
         for _ in range(60):
             assert {path for path in sandbox.snapshot().files if path.startswith("d/")} <= {"d/passwd"}

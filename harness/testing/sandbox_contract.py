@@ -111,7 +111,7 @@ class CommandLaws(SandboxLaws):
         assert sandbox.run(r"printf '\377\376\000abc\r\n'").stdout == b"\xff\xfe\x00abc\r\n"
 
     def test_the_environment_is_fixed_and_nothing_of_the_harness_leaks(self, sandbox: Sandbox) -> None:
-        """All backends set the same environment variables for commands, so that results do not depend on the machine."""
+        """All backends set the same environment variables, so that results do not depend on the machine."""
         names = {line.split("=")[0] for line in sandbox.run("env").stdout.decode().splitlines()}
         fixed = {"BUN_RUNTIME_TRANSPILER_CACHE_PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "PATH"}
         fixed |= {"PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH"}
@@ -125,7 +125,7 @@ class CommandLaws(SandboxLaws):
         assert result.stdout == b"over\n"
 
     def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
-        """The beginning and the end of each output stream are kept, half each, and the full length of the stream is reported."""
+        """Of a long output, the beginning and the end are kept, half each, and the full length is reported."""
         limit, half = SMALL_LIMITS.output_bytes, SMALL_LIMITS.output_bytes // 2
         for count in (limit, limit + 1, 300_000):
             whole = "".join(f"{number:07}\n" for number in range(count // 8 + 1)).encode()[:count]
@@ -140,13 +140,13 @@ class CommandLaws(SandboxLaws):
             assert result.stderr_tail_bytes == (half if len(errors) > limit else 0)
 
     def test_a_background_child_does_not_block_and_survives(self, sandbox: Sandbox) -> None:
-        """A command ends although its background process goes on, and later commands see the results of that process."""
+        """A command ends although its background process goes on; later commands see what that process does."""
         result = sandbox.run("(until [ -e go ]; do sleep 0.05; done; echo late; echo x > done) & echo now")
         assert result.stdout == b"now\n"
         assert sandbox.run("touch go; until [ -s done ]; do sleep 0.05; done; cat done").stdout == b"x\n"
 
     def test_commands_and_file_tools_share_their_files(self, sandbox: Sandbox) -> None:
-        """Commands can run and delete files that the file tools wrote, and the file tools can read files that commands made."""
+        """Commands can use the files that the file tools wrote, and the file tools those that commands made."""
         sandbox.write("bin/go.sh", b"#!/bin/sh\necho old\n")
         assert sandbox.run("chmod +x bin/go.sh && ./bin/go.sh && umask 077 && echo c > made").stdout == b"old\n"
         sandbox.write("bin/go.sh", b"#!/bin/sh\necho new\n")
@@ -246,7 +246,7 @@ class SnapshotLaws(SandboxLaws):
         ],
     )
     def test_restore_replaces_files_and_directories_without_write_permission(self, sandbox: Sandbox, change: str) -> None:
-        """A snapshot can be restored even if it, or the workspace that it replaces, has read-only files and directories."""
+        """A snapshot can be restored even if it, or the present workspace, has read-only files and directories."""
         sandbox.run(
             "mkdir -p d/e; echo a > f; echo x > d/x; echo y > d/e/y; head -c 9000000 /dev/zero > large; chmod 444 f large"
         )
@@ -349,13 +349,16 @@ class LayFilesLaws(SandboxLaws):
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
-        """`prepare_grading` ends background processes and deletes temporary files, so that they cannot change the files."""
+        """`prepare_grading` ends background processes and deletes temporary files, which could change the files."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.prepare_grading({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
 
     def test_prepare_grading_rejects_paths_outside_and_writes_without_permission(self, sandbox: Sandbox) -> None:
-        """Files outside the workspace are refused; a directory without write permission gets the files and keeps its mode."""
+        """Files outside the workspace are refused.
+
+        A directory without write permission gets the files and keeps its mode.
+        """
         for path in ("/etc/x", "../x", "a/../../x"):
             with pytest.raises(PathRefused):
                 sandbox.prepare_grading({path: b""})
@@ -409,7 +412,7 @@ class ParallelCallLaws(SandboxLaws):
         assert sandbox.run("echo still here").stdout == b"still here\n"
 
     def test_contexts_of_parallel_calls_may_be_nested_in_any_thread(self, sandbox: Sandbox) -> None:
-        """A tool that runs in a thread, such as a sub-agent, may enter `allow_parallel_calls` again; outer calls then go on."""
+        """A tool that runs in a thread may enter `allow_parallel_calls` again; the outer calls then go on."""
 
         def call_tools(name: str) -> bytes:
             with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as inner:
@@ -420,7 +423,7 @@ class ParallelCallLaws(SandboxLaws):
         assert sandbox.run("echo after").stdout == b"after\n"
 
     def test_a_snapshot_waits_for_the_end_of_parallel_calls(self, sandbox: Sandbox) -> None:
-        """A snapshot that another thread requests during parallel calls waits for their end, so it contains all their effects."""
+        """A snapshot waits for the end of parallel calls, so it contains all their effects."""
         with ThreadPoolExecutor(2) as pool:
             with sandbox.allow_parallel_calls():
                 running = pool.submit(sandbox.run, "until [ -s go ]; do sleep 0.01; done; touch made", timeout_seconds=300)
@@ -434,7 +437,7 @@ class LifecycleLaws(SandboxLaws):
     """Contract tests of the start, the close and the unexpected end of sandboxes."""
 
     def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
-        """The description of a sandbox names its backend and its limits, and lists as enforced only what the backend enforces."""
+        """The description of a sandbox names its backend and limits, and lists as enforced only what is enforced."""
         info = sandbox.info
         assert info.backend == self.sandbox_options["backend"]
         assert info.limits == SMALL_LIMITS
@@ -446,7 +449,7 @@ class LifecycleLaws(SandboxLaws):
 
     @pytest.mark.parametrize("bound", [0, 1], ids=["least", "most"])
     def test_no_limit_that_may_be_set_kills_a_sandbox(self, bound: int) -> None:
-        """With the smallest and largest limits that are allowed, commands run and files of the maximum size are transferred."""
+        """With the smallest and the largest limits, commands run and the largest files are transferred."""
         values: dict[str, Any] = {name: bounds[bound] for name, bounds in SANDBOX_BOUNDS.items()}
         limits = SandboxLimits(**values)
         with contextlib.closing(self.make_sandbox(limits)) as sandbox:

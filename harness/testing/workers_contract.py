@@ -22,9 +22,10 @@ LONG_SECONDS = 3_600.0
 
 
 class WorkersContract:
-    """Suite of contract tests for workers, which run jobs in parallel. Inherit the suite and define the fixture `open_workers`.
+    """Suite of contract tests for workers, which run jobs in parallel. Inherit it and define `open_workers`.
 
-    Name missing abilities in `missing_abilities` with the reason; tests that need such an ability are skipped.
+    The fixture `open_workers` returns a function that opens the workers. Name missing abilities in `missing_abilities` with the
+    reason; tests that need such an ability are skipped.
 
     Example::
 
@@ -59,7 +60,7 @@ class WorkersContract:
             pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
     def test_results_and_journals_come_back(self, open_workers: Callable[[TrialRunner, float], Workers], folder: Path) -> None:
-        """A future returns the result of its job, and the job's journal is then complete at the path that the job names."""
+        """A future returns the result of its job, and the journal is then complete at the path in the job."""
         workers = open_workers(run_sample_job, LONG_SECONDS)
         assert workers.count >= 1
         submitted = submit_all(workers, [make_sample_job("finish", number, folder) for number in range(5)])
@@ -81,7 +82,10 @@ class WorkersContract:
         assert outcomes[1] is None
 
     def test_a_death_costs_one_job(self, open_workers: Callable[[TrialRunner, float], Workers], folder: Path) -> None:
-        """The future of a job that kills its process fails with `WorkerDied`; the journal has its log, and the next job runs."""
+        """The future of a job that kills its process fails with `WorkerDied`, and the next job runs.
+
+        The journal has the log of the failed job.
+        """
         self.require("survive")
         workers = open_workers(run_sample_job, LONG_SECONDS)
         outcomes = self._run_in_turn(workers, folder, ["die", "finish"])
@@ -92,7 +96,7 @@ class WorkersContract:
     def test_a_recorded_result_outlives_its_worker(
         self, open_workers: Callable[[TrialRunner, float], Workers], folder: Path
     ) -> None:
-        """If a worker process dies after it has recorded the result of its job, the journal still contains the result."""
+        """A result that a worker process has recorded stays in the journal if the process then dies."""
         self.require("survive")
         workers = open_workers(run_sample_job, LONG_SECONDS)
         job = make_sample_job("die after recording", 0, folder)

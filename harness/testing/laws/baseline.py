@@ -50,7 +50,10 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the text patterns of a fact find no wrong value in the messages and tool outputs of the session."""
+    """Check that no text pattern of a fact (a value to remember) finds a wrong value in the session's texts.
+
+    The texts are the messages and the tool outputs.
+    """
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:

@@ -62,7 +62,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     """Check that perfect summaries cost nothing: the agent makes the same calls and passes all checks.
 
     The calls are compared with a session without compaction. The scripted summarizer `oracle` writes the summaries, which keep
-    every line with a fact.
+    every line with a fact (a value to remember).
     """
     plain, oracle = sessions.run(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
@@ -75,7 +75,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """Yield a finding for the first call that an agent makes only with, or only without, perfect summaries."""
+    """Report the first call that an agent makes only with, or only without, perfect summaries."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -98,9 +98,10 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """Check that an agent with empty summaries fails the checks on facts that only the prompt states.
 
-    Only facts that the agent first uses after a compaction are considered. A policy may compact so late that there are none. This
-    is a defect of the task only if the default policy also compacts too late, even for facts that the user states in later
-    messages. With some settings of a task (see `World`), the prompt contains only facts that are used early.
+    Facts are the values to remember. Only facts that the agent first uses after a compaction are considered. A policy may compact
+    so late that there are none. This is a defect of the task only if the default policy also compacts too late, even for facts
+    that the user states in later messages. With some settings of a task (see `World`), the prompt contains only facts that are
+    used early.
     """
     empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
@@ -130,7 +131,7 @@ def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Ru
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Return the names of the facts that only the prompt states.
+    """Return the names of the facts (values to remember) that only the prompt states.
 
     Neither later messages nor tool calls show these facts again.
     """
@@ -140,7 +141,7 @@ def find_prompt_only_facts(task: Task) -> set[str]:
 
 
 def _find_user_facts(task: Task) -> set[str]:
-    """Return the facts that only the user states, at the start or later, and that no tool call can show."""
+    """Return the names of the facts that only the user states and that no tool call can show."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
@@ -180,7 +181,7 @@ MAX_OTHER_SEEDS = 50
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that the agent's work depends on each fact: if another value is stated, a check fails.
+    """Check that the agent's work depends on each fact (value to remember): another value makes a check fail.
 
     The values are changed in the prompt and in files. To save time, one session changes several facts, as long as each has a
     check that requires no other changed fact. If none of a fact's checks fails, the fact is changed once more, alone.
@@ -209,10 +210,10 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that an agent without the stated facts uses its default guesses (priors) and fails the checks on these facts.
+    """Check that an agent without the facts (values to remember) uses its default guesses and fails the checks.
 
     The values of all stated facts are deleted from messages and files. None of these values may appear in the files that the
-    agent writes.
+    agent writes. The default guess for a fact is called its prior.
     """
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)

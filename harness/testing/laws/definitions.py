@@ -50,7 +50,7 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Sequence[int]) -> Iterable[Finding]:
-    """Yield findings if a seed gives another task in a new process, or if a template reads, e.g., the clock."""
+    """Report if a seed gives another task in a new process, or if a template reads, e.g., the clock."""
     if not sessions.name:
         return
     try:
@@ -68,7 +68,7 @@ def _find_different_seed(sessions: SessionCache, seeds: Sequence[int], digests: 
 
 
 def _attribute_difference(sessions: SessionCache, seed: int) -> Iterator[Finding]:
-    """Yield findings that say why a task differs in a new process, e.g. because of the date."""
+    """Report why a task differs in a new process, e.g. because of the date."""
 
     def digest_with(*differing: Circumstance) -> Digests:
         return digest_in_fresh_process(sessions.name, [seed], differing)[seed]

@@ -55,7 +55,7 @@ class LawSkippedError(Exception):
 
 
 def read_values(text: str, fact: Fact) -> list[str]:
-    """Return the values of a fact that the fact's patterns (regular expressions) find in a text."""
+    """Return the values of a fact (a value to remember) that its text patterns find in a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
@@ -65,7 +65,7 @@ def find_first_needing_step(task: Task, fact: str) -> str:
 
 
 def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """Return a finding (an error report) about a check of a task.
+    """Return an error report (a finding) about a check of a task.
 
     The finding also names the first fact that the check requires, and the first step that needs this fact.
     """
@@ -74,7 +74,7 @@ def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Findi
 
 
 def collect_needs(step: Step) -> set[str]:
-    """Return the names of the facts that the agent needs to carry out a step or to repair an error of the step."""
+    """Return the facts (values to remember) that the agent needs to carry out or repair a step of the script."""
     return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 

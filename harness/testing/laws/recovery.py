@@ -34,7 +34,7 @@ MAX_PLACES = 200
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that a lost fact can be looked up whenever a step of the session needs the fact.
+    """Check that a lost fact (value to remember) can be looked up whenever a step of the session needs it.
 
     The tool call that looks up the fact must show its value. A step that itself writes the file from which the fact can be looked
     up, such as a note, may need the fact before the file exists. For a fact that is revised later, the tool call may also show an
@@ -59,7 +59,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 def _find_missing_look_up(
     fact: Fact, needs: Sequence[Move], find_error: Callable[[str, int], str], seed: int
 ) -> Iterator[Finding]:
-    """Yield a finding for the first step that needs a fact before which the fact cannot be looked up."""
+    """Report the first step before which a fact cannot be looked up although the step needs the fact."""
     was_shown = not find_error(fact.name, 0)
     for move in needs:
         if not (error := find_error(fact.name, move.number - 1)):
@@ -109,7 +109,7 @@ def _run_call(call: ToolCall, sandbox: Sandbox) -> ToolResult:
 
 
 def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no file reveals a fact that cannot be looked up, until the agent first uses the fact.
+    """Check that no file reveals a fact (value to remember) that cannot be looked up, before the agent uses it.
 
     A fact cannot be looked up if it has no recovering call (a tool call that shows its value). A file reveals a value in two
     cases:
@@ -148,7 +148,7 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
 
 
 def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
-    """Yield the paths of files that a session wrote and that reveal a fact's value before the fact is first needed.
+    """Yield the paths of files that a session wrote and that reveal a fact before the fact is first needed.
 
     A file reveals the value if a text pattern of the fact finds the value, or if a session with other values has the other value
     in the same place.
@@ -165,7 +165,7 @@ def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Itera
 
 
 def check_outputs(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Check that no tool output reveals a fact that only the user states and that a later step needs.
+    """Check that no tool output reveals a fact (value to remember) that only the user states and a later step needs.
 
     The stated facts are first deleted from messages and files. The agent then works with default guesses (priors), so a true
     value in an output cannot come from the agent. An output reveals a value by the same rules as a file in the law `hidden`.
@@ -267,7 +267,7 @@ DECODINGS: Mapping[str, Callable[[str], str]] = {
 
 
 class _Place(NamedTuple):
-    """Place at which a value can be found in a text: the line number, and the text around the value on its line.
+    """Place at which a value can be found in a text: line number, and text around the value on its line.
 
     `line` counts from 0; None means any line. If `whole_line` is set, `before` and `after` are the whole rest of the line,
     otherwise only some characters next to the value.

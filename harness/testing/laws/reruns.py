@@ -85,7 +85,7 @@ def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> It
 
 
 def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for each difference between two sessions that should be equal.
+    """Report each difference between two sessions that should be equal.
 
     Each finding names the step and the fact at fault.
 
@@ -108,7 +108,7 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """Return a finding for a repeated request that got another answer.
+    """Return an error report (a finding) for a repeated request that got another answer.
 
     The finding names the step at fault and a fact that this step needs.
     """
@@ -117,7 +117,7 @@ def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int)
 
 
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Yield a finding for the first request or answer in which two sessions differ.
+    """Report the first request or answer in which two sessions differ.
 
     If the requests differ, a tool output before them differed. If only the answers differ, the agent itself acted differently.
     """

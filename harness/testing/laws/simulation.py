@@ -81,7 +81,7 @@ ATTENTIVE_MODEL = ScriptedModelSpec()
 
 @dataclass(frozen=True)
 class Run:
-    """Record of a finished session: its log, its model requests, the verdicts of the checks, and the files at its end.
+    """Record of a finished session: its log, its model requests, the verdicts of the checks, and its final files.
 
     Attributes:
         outcome: Stop reason of the session and counts of its model calls and tool calls, from the agent loop. Required.
@@ -280,7 +280,7 @@ def open_cached_sandbox(task: Task, choice: SandboxChoice, action_cache: ActionC
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
-    """Return a copy of a task whose messages and files state other values of some facts.
+    """Return a copy of a task whose messages and files state other values of some facts (values to remember).
 
     The script stays the same. Only text that the patterns of a fact match is changed.
 
@@ -306,7 +306,7 @@ def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """Return the facts whose value appears in user messages or initial files, so that it can be replaced there."""
+    """Return the facts (values to remember) that user messages or initial files state, so that they can be changed."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 

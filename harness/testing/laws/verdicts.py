@@ -168,7 +168,7 @@ def _count_passes(task: Task, sandbox: Sandbox, tree: Snapshot, times: int) -> C
 
 
 def _find_hidden_inputs(task: Task, sandbox: Sandbox, tree: Snapshot, seed: int) -> Iterator[Finding]:
-    """Yield a finding for each thing besides files on which a judge (grading function) depends, e.g. the clock."""
+    """Report each thing besides files on which a judge (grading function) depends, e.g. the clock."""
 
     def grade() -> None:
         _count_passes(task, sandbox, tree, 1)
