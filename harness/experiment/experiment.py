@@ -197,9 +197,9 @@ class Experiment:
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
 
     def with_cassette(self, path: str | os.PathLike[str], mode: Literal["record", "replay"]) -> "Experiment":
-        """Return the experiment with a recording of its real models' answers (a cassette), to be written or replayed.
+        """Return the experiment with a recording of its real models' answers (a cassette).
 
-        The trials keep their ids.
+        The recording is written or replayed. The trials keep their ids.
         """
         return replace(self, cassette=Cassette(path=Path(path).absolute(), mode=mode))
 

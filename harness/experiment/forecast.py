@@ -70,7 +70,7 @@ class Forecast:
 
     @property
     def expected_seconds(self) -> float | None:
-        """Expected duration of the run in seconds; None if no finished trial has the task and models of a trial to run."""
+        """Expected duration of the run in seconds; None if it cannot be derived from finished trials."""
         if self.expected_trial_seconds is None:
             return None
         return max(self.longest_trial_seconds, self.expected_trial_seconds / self.workers)
@@ -140,7 +140,7 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
 
 
 def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
-    """Group trials that differ in their seed alone, and return one trial and the number of trials of each group."""
+    """Group trials that differ in their seed alone, and return one trial and the size of each group."""
     groups: dict[tuple[object, ...], tuple[Trial, int]] = {}
     for trial in trials:
         key = _get_all_but_seed(trial)

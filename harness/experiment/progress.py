@@ -91,7 +91,7 @@ def format_record(record: TrialRecord, *, hides_outcome: bool = False) -> str:
 
 
 def format_ending(record: TrialRecord) -> str:
-    """Return a text that says whether and after how many seconds a trial finished or crashed, without its outcome."""
+    """Return a text that says whether and after how long a trial finished or crashed, without its outcome."""
     ending = f"crashed: {record.reason}" if record.status == "crashed" else "finished"
     return f"{ending} ({record.wall_seconds:.1f} s)"
 

@@ -41,7 +41,7 @@ def _is_sdk_message(value: object) -> bool:
 
 
 def read(document: Document) -> Iterator[Draft]:
-    """Yield the session in a log of the Claude Agent SDK as a `Draft` (an unfinished recording), without sub-agents."""
+    """Yield the session in a log of the Claude Agent SDK, without sub-agents, as an unfinished recording."""
     draft = Draft()
     for row in document.list_objects():
         _read_row(row, draft)

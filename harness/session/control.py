@@ -48,7 +48,7 @@ IDLE_CHECK_SECONDS = 60.0
 
 
 class DraftSaver:
-    """Saver of the answer that the model is still writing, so that little of it is lost if the process is killed.
+    """Saver of the answer that the model is still writing, in case the process is killed.
 
     The pieces of the answer are collected and saved about once a second. Not thread-safe: only the session's thread uses the
     object.

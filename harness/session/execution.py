@@ -173,7 +173,7 @@ def connect_saver(
 
 
 def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:
-    """Copy the workspace into the folder that the configuration names, run the task's checks, and return the results.
+    """Copy the workspace into the configured folder, run the task's checks, and return the results.
 
     The checks are not run if the session was cancelled. If the sandbox was lost, nothing is copied or checked.
     """

@@ -39,7 +39,7 @@ from harness.view import View, drop_rolled_back, fold_all
 
 
 def find_queued_messages(entries: Iterable[Entry]) -> dict[int, MessageQueued]:
-    """Return the user messages that still wait in the queue, the next message first, by number of their log event.
+    """Return the user messages that wait in the queue, by number of their log event, the next one first.
 
     A rollback (return to an earlier step) does not change the queue.
     """

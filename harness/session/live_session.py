@@ -343,11 +343,11 @@ class LiveSession:
             return self._control.state
 
     def close(self) -> SessionResult:
-        """End the session: stop the running turn, copy the files, run the checks of the task, and remove the sandbox.
+        """End the session: stop the running turn, copy the files, run the task's checks, and remove the sandbox.
 
-        The method does not wait for a sandbox or model server that is still starting; it is removed when its start has ended.
-        Closing twice is allowed. The listener must not call this method, because the listener runs in the session's thread.
-        `reopen` can continue the session later.
+        The method does not wait for a sandbox or model server that is still starting; such a part is removed when its start has
+        ended. Closing twice is allowed. The listener must not call this method, because the listener runs in the session's
+        thread. `reopen` can continue the session later.
         """
         with self._control.condition:
             self._control.end_request.request()
@@ -466,7 +466,7 @@ class LiveSession:
         spec: SessionSpec | None = None,
         on_event: EventListener = ignore,
     ) -> "LiveSession":
-        """Create another session from the state right after a compaction, and remind it of the facts that were removed.
+        """Create another session that continues right after a compaction, reminded of the facts that were removed.
 
         Facts are the values that the agent has to remember. A user message repeats the lines with the facts that the model saw
         before the compaction but not after it. A second fork with `remind=False` differs in this message only, so a comparison of
