@@ -291,7 +291,7 @@ class _Slot(NamedTuple):
     location: str
     """Dotted path of the configuration in the plan, for error messages."""
     name: str | None
-    """Name of an extra arm; None for a combination of the values under study."""
+    """Name of an extra configuration (arm); None for a combination of the values under study."""
 
 
 class _Problem(NamedTuple):
@@ -374,7 +374,7 @@ def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[st
 def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
     """Return the trials without those that repeat the configuration of an earlier trial.
 
-    If only the task, the seed and the world are varied, an extra arm that equals the base trial gives it the arm's name.
+    If only the task, the seed and the world are varied, an extra arm that equals the base trial gives the base trial its name.
 
     Raises:
         UsageError: Two quantiles such as `q0.9` stand for the same number of tokens, so that their trials are equal.

@@ -41,7 +41,7 @@ def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None, read
 
 
 def build_scripted_oracle(task: Task | None, reader: Reader = EXACT) -> Oracle | None:
-    """Return an oracle that predicts what the agent will need; None without a task or a script."""
+    """Return a prediction of what the agent will need (an oracle); None without a task or a script."""
     return ScriptedOracle(task.facts, task.script, reader) if task and task.script.steps else None
 
 

@@ -126,7 +126,7 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Return those facts that the agent first needs after the first compaction of a session."""
+    """Return those of the given facts that the agent first needs after the first compaction of a session."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
@@ -146,7 +146,7 @@ def _find_user_facts(task: Task) -> set[str]:
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """Return the request at which the agent first needs a fact without compaction; 0 if there is none."""
+    """Return the number of the first request that needs a fact, without compaction; 0 if no request does."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 

@@ -71,7 +71,7 @@ def _find_missing_look_up(
 
 
 def _list_needs(task: Task, moves: Sequence[Move]) -> dict[str, list[Move]]:
-    """Return the agent's actions that need a fact, by name of the fact."""
+    """Return the agent's actions that use each fact (value to remember), by name of the fact."""
     steps = {step.name: step for step in task.script.steps}
     needs: dict[str, list[Move]] = {}
     for move in moves:
@@ -202,7 +202,7 @@ def _remove_known_lines(output: str, texts: Sequence[str], value: str) -> str:
 
 
 def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:
-    """Return the seeds with which outputs are compared; seeds whose value of the fact is new come first."""
+    """Return other seeds to compare outputs with, those with a new value of the fact first."""
     values = {other: sessions.make_variant(seed, other).values[fact.name] for other in (seed, *SEEDS)}
     first_seeds = {value: other for other, value in reversed(values.items())}.values()
     return sorted(values.keys() - {seed}, key=lambda other: (other not in first_seeds, other))[:COMPARED_SEEDS]
