@@ -263,7 +263,7 @@ class DaskWorkers:
         return self._client.submit(function, *arguments, key=key, workers=[address], allow_other_workers=False, pure=False)
 
     def _read_check(self, address: str, check: Any) -> MachineReport | None:
-        """Return the report on whether a worker's machine can run the trials; None if the worker has left."""
+        """Return the report on whether a worker's machine can run the trials; without a check, any machine can."""
         if check is None:
             return MachineReport(address)
         try:
