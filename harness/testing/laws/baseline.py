@@ -11,7 +11,6 @@ from harness.errors import ToolError
 from harness.models.scripted.visible_state import extract_searchable_text
 from harness.testing.laws.findings import (
     Finding,
-    Move,
     find_first_needing_step,
     make_check_finding,
     read_values,
@@ -86,20 +85,13 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     repaired = Counter(move.step for move in moves if move.kind == "repair")
     for step in sessions.make_task(seed).script.steps:
         if not taken[step.name]:
-            if (before := _find_showing_step(step.name, moves)) is not None:
+            before = next((before.step for before, move in pairwise(moves) if step.name in move.done_steps), None)
+            if before is not None:
                 words = f"the step is never taken, because the evidence of the step {before!r} shows it done as well"
                 yield Finding(words, step=step.name, seed=seed)
         elif taken[step.name] > 1 + repaired[step.name]:
             words = f"the step is taken {taken[step.name]} times: it fails, or its evidence does not appear"
             yield Finding(words, step=step.name, seed=seed)
-
-
-def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """Return the name of the step after which the given step first counted as done; None if it never did."""
-    for before, move in pairwise(moves):
-        if step in move.done_steps:
-            return before.step
-    return "(none)" if moves and step in moves[0].done_steps else None
 
 
 def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
