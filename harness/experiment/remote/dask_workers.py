@@ -242,7 +242,7 @@ class DaskWorkers:
                 ) from None
             self._known = set(client.nthreads())
             checks = {address: self._start_check(address) for address in sorted(self._known)}
-            reports = {address: report for address, check in checks.items() if (report := self._read_check(address, check))}
+            reports = {address: self._read_check(address, check) for address, check in checks.items()}
             for address, report in reports.items():
                 self._admit(address, report)
             if not self._machines:
@@ -262,7 +262,7 @@ class DaskWorkers:
     def _submit_to(self, address: str, key: str, function: Callable[..., object], *arguments: object) -> Any:
         return self._client.submit(function, *arguments, key=key, workers=[address], allow_other_workers=False, pure=False)
 
-    def _read_check(self, address: str, check: Any) -> MachineReport | None:
+    def _read_check(self, address: str, check: Any) -> MachineReport:
         """Return the report on whether a worker's machine can run the trials; without a check, any machine can."""
         if check is None:
             return MachineReport(address)
@@ -290,8 +290,7 @@ class DaskWorkers:
         if not report.refusal and not self.backends:
             self.backends = dict(zip(self._needs, report.backends, strict=False))
         if not report.refusal and report.backends != tuple(self.backends.values()):
-            check = self._read_check(address, self._start_check(address))
-            report = check or report._replace(refusal="it left")
+            report = self._read_check(address, self._start_check(address))
         if report.refusal:
             warnings.warn(f"no trials run on {report.machine}: {report.refusal}", stacklevel=2)
         else:
@@ -347,8 +346,7 @@ class DaskWorkers:
             case ("done", key) if (attempt := self._attempts.get(key)) is not None:
                 self._finish(attempt)
             case ("checked", address) if (check := self._checks.pop(address, None)) is not None:
-                if report := self._read_check(address, check):
-                    self._admit(address, report)
+                self._admit(address, self._read_check(address, check))
             case _:
                 pass  # about a job that was given up
 

@@ -11,6 +11,7 @@ from harness.errors import ToolError
 from harness.models.scripted.visible_state import extract_searchable_text
 from harness.testing.laws.findings import (
     Finding,
+    Move,
     find_first_needing_step,
     make_check_finding,
     read_values,
