@@ -1,9 +1,10 @@
 """Recording of real model answers, so that anyone can repeat a study that used a paid model.
 
-A cassette is a file of JSON lines whose first line names the format. Every other line contains the hash of one request, and the
-model's answer or the error that the prompt was too long. The hash covers model, messages, tools, output limit, and a number that
-is called the take. Repetitions of a trial have different takes, so their recorded answers may differ. The file contains no
-requests and no API keys. Several processes may add answers to one file.
+A cassette is a file of JSON lines. The first line names the format. Every other line contains the hash of one request, and the
+model's answer or the error that the prompt was too long.
+
+The hash covers model, messages, tools, output limit, and a number called the take. Repetitions of a trial have different takes,
+so their recorded answers may differ. The file contains no requests and no API keys. Several processes may add answers to it.
 """
 
 import fcntl
@@ -32,7 +33,7 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """Path of a file with recorded model answers (a cassette), and the choice to record answers in this file or only replay them.
+    """Path of a file with recorded model answers (a cassette), and whether to record answers in the file or only replay them.
 
     A cassette is not part of a trial's configuration.
     """
@@ -42,12 +43,11 @@ class Cassette:
     mode: Literal["record", "replay"]
     """Mode of use: `record` or `replay`.
 
-    `record` replays the answers that were recorded before and records missing ones, so an interrupted recording can continue.
-    `replay` calls no model, and a missing answer is an error.
+    `record` replays recorded answers and records missing ones, so an interrupted recording can be continued. `replay` calls no
+    model; a missing answer is an error.
     """
 
     def __post_init__(self) -> None:
-        """Convert a path that is given as text or as `os.PathLike`."""
         object.__setattr__(self, "path", to_path(self.path))
 
     def describe(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ class Cassette:
         return description
 
     def check(self) -> None:
-        """Check that the cassette file can be used; call this method before any trial starts.
+        """Check that the cassette file can be used, before any trial starts.
 
         Raises:
             UsageError: There is no file to replay, or the file is not a cassette.
@@ -97,7 +97,7 @@ class CassetteModel(WrappedModel):
 
         Raises:
             ContextOverflow: The model refused the prompt, now or in the recording.
-            NotRecorded: The cassette is replayed and contains no answer to the request.
+            NotRecorded: The cassette is only replayed and has no answer to the request.
             ModelError: The model failed.
         """
         tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)
@@ -120,7 +120,7 @@ class CassetteModel(WrappedModel):
 
 @lru_cache(maxsize=8)
 def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
-    """Return the SHA-256 digest of a file (hexadecimal); a file with the same size and time of change is read only once."""
+    """Return the SHA-256 digest of a file; the other arguments only make the cache miss after a change."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -136,9 +136,9 @@ def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelt
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
-    """Return one hash for each message of a request, which covers the messages up to this one; the last covers all of them.
+    """Return a hash for each beginning of a conversation; the last hash identifies the whole request.
 
-    Each hash also covers model, take, output limit and tools. The last hash is the key under which the answer is recorded.
+    The answer to the request is recorded under the last hash.
     """
     tools = codec.to_canonical_json(request.tools, tuple[ToolSpec, ...])
     asked = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
@@ -156,7 +156,6 @@ class CassetteFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Store the path of the cassette file; nothing is read yet."""
         self._path = path
         self._answers: dict[str, dict[str, Any]] = {}
         self._read_bytes = self._line_count = 0
@@ -239,9 +238,9 @@ class CassetteFile:
 
 
 def _repair_tail(file: BinaryIO) -> None:
-    """Make a cassette file ready for a new line: write the header if it is empty, or delete an incomplete last line.
+    """Prepare a cassette file for a new line: write the missing header, or delete an incomplete last line.
 
-    A process that was killed while it was writing leaves such a line behind.
+    A process that was killed while it was writing leaves an incomplete line.
     """
     if file.seek(0, os.SEEK_END) == 0:
         file.write(HEADER)
@@ -253,7 +252,7 @@ def _repair_tail(file: BinaryIO) -> None:
 
 
 def _parse_answer(line: bytes) -> dict[str, Any] | None:
-    """Return the recorded answer in a line of a cassette file; None if the line contains no valid answer."""
+    """Return the recorded answer in a line of a cassette file; None if the line is not valid."""
     try:
         answer = json.loads(line)
         if "overflow" in answer:

@@ -62,7 +62,6 @@ class Wiring:
     """Listener that is called with the cost in US dollars of each answer that a cassette replays."""
 
     def __post_init__(self) -> None:
-        """Check that the time limit for silent providers is positive."""
         if not self.stall_seconds > 0:
             raise UsageError(f"stall_seconds: must be above 0 (got {self.stall_seconds!r})")
 
@@ -86,18 +85,19 @@ SCRIPTED_WINDOW_TOKENS = 128_000
 
 
 def split_scripted_name(name: str) -> tuple[str, str]:
-    """Split the name of a scripted model into two parts, e.g. `scripted/flashcards:typical` into `flashcards` and `typical`.
+    """Split the name of a scripted model, e.g. `scripted/flashcards:typical` into `flashcards` and `typical`.
 
-    The first part names a task or a summarizer, and the second part a profile (reading ability). Each part may be empty.
+    Returns:
+        The name of a task or summarizer, and the name of a profile (reading ability). Each may be empty.
     """
     variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     return variant, profile_name
 
 
 def resolve_summarizer_name(name: str, agent_name: str) -> str:
-    """Return the name of the model that writes a policy's summaries, given the policy's setting `summarizer`.
+    """Return the name of the model that writes summaries, given a policy's setting `summarizer`.
 
-    The setting `same` stands for the agent's own model, or for `scripted/extractive` when the agent is scripted.
+    The setting `same` means the agent's own model, or `scripted/extractive` if the agent is scripted.
     """
     if name != SAME_MODEL:
         return name
@@ -136,8 +136,8 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
     Raises:
         UnknownName: There is no such model, task or profile.
         MissingKey: The key of a real model is not in the environment.
-        UsageError: A scripted model has no task or should call tools in text, the name stands for a summarizer, or a local model
-            is not installed.
+        UsageError: A scripted model has no task or is asked for tool calls in text, the name is that of a summarizer, or a local
+            model is not installed.
 
     Example:
         >>> from harness import open_model
@@ -162,13 +162,13 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
 
 
 def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiring: Wiring = DEFAULT_WIRING) -> Model:
-    """Create the model of the sub-agents that an agent starts to look around and answer a question.
+    """Create the model of sub-agents, which look around for an agent and answer its questions.
 
     Args:
-        name: Name of the model, as for an agent, or `same`: the agent's own model. A scripted model looks up the facts that a
-            question names, instead of following the script of the task.
-        agent: Model of the agent. With the name `same`, a scripted sub-agent has the profile and the context window of this
-            model; with any other name, the sub-agent has a window of its own.
+        name: Name of the model, as for an agent, or `same` for the agent's own model. A scripted model does not follow the script
+            of the task, but looks up the facts (values of the task) that a question names.
+        agent: Model of the agent. With the name `same`, a scripted sub-agent takes over its profile and its context window.
+            With any other name, the sub-agent has a window of its own.
         task: Task whose facts a scripted model looks up. None for real models.
         seed: Seed of a scripted model's own random draws.
         wiring: Settings for calls to real models, such as cassette and time limit.
@@ -176,7 +176,7 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
     Raises:
         UnknownName: There is no such model, task or profile.
         MissingKey: The key of a real model is not in the environment.
-        UsageError: A scripted model has no task, the name stands for a summarizer, or a local model is not installed.
+        UsageError: A scripted model has no task, the name is that of a summarizer, or a local model is not installed.
 
     Example:
         >>> from harness.models.factory import open_explorer, open_model
@@ -203,10 +203,7 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
 
 
 def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
-    """Return the task and the profile (reading ability) that the name of a scripted agent stands for.
-
-    The default profile is used if the name contains none.
-    """
+    """Return the task of a scripted agent and its profile, which is the default one if the name contains none."""
     if task is None:
         raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
     variant, profile_name = split_scripted_name(name)
@@ -223,8 +220,8 @@ def open_summarizer(
     """Create the model that writes the summaries of a compaction policy.
 
     Args:
-        name: Name of a scripted summarizer such as `scripted/extractive`, name of a real model, or `same`, which stands for the
-            agent's own model, or for `scripted/extractive` when the agent is scripted.
+        name: Name of a scripted summarizer such as `scripted/extractive`, name of a real model, or `same`. `same` means the
+            agent's own model, or `scripted/extractive` if the agent is scripted.
         agent: Model of the agent whose messages are summarized.
         task: Task whose facts the summarizer `scripted/oracle` keeps; None for other summarizers.
         seed: Seed of the random draws of `scripted/lossy-P`.
@@ -266,7 +263,7 @@ def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Mode
 
 
 def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
-    """Create a real model from its name. If recorded answers are replayed, neither an API key nor weights are required."""
+    """Create a real model; a replay of recorded answers needs neither an API key nor weights."""
     model: Model
     stop = (RESULT_OPEN,) if wiring.tool_calls == "text" else ()
     if is_local(name):
@@ -291,7 +288,7 @@ def build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
 
     Raises:
         UnknownName: There is no summarizer of that name.
-        UsageError: The oracle has no task, or the P of `lossy-P` is no probability.
+        UsageError: `scripted/oracle` has no task, or the P of `scripted/lossy-P` is not a probability.
     """
     kind = name.removeprefix("scripted/")
     if kind == "oracle":

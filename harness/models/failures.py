@@ -1,7 +1,7 @@
 """Translation of the errors of model providers into the errors of this package.
 
-Error texts of providers may contain the API key of the request. All secret values in the environment are therefore removed from
-error texts, and long texts are shortened.
+A provider's error text may contain the API key of the request. Secret values from the environment are therefore removed from
+error texts. Long texts are shortened.
 """
 
 import base64
@@ -71,14 +71,14 @@ Shorter values would also replace ordinary words.
 
 
 def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return a text without secrets: *** replaces everything that is or looks like a key.
+    """Return a text in which `***` replaces everything that is or looks like a key.
 
     The result is on one line and has at most 600 characters.
 
     Args:
         text: Text that may contain keys, such as an error message.
-        environment: Environment variables; values of variables named like `…_API_KEY` are secret, and so are the user name and
-            password in addresses such as `https://user:password@host/v1`. None uses the environment of this process.
+        environment: Environment variables; None uses the environment of this process. Values of variables named like `…_API_KEY`
+            are secret, and so are user names and passwords in addresses such as `https://user:password@host/v1`.
     """
     variables = os.environ if environment is None else environment
     secrets = [value for name, value in variables.items() if SECRET_NAME.search(name) and len(value) >= SHORTEST_SECRET]
@@ -96,7 +96,7 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
 
 
 def _list_secret_forms(secret: str) -> set[str]:
-    """Return all forms in which a secret may appear in an error: as it is, as in an address, as in JSON, and in base64."""
+    """Return the forms in which a secret may appear in an error: plain, and encoded for URLs, JSON or base64."""
     encoded = base64.b64encode(secret.encode(errors="replace")).decode().rstrip("=")
     return {
         secret,
@@ -109,9 +109,9 @@ def _list_secret_forms(secret: str) -> set[str]:
 
 
 def _replace_beginnings(text: str, secret: str) -> str:
-    """Return a text in which *** replaces the beginning of a secret, if at least half of the secret is there.
+    """Replace each text that is at least the first half of a secret by `***`.
 
-    Only the beginning appears, for example, where a long error message was cut.
+    An error message that was cut may end in the middle of a secret.
     """
     least = max(min(SHORTEST_SECRET, len(secret)), (len(secret) + 1) // 2)
     parts, done = [], 0
@@ -125,7 +125,7 @@ def _replace_beginnings(text: str, secret: str) -> str:
 
 
 def _list_credential_forms(credentials: str) -> set[str]:
-    """Return all forms in which the user name and password of an address may appear, such as base64 in an HTTP header."""
+    """Return the forms in which the `user:password` of an address may appear, such as base64 in a header."""
     plain = unquote(credentials)
     password = credentials.partition(":")[2]
     return {credentials, plain, password, unquote(password), base64.b64encode(plain.encode()).decode()}
@@ -151,7 +151,7 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
 
 
 def _find_connection_failure(error: BaseException | None) -> str:
-    """Return the operating system's message about a connection to a provider that failed; empty for any other error."""
+    """Return the operating system's message about a failed connection; empty for any other error."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | socket.gaierror):
             return (error.strerror or str(error)).lower()

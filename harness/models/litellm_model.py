@@ -1,8 +1,12 @@
 """Real models through litellm: one streamed completion for each request, with retries, usage and cost.
 
-litellm reads the keys of providers from the environment; this module does not handle them. Some providers cache prompts only up
-to the places that a request marks. For these providers three places are marked: the end of the first part of the system prompt,
-which is equal in all sessions; the last message of the previous request; and the last message of this request, for the next one.
+litellm reads the keys of providers from the environment; this module does not handle them.
+
+Some providers cache a prompt only up to marked places. For these providers, three places are marked:
+
+- the end of the first part of the system prompt, which is equal in all sessions;
+- the last message of the previous request;
+- the last message of this request, for the next one.
 """
 
 import inspect
@@ -78,8 +82,8 @@ class LitellmModel:
 
     The model is thread-safe and keeps no connection open.
 
-    The prefix `hosted_vllm/` stands for any server with an API like OpenAI's; its address is `api_base` or the environment
-    variable `HOSTED_VLLM_API_BASE`.
+    Names that begin with `hosted_vllm/` stand for models on any server with an API like OpenAI's. Set the address of the server
+    with `api_base` or the environment variable `HOSTED_VLLM_API_BASE`.
     """
 
     name: str
@@ -115,11 +119,12 @@ class LitellmModel:
         return look_up_window(self.name, self.window_tokens)
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request with a streamed call of the provider, which is repeated after failures.
+        """Answer a request with a streamed call to the provider, and repeat the call if it fails.
 
-        After a failed attempt, the listener receives a piece marked `anew`, and then the new answer from its beginning.
-        `Reply.seconds` includes retries and waits. If a server reports no token usage, litellm's own tokenizers count the tokens.
-        A server may also send the whole answer as one JSON object instead of a stream.
+        Before each repetition, the listener receives a piece marked `anew`; the answer then starts again from its beginning. A
+        server may also send the whole answer as one JSON object instead of a stream.
+
+        `Reply.seconds` includes retries and waits. If a server reports no token usage, litellm's tokenizers count the tokens.
 
         Raises:
             ContextOverflow: The prompt is longer than the window.
@@ -181,10 +186,7 @@ class LitellmModel:
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield the chunks of a streamed answer as plain dictionaries.
-
-        Errors of the provider are translated; errors that the caller raises between two chunks are not.
-        """
+        """Yield the chunks of a streamed answer as plain dictionaries."""
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
         limit = _limit_answer(stream, self.max_answer_bytes)
         try:
@@ -209,7 +211,7 @@ class LitellmModel:
     def _call_provider(self, call: Callable[[], Any]) -> Any:
         """Call the provider, and translate its errors into errors of this package.
 
-        The original error is dropped, because its text may contain the API key.
+        The original error is not chained, because its text may contain the API key.
         """
         try:
             return call()
@@ -219,7 +221,7 @@ class LitellmModel:
 
 
 class _LimitedBytes:
-    """Stream of the bytes that a provider sends, which raises a connection error when they exceed a maximum number.
+    """Stream of the bytes that a provider sends; too many bytes raise a connection error.
 
     litellm reads the stream piece by piece.
     """
@@ -229,7 +231,6 @@ class _LimitedBytes:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the provider has sent more bytes than the limit."""
         return self._left_bytes < 0
 
     def __iter__(self) -> Iterator[bytes]:
@@ -240,15 +241,11 @@ class _LimitedBytes:
             yield piece
 
     def close(self) -> None:
-        """Close the connection to the provider."""
         self._source.close()
 
 
 def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
-    """Limit the number of bytes that litellm may receive for a streamed answer.
-
-    Return the limited stream of bytes, or None if litellm gives no access to the HTTP response, so that nothing is limited.
-    """
+    """Limit the bytes of a streamed answer; return None if litellm gives no access to the HTTP response."""
     source = getattr(stream, "completion_stream", None)
     lines = getattr(source, "response_iterator", None)
     found = [
@@ -266,9 +263,9 @@ def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
 
 
 def _read_whole_answer(stream: Any) -> JsonObject | None:
-    """Return the answer of a server that ignored the field `stream` and sent one JSON object; None if the answer is a stream.
+    """Return the answer of a server that sent one JSON object instead of a stream; None for a stream.
 
-    The content type is only a hint, because some servers label a stream as JSON. Such a stream can still be read afterwards.
+    A server may label a stream as JSON. Such a stream can still be read after this call.
     """
     headers = getattr(stream, "_hidden_params", {}).get("additional_headers", {})
     if not str(headers.get("llm_provider-content-type", "")).startswith("application/json"):
@@ -290,7 +287,7 @@ def _read_whole_answer(stream: Any) -> JsonObject | None:
 
 
 def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
-    """Return the token usage of a request and its answer, counted with litellm's tokenizers for a server that reports none."""
+    """Count the tokens of a request and its answer with litellm's tokenizers."""
     count_tokens, model = load_litellm().token_counter, arguments["model"]
     delta = chunk["choices"][0]["delta"]
     functions = [str(call.get("function")) for call in delta["tool_calls"]]
@@ -302,10 +299,9 @@ def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
 
 
 def _close_stream(stream: Any) -> None:
-    """Close the connection of a streamed answer, so that the provider stops writing.
+    """Close the connection of a streamed answer, which litellm leaves open when its reader stops early.
 
-    litellm leaves the stream open when its reader stops early. If the garbage collector then closes the stream while httpcore
-    holds the lock of its connections, the thread waits for itself forever (encode/httpcore#990).
+    A stream that only the garbage collector closes can block its thread forever (encode/httpcore#990).
     """
     source = getattr(stream, "completion_stream", None)
     for part in (source, getattr(source, "response_iterator", None)):

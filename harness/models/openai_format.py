@@ -1,7 +1,7 @@
-"""Conversion between messages of this package and the OpenAI chat format, which all provider adapters accept.
+"""Conversion between messages of this package and the OpenAI chat format, which all providers accept through litellm.
 
-These pure functions serve both the client, which sends requests, and the server, which receives them. Data from outside is not
-trusted: fields are read one by one, and a field with an unexpected type counts as missing.
+Both the client, which sends requests, and the server, which receives them, use these pure functions. Data from outside is not
+trusted: a field with an unexpected type counts as missing.
 """
 
 import json
@@ -24,8 +24,8 @@ INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
 def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
     """Return messages in the form of the `messages` field of an OpenAI chat request.
 
-    A tool message with several results becomes several messages. Reasoning is left out, and so is a whole answer that has nothing
-    but reasoning, because providers refuse an empty answer.
+    A tool message with several results becomes several messages. Reasoning is left out. An answer with nothing but reasoning is
+    left out entirely, because providers refuse an empty answer.
     """
     return [plain for message in messages for plain in _encode_message(message)]
 
@@ -101,7 +101,7 @@ def decode_messages(plain: Sequence[object]) -> tuple[Message, ...]:
     A tool message without a tool name gets the name from the call that it answers.
 
     Raises:
-        UsageError: An item is not a message; the message gives its index.
+        UsageError: An item is not a message; the error text gives its index.
     """
     messages: list[Message] = []
     names: dict[str, str] = {}
@@ -138,7 +138,7 @@ def _decode_call(plain: object) -> ToolCall:
 
 
 def _decode_text(content: object) -> str:
-    """Return the text of a message's content field, which holds a string or a list of text blocks."""
+    """Return the text of a message's `content`, which is a string or a list of text blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(_coerce_string(_coerce_mapping(block).get("text")) for block in _coerce_sequence(content))
@@ -209,9 +209,9 @@ class StreamedReply:
         return not (any(self.texts) or self.calls)
 
     def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
-        """Add the next chunk of a streamed answer, and return the pieces of reasoning and text in this chunk for the listener.
+        """Add the next chunk of a streamed answer, and return its pieces of reasoning and text.
 
-        For a chunk with neither, an empty piece is returned, so that the listener notices progress.
+        A chunk with neither returns an empty piece, so that a listener notices progress.
         """
         if chunk.get("usage"):
             self.usage = decode_usage(chunk["usage"])

@@ -1,7 +1,7 @@
 """Prices of model calls in US dollars.
 
 Prices of real models come from litellm's registry, whose version is recorded with each trial. Scripted models have an invented
-(nominal) price, so their costs can be compared with each other but not with a bill. Local models cost nothing.
+(nominal) price: their costs can be compared with each other, but not with a bill. Local models cost nothing.
 """
 
 import hashlib
@@ -66,9 +66,10 @@ def identify_price_table() -> str:
 
 
 def look_up_prices(name: str) -> tuple[Price, ...]:
-    """Return the prices of a model, in the order of the prompt lengths above which they apply; empty if no price is known.
+    """Return the prices of a model; empty if no price is known.
 
-    The registry writes 0 both for unknown prices and for models at custom endpoints; 0 therefore counts as unknown.
+    A model may have several prices, each for prompts above a length. They are sorted by this length. A price of 0 in the registry
+    counts as unknown, because the registry also writes 0 for unknown prices and for custom endpoints.
     """
     if is_scripted(name):
         return (NOMINAL_PRICE,)
@@ -79,7 +80,7 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
 
 @lru_cache(maxsize=100)
 def _look_up_listed_prices(name: str, _table: str | None) -> tuple[Price, ...]:
-    """Return the prices of a model in litellm's registry. They are cached, since only the user's table of models changes them."""
+    """Return the prices of a model in litellm's registry; `_table` only makes the cache miss after a change."""
     known = look_up_entry(name)
     matches = (_PROMPT_STEP.fullmatch(key) for key in known)
     steps = {0: ""} | {1000 * int(match[2]): match[1] for match in matches if match}
@@ -94,7 +95,7 @@ def compute_cost_usd(name: str, usage: Usage) -> float | None:
 
 
 def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
-    """Return the amount in USD by which the prompt cache reduces the cost of a call; None when the price is unknown.
+    """Return how much the prompt cache reduced the cost of a call, in USD; None if the price is unknown.
 
     The amount is negative if writing to the cache cost more than reading from the cache saved.
     """

@@ -1,9 +1,10 @@
 """Access to litellm and to its registry of models, with their providers, windows and capabilities.
 
-Importing litellm takes seconds, so it is imported on first use; before that, windows and prices are read from the registry's
-file. Nothing in this module uses the network: names, windows and keys are checked against the registry of the installed litellm
-and against the environment. Models that are missing from the registry are declared in a file of the registry's format, which the
-environment variable `HARNESS_MODEL_TABLE` names.
+Importing litellm takes seconds, so it is imported on first use. Until then, windows and prices are read from the registry's file.
+
+Nothing in this module uses the network. Names, windows and keys are checked against the registry of the installed litellm and
+against the environment. A user declares models that the registry lacks in a file of the same format; the environment variable
+`HARNESS_MODEL_TABLE` names the file.
 """
 
 import importlib
@@ -61,7 +62,7 @@ INPUT_LIMITS = frozenset({272_000, 922_000})
 """Values of `max_input_tokens` in litellm's registry that limit the prompt alone, as of November 2026.
 
 Models with these values (GPT-5 and its successors) have windows of 400,000 and 1,050,000 tokens; the rest of the window is for
-the answer. Any other value is the size of the window, which prompt and answer share.
+the answer. Any other value is the size of the whole window.
 """
 
 RETIRED_MODELS = {
@@ -173,17 +174,14 @@ def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
 def list_provider_errors() -> tuple[type[Exception], ...]:
     """Return the exception classes that litellm raises when the provider or the network fails.
 
-    litellm's own errors are subclasses of openai's errors; a fault in the middle of a stream may be an error of the HTTP client.
+    A fault in the middle of a stream may raise an error of the HTTP client.
     """
     exceptions = load_litellm().exceptions
     return (exceptions.openai.OpenAIError, exceptions.httpx.HTTPError, exceptions.httpx.StreamError, OSError, ValueError)
 
 
 def _load_entries(model: str) -> Mapping[str, Any]:
-    """Return the entries of litellm's registry by model name.
-
-    litellm is imported only if this project changes the entries: for a table declared by the user, and for retired models.
-    """
+    """Return litellm's registry by model name; litellm is imported only if its entries must be changed."""
     if model in list_retired_models() or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
         return cast(Mapping[str, Any], load_litellm().model_cost)
     return _read_registry_file()
@@ -191,10 +189,7 @@ def _load_entries(model: str) -> Mapping[str, Any]:
 
 @cache
 def _read_registry_file() -> Mapping[str, Any]:
-    """Return the entries of the installed litellm's registry by model name, read from the file of the registry.
-
-    If the file is missing, litellm is imported.
-    """
+    """Return the registry from its file in the litellm package; litellm is imported if the file is missing."""
     package = find_spec("litellm")
     for folder in package.submodule_search_locations or () if package else ():
         try:
@@ -230,10 +225,12 @@ def supports_cache_breakpoints(name: str) -> bool:
 
 
 def look_up_window(name: str, override_tokens: int | None = None) -> Window:
-    """Return the context window of a model: the given size, else the size in the registry, else 0 tokens for unknown.
+    """Return the context window of a model; a size of 0 tokens means that the size is unknown.
 
-    The limits on prompt and answer are those of the registry even if a size is given. Windows of local models come from this
-    project's own catalogue.
+    Args:
+        name: Name of the model.
+        override_tokens: Size of the window in tokens; None uses the size in the registry or in this project's catalogue of local
+            models. The limits on prompt and answer are always those of the registry.
     """
     known = _look_up_listed_window(name)
     if override_tokens is None:
@@ -258,10 +255,10 @@ def _look_up_listed_window(name: str) -> Window:
 
 
 def check_model_name(name: str, *, keys: bool = True) -> None:
-    """Check that a model can be called: its provider is known, it answers messages, and its key or address is in the environment.
+    """Check that a model can be called: its name is known, it answers messages, and its key is set.
 
-    A name that the registry does not list is accepted if users of the provider choose the model names, if the environment sets a
-    custom address for the provider, or if the registry lists no model of the provider.
+    A name that the registry lacks is accepted in three cases: the provider's users choose the model names, the environment sets a
+    custom address for the provider, or the registry lists no model of the provider.
 
     Args:
         name: Name of the model as litellm spells it.
@@ -283,7 +280,7 @@ def check_model_name(name: str, *, keys: bool = True) -> None:
 
 
 def _has_own_address(provider: str) -> bool:
-    """Return whether requests to a provider go to the user's own server or to an address set in the environment."""
+    """Return whether requests go to the user's own server or to an address set in the environment."""
     of_provider = provider.upper().replace("-", "_")
     return provider in SELF_HOSTED_PROVIDERS or any(os.environ.get(f"{of_provider}_{end}") for end in ("API_BASE", "BASE_URL"))
 
@@ -305,7 +302,7 @@ def _check_is_listed(name: str, provider: str) -> None:
 def _is_from_provider(provider: str, known: Mapping[str, Any]) -> bool:
     """Return whether an entry of litellm's registry describes a model of the given provider.
 
-    The registry may list a provider under several names with the same beginning.
+    The registry has several names for some providers, such as `vertex_ai` and `vertex_ai-language-models`.
     """
     entry_provider = known.get("litellm_provider") or ""
     return entry_provider == provider or str(entry_provider).startswith((f"{provider}_", f"{provider}-"))
@@ -332,9 +329,9 @@ def look_up_provider(name: str) -> str:
 
 
 def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
-    """Return the environment variables, such as API keys, that are missing to use a provider; empty if nothing is missing.
+    """Return the environment variables, such as API keys, of which one must be set to use a provider.
 
-    Setting one of them is enough. Variables that are needed together are one entry, joined by "and".
+    Variables that are needed together are joined by "and". The result is empty if nothing is missing.
     """
     base = BASE_VARIABLES.get(provider)
     if base is not None:

@@ -1,7 +1,7 @@
 """Limits on the memory that a provider's HTTP response may occupy.
 
-Error responses are cut, and compressed responses are expanded piece by piece. Otherwise litellm and the providers' packages would
-read the whole body of an error response, and httpx would expand a few megabytes to gigabytes before anybody can count them.
+Without these limits, litellm and the providers' packages read the whole body of an error response, and httpx expands a few
+megabytes to gigabytes before they can be counted.
 """
 
 import zlib
@@ -18,7 +18,7 @@ GZIP_FORMAT = zlib.MAX_WBITS | 16
 
 
 class _Body:
-    """Stream of the bytes of a response, decompressed if needed; it ends after a maximum number of bytes if there is one."""
+    """Stream of the bytes of a response, decompressed if needed, with an optional maximum length."""
 
     def __init__(self, source: Any, *, is_compressed: bool, max_bytes: int | None) -> None:
         self._source, self._is_compressed, self._max_bytes = source, is_compressed, max_bytes
@@ -28,7 +28,6 @@ class _Body:
         return pieces if self._max_bytes is None else _cut(pieces, self._max_bytes)
 
     def close(self) -> None:
-        """Close the connection to the provider."""
         self._source.close()
 
 
@@ -36,7 +35,7 @@ def limit_response_bodies(httpx: Any) -> None:
     """Change the package httpx, for this process, so that it limits the memory that responses occupy.
 
     The body of an error response is read up to `MAX_ERROR_BYTES`. Compressed bodies are decompressed piece by piece. Requests
-    accept no encoding but gzip: a successful response in another encoding is refused, and of an error the body is dropped.
+    accept only gzip. A successful response in another encoding is refused; the body of an error in another encoding is dropped.
     """
     send = httpx.HTTPTransport.handle_request
     if getattr(send, "limits_bodies", False):

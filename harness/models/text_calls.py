@@ -2,14 +2,15 @@
 
 The system prompt ends with a section that describes the tools by their JSON schemas, and the form of a call. A call is a block
 with one JSON object, which has the fields `name` and `arguments`. The tag `<call_tool>` at the beginning of a line opens the
-block, and the tag `</call_tool>` at the end of a line closes it. Several consecutive blocks are several calls. The text before
-the first block is the text of the answer. All text after these blocks is dropped, including further blocks, because it was
-written without the results of the calls. Results are sent back in a user message, each between `<tool_result>` and
-`</tool_result>`, in the order of the calls.
+block, and the tag `</call_tool>` at the end of a line closes it.
+
+Consecutive blocks are several calls. The text before the first block is the text of the answer. All text after these blocks is
+dropped, including further blocks, because it was written without the results of the calls. Results are sent back in a user
+message, each between `<tool_result>` and `</tool_result>`, in the order of the calls.
 
 A block without such an object becomes a call that the tools refuse, so that the model reads the error. In all other text (files,
-outputs, summaries, user messages), the beginning of a tag is written `&lt;call_tool`. Such text then never looks like a call or
-ends a result, and a model that repeats the text makes no call.
+outputs, summaries, user messages), the beginning of a tag is written `&lt;call_tool`. Such text never looks like a call or ends a
+result, and a model that repeats the text makes no call.
 """
 
 import json
@@ -63,18 +64,17 @@ def render_calls(message: Message, render_call: Callable[[ToolCall], str], escap
 
 
 class AnswerFilter(ABC):
-    """Filter that forwards reasoning and text of a streamed answer to a listener, but leaves out tool calls written as text.
+    """Filter that forwards a streamed answer to a listener, but leaves out tool calls written as text.
 
-    For each received piece, the listener gets a piece, which may be empty, so that the listener notices progress.
+    For each received piece, the listener gets a piece, which may be empty, so that it notices progress.
     """
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
-        """Create a filter that forwards the readable pieces of an answer to the function `listen`."""
         self._listen = listen
         self.reset()
 
     def __call__(self, delta: TextDelta) -> None:
-        """Receive the next piece of an answer and forward its readable text; a piece marked `anew` begins a new answer."""
+        """Receive the next piece of an answer; a piece marked `anew` begins a new answer."""
         if delta.part == "reasoning":
             self._listen(delta)
             return
@@ -141,10 +141,7 @@ def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> t
 
 
 def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
-    """Return the messages with a section on tools in the system prompt.
-
-    The section is at the end of the first part of the system prompt, which never changes during a session.
-    """
+    """Add a section on tools to the first part of the system prompt, which never changes in a session."""
     section = describe_tools(tools)
     if not messages or messages[0].role != "system":
         return [system(section), *messages]
@@ -205,7 +202,7 @@ def _find_blocks(text: str) -> Iterator[str]:
 
 
 def _parse_call(block: str) -> tuple[str, str]:
-    """Return the tool name and the arguments in the text that a model wrote between the tags of a tool call.
+    """Return the tool name and the arguments in the text between the tags of a tool call.
 
     Text that `render_call` wrote gives back exactly the arguments of the call.
     """
@@ -238,11 +235,10 @@ class _CallFilter(AnswerFilter):
     """
 
     def reset(self) -> None:
-        """Discard everything received so far, because the model begins a new answer."""
         self._buffer, self._mid_line, self._finished = "", False, False
 
     def take(self, text: str) -> str:
-        """Take the next piece of a model's answer, and return the new text that is certainly not part of a tool call."""
+        """Take the next piece of an answer, and return the new text that is certainly not part of a tool call."""
         return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
     def _take_line(self, piece: str) -> str:
@@ -260,6 +256,6 @@ class _CallFilter(AnswerFilter):
         return text
 
     def flush(self) -> None:
-        """Forward the text that was held back as a possible tool call, at the end of the answer."""
+        """At the end of the answer, forward the text that was held back as a possible tool call."""
         if self._buffer and not self._finished:
             self._listen(TextDelta(text=self._release_buffer()))

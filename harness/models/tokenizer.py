@@ -1,7 +1,7 @@
 """Token counts for scripted models, made with a real tokenizer that needs no download.
 
-The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The token counts that a scripted model
-reports therefore differ from the estimate of one token for four characters, as those of real models do.
+The tokenizer `cl100k_base` comes as a file with litellm; litellm itself is not imported. The reported counts therefore differ
+from the estimate of one token for four characters, as those of real models do.
 
 The trials of an experiment contain mostly the same texts. `COUNTS` keeps the counts of all texts that this process has counted,
 by digest of the text. The worker processes of a run exchange these counts through the action cache.
@@ -37,6 +37,7 @@ MIN_DIGESTED_CHARACTERS = 16
 MAX_COUNTS = 100_000
 """Maximum number of texts whose counts are held in memory and exchanged."""
 _RECORD = struct.Struct("<16sI")
+# no token of the encoding spans a line break before a character that is not white space
 _LINE_END = re.compile(r"\n(?=\S)")
 
 
@@ -57,7 +58,6 @@ class TokenCounts:
     """Table of the token counts of texts, by digest of the text. The table can be packed for other processes. Thread-safe."""
 
     def __init__(self) -> None:
-        """Create an empty table of token counts."""
         self._counts: dict[bytes, int] = {}
         self._lock = threading.Lock()
         self.unsaved = 0
@@ -104,10 +104,9 @@ COUNTS = TokenCounts()
 
 @lru_cache(maxsize=20_000)
 def count_text_tokens(text: str) -> Measured:
-    """Return the number of tokens in a text; control tokens in the text are counted as plain text.
+    """Return the number of tokens in a text; control tokens in the text count as plain text.
 
-    A long text, such as a summary prompt, is split, and the counts of the pieces are added; most pieces are already in the cache.
-    Splits are at line breaks before a character that is not white space, because no token of this encoding spans such a break.
+    A long text, such as a summary prompt, is counted in pieces, because most pieces are already in the cache.
     """
     return Measured(COUNTS.find_or_count(text, _encode if len(text) < SPLIT_ABOVE_CHARACTERS else _count_pieces))
 
@@ -139,7 +138,6 @@ class IncrementalTokenCounter:
     """
 
     def __init__(self) -> None:
-        """Create the counter without a previous prompt."""
         self._last: tuple[Sequence[Message], int] = ((), 0)
 
     def count(self, messages: Sequence[Message]) -> Measured:

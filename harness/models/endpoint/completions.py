@@ -111,14 +111,14 @@ def encode_completion(model: str, reply: Reply) -> JsonObject:
 
 
 def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[JsonObject]:
-    """Yield the chunks of a streamed answer: first reasoning and text, line by line, then the tool calls.
+    """Yield the chunks of a streamed answer: reasoning and text line by line, then the tool calls.
 
     The arguments of each tool call are sent in two halves.
 
     Args:
         model: Name of the model, as in the request.
-        reply: Complete reply that is sent in chunks.
-        include_usage: Whether the last chunk holds the token usage.
+        reply: Complete reply to send.
+        include_usage: Whether the last chunk reports the token usage.
     """
     yield _encode_chunk(model, {"role": "assistant", "content": ""})
     for line in reply.message.reasoning.splitlines(keepends=True):

@@ -1,8 +1,10 @@
-"""Artificial faults, such as rate limits, with which the server of scripted models answers chosen requests.
+"""Artificial faults, such as rate limits, which the server of scripted models sends instead of normal answers.
 
-A fault is written `KIND[:VALUE]@FIRST[-LAST]`. FIRST and LAST are numbers of requests, counted from 1 and including retries:
-`429:7@3` answers request 3 with a rate limit that asks for a wait of seven seconds, `500@2-4` answers requests 2 to 4 with a
-server error, and `stall@5-` stops sending in the middle of the answer to every request from number 5 on.
+A fault is written `KIND[:VALUE]@FIRST[-LAST]`. FIRST and LAST are numbers of requests, counted from 1 and including retries.
+
+- `429:7@3`: request 3 gets a rate limit that asks for a wait of seven seconds.
+- `500@2-4`: requests 2 to 4 get a server error.
+- `stall@5-`: from request 5 on, the server stops sending in the middle of every answer.
 """
 
 import re
@@ -69,7 +71,6 @@ class Fault:
     """Parameter of the fault. Its meaning depends on the kind of fault, e.g. for `429` the wait in seconds."""
 
     def __post_init__(self) -> None:
-        """Check the kind of the fault, its range of requests and its value."""
         if self.kind not in get_args(FaultKind):
             raise UnknownName("fault", self.kind, get_args(FaultKind))
         if self.first < 1 or (self.last is not None and self.last < self.first):

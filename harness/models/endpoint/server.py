@@ -1,6 +1,6 @@
-"""HTTP server for scripted models, with an API like OpenAI's: chat completions, streamed or not, and the list of models.
+"""HTTP server for scripted models, with the OpenAI API for chat completions and for the list of models.
 
-The server can inject faults, such as rate limits. It listens on loopback only and answers each request in a thread of its own.
+The server can inject faults, such as rate limits. It listens on loopback only and answers each request in a separate thread.
 Invalid requests get a 4xx status and a reason.
 """
 
@@ -63,7 +63,7 @@ class ModelEndpoint(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, find: FindModel, names: Sequence[str], faults: Sequence[Fault], *, key: str | None, port: int) -> None:
-        """Bind the port of the server; requests are answered once `serve_forever` runs."""
+        """Bind the port of the server; requests are answered only after `serve_forever` is called."""
         super().__init__((LOOPBACK, port), _Handler)
         self.find, self.names, self.faults, self.key = find, tuple(names), tuple(faults), key
         self.served: list[AnsweredRequest] = []
@@ -86,13 +86,13 @@ class ModelEndpoint(ThreadingHTTPServer):
 def serve_endpoint(
     find: FindModel, *, names: Iterable[str] = (), faults: Iterable[Fault] = (), key: str | None = None, port: int = 0
 ) -> Iterator[ModelEndpoint]:
-    """Run an HTTP server that answers requests for models while the context is open.
+    """Run an HTTP server for models while the context is open.
 
     Args:
         find: Function that returns the model with a given name.
         names: Names in the server's list of models.
-        faults: Faults that the server injects; the first fault that affects a request is used.
-        key: Secret key that a request must contain to be accepted; None accepts all requests.
+        faults: Faults to inject; if several apply to a request, the first is used.
+        key: Secret key that every request must contain; None accepts all requests.
         port: Port number of the server; 0 chooses a free port.
 
     Raises:
@@ -125,17 +125,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing, because `ModelEndpoint.served` already lists the requests."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Send an error that the HTTP base class detects, such as an unknown HTTP method, as a JSON body."""
+        """Send an error of the HTTP base class, such as an unknown HTTP method, as JSON."""
         self.close_connection = True
         status = code if code < 500 else 405
         self._send(status, completions.encode_error(status, message or explain or "this is no request"))
 
     def do_GET(self) -> None:
-        """Answer a GET request with the list of models."""
         self._answer(MODELS_PATH, lambda: self._send(200, completions.encode_model_list(self.server.names)))
 
     def do_POST(self) -> None:
-        """Answer a POST request for a chat completion."""
         self._answer(COMPLETIONS_PATH, self._complete)
 
     def _answer(self, path: str, answer: Callable[[], None]) -> None:
@@ -221,10 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
-        """End an answer early because of an injected fault.
-
-        `stall` sends nothing more until the client disconnects; `reset` resets the connection.
-        """
+        """End an answer early: `stall` sends nothing until the client disconnects; `reset` resets the connection."""
         if how == "stall":
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
@@ -250,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _refuse(fault: Fault, model: Model) -> None:
-    """Refuse a request if the injected fault is an HTTP error, e.g. `429` or `overflow`; otherwise do nothing."""
+    """Raise the HTTP error that an injected fault stands for, such as `429`; do nothing for other faults."""
     if fault.kind in REFUSAL_MESSAGES:
         headers = {"Retry_After": fault.value} if fault.value else {}
         raise _Refusal(int(fault.kind), REFUSAL_MESSAGES[fault.kind], **headers)
@@ -260,7 +255,7 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """Return the model's reply, with damaged tool calls if the injected fault is `malformed` or `unknown-tool`."""
+    """Damage the tool calls of a reply if the injected fault is `malformed` or `unknown-tool`."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
@@ -288,11 +283,10 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
     """Return a function that creates scripted models by name: agents for the given tasks, and summarizers.
 
     Args:
-        tasks: Tasks whose scripts the agents follow, at least one. The summarizer `scripted/oracle` requires exactly one task,
-            whose facts it keeps.
-        seed: Seed of the models' own random draws.
-        window_tokens: Context window of every agent in tokens; None uses the default. The window of a summarizer is at least as
-            large.
+        tasks: Tasks whose scripts the agents follow, at least one. The summarizer `scripted/oracle`, which keeps the facts of the
+            task, requires exactly one.
+        seed: Seed of the models' random draws.
+        window_tokens: Context window of every agent in tokens; None uses the default. A summarizer has at least the same window.
 
     Raises:
         UsageError: There is no task.

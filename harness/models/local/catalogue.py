@@ -1,7 +1,7 @@
 """Catalogue of local models: the Python packages that contain the models' weights, and the digests of the weights.
 
-Prices and context windows can be looked up in the catalogue without these packages. The digests of the two larger models are
-those of the GGUF files that the publisher released; the packages with these files come from third parties.
+Prices and context windows can be looked up in the catalogue without these packages. For the two larger models, third parties
+package the GGUF files of the publisher; the digests are those of the publisher's files.
 """
 
 from collections.abc import Mapping

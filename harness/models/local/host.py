@@ -2,7 +2,7 @@
 
 The separate process protects sessions from faults of the native code. The program imports nothing of this package. It reads its
 configuration from the first line of standard input, and writes the address of the server to the first line of standard output.
-When the parent process ends, the kernel closes the standard input, which ends this process too.
+When the parent process ends, the kernel closes standard input, and this process ends too.
 """
 
 import json

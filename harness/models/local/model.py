@@ -72,7 +72,6 @@ class LocalModel:
     """Function that is called before a failed call is repeated; a failed call is repeated once, at once."""
 
     def __post_init__(self) -> None:
-        """Check that the requested window is not larger than the window of the model's server."""
         served = look_up_weights(self.name).window_tokens
         if self.window_tokens is not None and self.window_tokens > served:
             raise UsageError(
@@ -96,8 +95,6 @@ class LocalModel:
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer a request. If the request has tools, the answer is one tool call or one text.
 
-        The module `harness.models.local.schema_calls` describes the JSON schema of these answers.
-
         Raises:
             ContextOverflow: The prompt is longer than the window of the server.
             UsageError: No server runs for the model.
@@ -112,7 +109,7 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:
-        """Return the number of tokens in the prompt that the model's server makes from these messages with its chat template.
+        """Return the number of tokens in the prompt that the model's server makes from messages.
 
         Raises:
             UsageError: No server runs for the model.

@@ -1,8 +1,10 @@
-"""Tool calls of local models: the server makes each answer a JSON object that satisfies a schema built from the tools.
+"""Tool calls of local models: a JSON schema forces each answer to be a call of one of the tools.
 
 The chat templates of these models cannot read calls from answers. This module therefore writes tools, calls and results as text
-in the format that Qwen2.5 was trained on. The schema limits sampling to calls of existing tools with their declared arguments,
-one call for each step. An additional tool stands for a text answer and ends the turn; with a separate field for text, small
+in the format that Qwen2.5 was trained on. The schema allows one call for each step, only of existing tools with their declared
+arguments.
+
+To answer with text and end the turn, the model calls an additional tool. A separate field for text would not work, because small
 models would use that field at once.
 """
 
@@ -56,7 +58,7 @@ def _build_object_schema(**properties: object) -> dict[str, Any]:
 
 
 def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object, completed so that it forbids additional properties unless it says otherwise."""
+    """Forbid additional properties in the JSON schema of an object, unless the schema itself allows them."""
     return {"additionalProperties": False, **schema}
 
 
@@ -110,7 +112,7 @@ def _extract_text(given: Mapping[str, Any]) -> str:
 
 
 def _extract_arguments(raw: str) -> str:
-    """Return the arguments of a tool call as JSON; of an incomplete call, the text so far, which is not valid JSON."""
+    """Return the arguments of a tool call as JSON; for an incomplete call, the beginning of that JSON."""
     try:
         return json.dumps(json.loads(raw)["arguments"])
     except (ValueError, KeyError, TypeError, RecursionError):

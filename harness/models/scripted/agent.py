@@ -4,13 +4,13 @@ Its answer is a pure function of visible messages, tool schemas, profile (readin
 
 1. A step counts as done if the visible messages show that it was done, e.g. by a successful tool call.
 2. If a tool call of a step has visibly failed and the script contains a repair for this error, the repair comes first.
-3. Otherwise the agent takes the first step that is not done. Of each fact (a value of the task) that the step requires, it uses
+3. Otherwise the agent takes the first step that is not done. For each fact (a value of the task) that the step requires, it uses
    the value that the messages show. If they show none, it first makes a tool call that may show the fact. If there is no such
    call left, it uses a default guess (the prior).
 4. When all steps are done, the model says so and stops.
 
 The model may overlook a visible fact, and then looks it up again if possible. The profile decides how probable this is; the
-random draw depends only on seed, step and fact. Text that came after the last tool call, look-ups aside, is never overlooked.
+random draw depends only on seed, step and fact. Text after the last tool call that was not a look-up is never overlooked.
 
 A step with two visible failures and no repair is skipped. A look-up that did not show the fact is not repeated while its call
 is visible.
@@ -43,7 +43,7 @@ MAX_VISIBLE_FAILURES = 2
 
 
 class _CallContext(NamedTuple):
-    """Data from which the scripted agent computes one answer: what it can see, and the length of the conversation."""
+    """Data from which the scripted agent computes one answer."""
 
     visible: VisibleState
     message_count: int
@@ -97,7 +97,7 @@ class ScriptedModel:
         return assistant(Template(self._farewell).substitute(self._choose_values(self._facts, visible.facts)))
 
     def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
-        """Return the repair in the script for the newest failure of a step; None if there is none, or if it was already made."""
+        """Return the repair for the newest failure of a step; None if the script has none or it was already made."""
         step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
             if re.search(repair.error_pattern, failure.output, re.MULTILINE):
@@ -115,7 +115,7 @@ class ScriptedModel:
         return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
-        """Return the agent's message for a step or a repair: its tool calls, or first a call that looks up a missing fact."""
+        """Return the message that carries out a step, or one that first looks up a missing fact."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in known and (look := find_next_look_up(self._facts[name], context.visible)):
@@ -127,11 +127,11 @@ class ScriptedModel:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
-        """Return the values of those facts among `needs` that the agent sees and does not overlook, by name of the fact."""
+        """Return the values of the needed facts that the agent sees and does not overlook."""
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
-        """Return whether the agent misses a fact (a value of the task), because it is not visible or is overlooked."""
+        """Return whether a fact (a value of the task) is not visible or is overlooked."""
         place = context.visible.fact_offsets.get(name)
         if place is None:
             return True
@@ -154,11 +154,11 @@ class ScriptedModel:
 
 
 def find_next_look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
-    """Return the next tool call that may show a fact again, or None if no call is left.
+    """Return the next tool call that may show a fact again; None if no call is left.
 
-    The first call lists the folder of the file that contains the fact, and the second call reads the file. No call is repeated
-    within a series of look-ups, even if the messages do not show the fact after the call: the model may have overlooked the fact
-    in the result, or the result may have been removed while the call is still visible.
+    The first call lists the folder of the file that contains the fact, and the second call reads the file. No call is made twice
+    in a series of look-ups, even if the agent does not see the fact after it: the agent may have overlooked the fact in the
+    result, or the result may have been removed.
     """
     calls = list(list_look_ups(fact))
     if fact.source:

@@ -1,9 +1,11 @@
 """The scripted sub-agent: a model that answers questions about facts (values of a task) by looking them up in the workspace.
 
-As with the scripted agent, its answer is a pure function of visible messages, profile (reading ability) and seed. A question asks
-for a fact if it contains the name of the fact, such as `deploy port` or `deploy_port`. The model makes tool calls that may show
-the facts, one at a time, until it sees all facts or no call is left. It then quotes the lines in which it has read the facts,
-word for word, so that the agent recognizes the values in the answer. The model knows no value but those that it has read.
+A question asks for a fact if it contains the name of the fact, such as `deploy port` or `deploy_port`. The model makes tool calls
+that may show the facts, one at a time, until it sees all facts or no call is left. It then quotes, word for word, the lines in
+which it has read the facts, so that the agent recognizes the values in the answer.
+
+The model knows only values that it has read. Its answer is a pure function of visible messages, profile (reading ability) and
+seed.
 """
 
 import random
@@ -75,7 +77,7 @@ class ScriptedExplorer:
         return assistant("\n".join(lines) or UNKNOWN_ANSWER)
 
     def _iter_asked_facts(self, messages: Sequence[Message]) -> Iterator[Fact]:
-        """Yield the facts whose names occur in a message of the user, such as the question."""
+        """Yield the facts whose names occur in the user's messages."""
         text = "\n".join(message.text for message in messages if message.role == "user")
         for fact in self._facts:
             words = map(re.escape, re.split(r"[_\s-]+", fact.name))
@@ -83,7 +85,7 @@ class ScriptedExplorer:
                 yield fact
 
     def _is_missed(self, fact: Fact, visible: VisibleState, prompt_tokens: int) -> bool:
-        """Return whether the model misses a fact (a value of the task), because it is not visible or is overlooked."""
+        """Return whether a fact (a value of the task) is not visible or is overlooked."""
         place = visible.fact_offsets.get(fact.name)
         if place is None:
             return True
@@ -96,7 +98,7 @@ def _spell(fact: Fact) -> str:
 
 
 def _find_line(messages: Sequence[Message], offset: int) -> str:
-    """Return the line at a position of the conversation, counted in characters from its beginning; empty beyond its end."""
+    """Return the line at a character offset of the whole conversation; empty beyond its end."""
     for message in messages:
         text = extract_searchable_text(message)
         if offset < len(text):

@@ -1,9 +1,11 @@
 """Compiled text patterns of a task, with which a scripted model finds values of facts and finished steps in a text.
 
-The time of a search depends on the length of the text, not on the number of steps in the script, which may have ten thousand. A
-step has patterns of the tool calls that show it as done (receipts). Those without wildcards are looked up in a dictionary. Steps
-that are counted in the text, as in "7 of 20 files renamed", share one pattern. A fact that requires a word is searched for only
-in texts with this word, and a pattern is tried only on texts with the literal text that every match contains.
+A script may have ten thousand steps, so the time of a search depends on the length of the text and not on the number of steps:
+
+- The tool calls that show a step as done (receipts) are looked up in a dictionary, if their pattern has no wildcards.
+- Steps that are counted in the text, as in "7 of 20 files renamed", share one pattern.
+- A fact that requires a word is searched for only in texts with this word.
+- A pattern is tried only on texts with the literal text that every match contains.
 """
 
 import re
@@ -50,10 +52,10 @@ ValueOffsets = tuple[tuple[str, int], ...]
 
 
 def find_literal(pattern: str) -> str:
-    """Return the longest literal text that every match of a regular expression contains, as far as a simple rule can find it.
+    """Return the longest literal text that every match of a regular expression contains.
 
-    For example, the result for `port: (.+)` is `port: `. Only text outside of groups counts. For a regular expression with
-    alternatives or flags, the result is an empty text.
+    For example, the result for `port: (.+)` is `port: `. A simple rule is used: text inside groups does not count, and the result
+    is empty for a regular expression with alternatives or flags.
     """
     if re.search(r"\(\?[a-zA-Z]", pattern):
         return ""
@@ -82,7 +84,6 @@ class FactPatterns:
     """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        """Compile the patterns of the facts; the true values of the facts are not used."""
         self._anywhere: list[_NamedPatterns] = []
         self._by_word: dict[str, list[_NamedPatterns]] = {}
         for fact in facts:
@@ -105,7 +106,6 @@ class FactPatterns:
         return tuple(FactMatch(name, *one) for name, told in self._find_matches(text) for one in told)
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
-        """Return the name of each fact with a value in a text, with all values of the fact and their positions."""
         matches_by_fact: list[tuple[str, ValueOffsets]] = []
         for name, patterns in self._select_patterns(text):
             matches = [match for literal, pattern in patterns if literal in text for match in pattern.finditer(text)]
@@ -135,7 +135,6 @@ class ReceiptPatterns:
     """Index of the tool calls that show steps of a task's script as done; it finds the steps that match a successful call."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Store the patterns of tool calls: those without wildcards in a dictionary, all others as regular expressions."""
         self._exact: dict[tuple[str, str], list[ReceiptSlot]] = {}
         self._others: dict[str, list[tuple[ReceiptSlot, re.Pattern[str]]]] = {}
         for index, step in enumerate(steps):
@@ -153,7 +152,7 @@ class ReceiptPatterns:
 
 
 def _parse_exact_key(pattern: str) -> str | None:
-    """Return the only text that the pattern for an argument matches, or None if the pattern has wildcards."""
+    """Return the only text that a pattern matches; None if the pattern has wildcards."""
     if not (pattern.startswith("^") and pattern.endswith("$")):
         return None
     key = re.sub(r"\\(.)", r"\1", pattern[1:-1])
@@ -164,7 +163,6 @@ class StepCounters:
     """Reader of counts in a text: a count such as "7 of 20 files renamed" means that the first seven steps are done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        """Collect the steps that share a count pattern (a counter), sorted by the lowest count that shows the step as done."""
         counted: dict[str, list[ReceiptSlot]] = {}
         for index, step in enumerate(steps):
             if step.done.count_pattern:
@@ -210,9 +208,10 @@ def compile_done_patterns(steps: Sequence[Step]) -> list[DonePattern]:
 
 
 def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
-    """Yield the tool calls that may show a fact again: one lists the folder of the fact's source file, the next reads the file.
+    """Yield the tool calls that may show a fact again.
 
-    A fact without a source file has only the second call, and a fact that cannot be recovered has none.
+    The first call lists the folder of the fact's source file, and the second call reads the file. A fact without a source file
+    has only the second call. A fact that cannot be recovered has none.
     """
     if fact.recover and fact.source:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))

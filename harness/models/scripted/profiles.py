@@ -4,17 +4,18 @@ Models overlook more information the longer the context is, and most of it in th
 the shape of this loss, each scaled to 1 at its worst point. The probability that a profile overlooks a visible fact (a value of
 the task) is the product of both curves and one factor:
 
-- LENGTH: accuracy of GPT-4-1106-preview on the 13 tasks of RULER, 96.6 % at 4K tokens and 96.3, 95.2, 93.2, 87.0, 81.2 % at 8K to
-  128K; the curve is the loss relative to 4K. The loss of 3.4 % at 4K is due to the difficulty of the tasks and not to the length.
-  The model is in the middle of the models with windows of 128K in that table. Source: Hsieh et al. 2024, RULER, Table 3.
-- DEPTH: accuracy of GPT-3.5-Turbo with the answer in the 1st, 5th, 10th, 15th and 20th of 20 documents, 75.8, 57.2, 53.8, 55.4,
-  63.2 %; the curve is the loss relative to 88.3 % with that document alone. Source: Liu et al. 2023, Lost in the Middle, Table 6
+- LENGTH: accuracy of GPT-4-1106-preview on the 13 tasks of RULER: 96.6 % at 4K tokens, and 96.3, 95.2, 93.2, 87.0, 81.2 % at 8K
+  to 128K. The curve is the loss relative to 4K, since the loss of 3.4 % at 4K comes from the difficulty of the tasks and not from
+  the length. The model is in the middle of the models with windows of 128K in that table. Source: Hsieh et al. 2024, RULER,
+  Table 3.
+- DEPTH: accuracy of GPT-3.5-Turbo with the answer in the 1st, 5th, 10th, 15th and 20th of 20 documents: 75.8, 57.2, 53.8, 55.4,
+  63.2 %. The curve is the loss relative to 88.3 % with that document alone. Source: Liu et al. 2023, Lost in the Middle, Table 6
   and Table 1.
 
 The profile `typical` overlooks as much as the GPT-4 model lost at 128K, averaged over all depths. The profile `overlooks-P` has
-the same shape, scaled so that a fact in the middle of 128K tokens is overlooked with probability P. Losses are several times
-higher for facts that must be inferred and not only found (Modarressi et al. 2025, NoLiMa: GPT-4o falls from 99.3 to 69.7 % at
-32K), so experiments can vary P.
+the same shape, scaled so that a fact in the middle of 128K tokens is overlooked with probability P. Experiments can vary P,
+because losses are several times higher for facts that must be inferred and not only found (Modarressi et al. 2025, NoLiMa: GPT-4o
+falls from 99.3 to 69.7 % at 32K).
 """
 
 import re
@@ -28,7 +29,8 @@ from harness.errors import UnknownName, UsageError
 Reader: TypeAlias = Literal["exact", "tolerant"]
 """Rule by which a scripted model finds the values of facts in the texts that it sees.
 
-`exact` finds a value only in the wording of the task; `tolerant` also finds it in other words, e.g. in a summary by a real model.
+`exact` finds a value only in the wording of the task. `tolerant` also finds it in other words, e.g. in the summary of a real
+model.
 """
 READERS: tuple[Reader, ...] = get_args(Reader)
 """All rules by which a scripted model can find the values of facts."""
@@ -85,11 +87,11 @@ class Profile:
     def compute_overlook_probability(self, prompt_tokens: int, depth: float) -> float:
         """Return the probability that the model overlooks a visible fact.
 
-        The probability rises with the prompt length and is highest in the middle.
+        The probability rises with the prompt length and is highest in the middle of the prompt.
 
         Args:
-            prompt_tokens: Length of the whole request in tokens; the probability is constant beyond 128K, since no measurements
-                exist there.
+            prompt_tokens: Length of the whole request in tokens; the probability is constant beyond 128K, for lack of
+                measurements.
             depth: Position of the fact in the prompt: 0 at the beginning, 1 at the end.
         """
         return self.overlook_probability * interpolate(LENGTH_CURVE, prompt_tokens) * interpolate(DEPTH_CURVE, depth)
@@ -121,10 +123,10 @@ PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
 
 
 def look_up_profile(name: str) -> Profile:
-    """Return the profile (reading ability and speed) of a scripted model by the profile's name.
+    """Return the profile (reading ability and speed) of a scripted model by name.
 
-    The name may end with the rule by which the model finds values in texts (a reader), as in `typical+tolerant`. Without a rule,
-    the model finds values only in the exact wording of the task.
+    The name may end with the rule by which the model finds values in texts (a reader), as in `typical+tolerant`. The default rule
+    is `exact`.
 
     Raises:
         UnknownName: There is no such profile or reader.
@@ -160,7 +162,7 @@ def is_scripted(name: str) -> bool:
 
 
 def add_reader(model: str, reader: Reader) -> str:
-    """Return the name of a scripted model with a reading rule (reader) at its end, e.g. `scripted:attentive+tolerant`.
+    """Add a reading rule (reader) to the name of a scripted model, e.g. `scripted:attentive+tolerant`.
 
     The default reader `exact` does not change the name.
 

@@ -1,11 +1,10 @@
 """Scripted summarizers: models that receive the prompt for a summary, and return all, some or none of the prompt's lines.
 
-Only `scripted/oracle` uses the text patterns that find the values of a task's facts; no summarizer knows these values. The
+Only `scripted/oracle` uses the text patterns that find the values of a task's facts; no summarizer knows the values. The
 compaction policy `oracle` is something else: it retains messages and asks for no summary.
 
-The extractive summarizer ranks lines with BM25. A library would index every word of every line, which takes longer than the rest
-of a scripted session, so only the words of the query are scored here. A test checks that the scores equal those of the library
-`bm25s` exactly.
+The extractive summarizer ranks lines with BM25. Only the words of the query are scored: a library would index every word, which
+takes longer than the rest of a scripted session. A test checks that the scores equal those of the library `bm25s` exactly.
 
 Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; in the variant that Kamphuis et al., Which BM25 Do
 You Mean?, 2020, call Lucene (accurate).
@@ -103,7 +102,6 @@ class ScriptedSummarizer:
     """Scripted model that writes a summary by selecting some lines of the prompt that asks for it. Thread-safe."""
 
     def __init__(self, *, name: str, summarize: Summarize, profile: Profile, window_tokens: int) -> None:
-        """Create a summarizer from its name, the function that writes its summaries, its simulated speed and its window."""
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
@@ -131,11 +129,10 @@ def render_prompt(messages: Sequence[Message]) -> str:
 
 
 def extract_material(prompt: str) -> dict[str, list[str]]:
-    """Return the lines of a summary prompt that are to be summarized, without the instructions, by the heading above them.
+    """Return the lines of a summary prompt that are to be summarized, by the heading above them.
 
-    These lines follow headings in capitals, or begin the prompt if it has no headings. They end at the instruction that begins
-    with `Create a summary`. The lines of the original task come first, so that a revised value comes after the value that it
-    replaces.
+    These lines follow headings in capitals, or begin the prompt if it has no headings. They end before the instruction that
+    begins with `Create a summary`. The lines of the original task come first, so that a revised value comes after the old one.
     """
     sections: dict[str, list[str]] = {}
     heading = ""
@@ -153,10 +150,10 @@ def extract_material(prompt: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
-    """Return a function that writes a perfect summary: it keeps every line with a fact or with evidence of a finished step.
+    """Return a function that writes a perfect summary, which may exceed the limit on its length.
 
-    The summary may exceed the limit on its length, because it shows the best result that a summary can have. Of the lines with a
-    count of finished steps, only those with the highest count are kept; tool calls of the counted steps are left out.
+    The summary keeps every line with a fact (a value of the task) or with evidence of a finished step. Of the lines that count
+    finished steps, only those with the highest count are kept; tool calls of the counted steps are left out.
     """
     known, receipts = patterns.compile_fact_patterns(facts), patterns.ReceiptPatterns(script.steps)
     counters = patterns.StepCounters(script.steps)
@@ -191,11 +188,11 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
 
 @lru_cache(maxsize=MAX_CACHED_SUMMARIES)
 def summarize_extractively(prompt: str, limit_tokens: int) -> str:
-    """Return a summary that consists of those lines of the prompt that are most relevant to the user's request.
+    """Return a summary that consists of the lines of a prompt that are most relevant to the user's request.
 
-    The lines keep their order and fit the limit in tokens. They are ranked by their BM25 score, with the request as the query,
-    divided by their number of tokens. Lines of the request itself get at most seven tenths of the summary. If the prompt contains
-    no request of the user, all lines together are the query.
+    Lines are ranked by their BM25 score for the request, divided by their number of tokens. If the prompt contains no request,
+    all lines together are the query. Lines of the request itself get at most seven tenths of the summary. The chosen lines keep
+    their order.
     """
     sections = extract_material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
@@ -221,10 +218,10 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 
 
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
-    """Return a function that writes an extractive summary, and then drops each line of the summary with probability `share`.
+    """Return a function that writes an extractive summary and drops each of its lines with probability `share`.
 
-    Whether a line is dropped depends on seed, prompt and line alone. With a higher share, all lines that a lower share drops are
-    dropped too. A line that one summary lacks can appear in the next summary if the messages still contain the line.
+    Whether a line is dropped depends only on seed, prompt and line. A higher share drops all lines that a lower share drops. A
+    line that is missing from one summary can appear in the next, if the messages still contain the line.
     """
 
     def summarize(prompt: str, limit_tokens: int) -> str:

@@ -2,12 +2,17 @@
 
 A statement is a clause that contains the subject of a fact and one value of the fact's type. Clauses are the parts of a sentence,
 a list item or a row of a table. A clause contains the subject if it has all words of one of the fact's sets of key words. By
-default there is one set for the name of the fact, and one for each of the fact's text patterns. The type of the value is given by
-the group of the first pattern, so the author of a task declares nothing twice.
+default there is one set for the name of the fact, and one for each of its text patterns. The group of the first pattern gives the
+type of the value, so the author of a task declares nothing twice.
 
-Precision comes before recall. A value is not read if the clause names something else before the value, if words such as "not" or
-"formerly" negate it or mark it as outdated, if a noun of another subject follows a number, or if two values remain. The word
-lists below contain English words of grammar and of projects in general, and no words of particular tasks.
+Precision comes before recall. A value is not read in these cases:
+
+- The clause names something else before the value.
+- Words such as "not" or "formerly" negate the value or mark it as outdated.
+- A noun of another subject follows a number.
+- Two values remain.
+
+The word lists below contain English words of grammar and of projects in general, and no words of particular tasks.
 
 The result depends on the text alone. Text that the exact patterns match is treated like any other text; callers combine both
 readings, and the later one in the text counts.
@@ -181,7 +186,7 @@ def _take(expression: str, text: str) -> str:
 
 
 class _Subject(NamedTuple):
-    """Sets of key words by which a clause is recognized as being about a fact, and the form of the fact's values."""
+    """Key words by which a clause is recognized as being about a fact, and the form of the fact's values."""
 
     name: str
     keys: tuple[frozenset[str], ...]
@@ -289,7 +294,6 @@ class TolerantStatements:
     """
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        """Derive key words and value types from the facts; the true values of the facts are not used."""
         subjects = [subject for fact in facts if (subject := make_subject(fact))]
         self._by_stem: dict[str, list[_Subject]] = {}
         for subject in subjects:
@@ -312,7 +316,7 @@ class TolerantStatements:
 
 
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
-    """Return the only value of a fact in a clause and its position; None if the clause has no value or several values."""
+    """Return the only value of a fact in a clause and its position; None if there are no or several values."""
     found: list[tuple[str, int, int]] = []
     candidates = list(_list_candidates(clause, subject.value))
     plain = clause.text
@@ -335,7 +339,7 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
 
 
 def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, int, int]]:
-    """Yield each part of a clause that has the form of a value: its text, start and end."""
+    """Yield the parts of a clause that have the form of a value, each with its start and end."""
     text = clause.text
     if not value.is_open:
         for match in value.fragment.finditer(text):
@@ -356,17 +360,14 @@ def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, 
 
 
 def _count_foreign(text: str, subject: _Subject) -> int:
-    """Return the number of foreign words in a text: those that belong neither to a fact nor to grammar.
-
-    Quoted text counts as one word.
-    """
+    """Count the words of a text that belong neither to the fact nor to grammar; a quoted text is one word."""
     words = _QUOTED.sub(lambda match: match[0] if match[4] or not match[match.lastindex or 0].strip() else " quotedtext ", text)
     stems = [one for one in map(stem, _WORD.findall(words)) if not one.isdigit()]
     return sum(one not in subject.vocabulary and one not in _FUNCTION_STEMS for one in stems)
 
 
 def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> bool:
-    """Return whether a value in a clause holds now: it is neither negated nor outdated, nor a number of something else."""
+    """Return whether a value is neither negated nor outdated, nor a number of something else."""
     before, after = clause.text[:start], clause.text[end:]
     if _NEGATED.search(before) and not _COMPARED.search(before):
         return False
@@ -382,11 +383,7 @@ def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> boo
 
 
 def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> bool:
-    """Return whether a number in a clause is the value of a subject.
-
-    It is not the value if a noun of another subject follows the number, as in "3 files", or if the number belongs to the word
-    before it, as in "step 3".
-    """
+    """Return whether a number belongs to the subject, and not to a word beside it as in "3 files" or "step 3"."""
     following = re.match(r"[\s`\"'*)\]-]*((?:(?:new|other|more|old|further|additional)\s+)?[^\W\d_]+)", after)
     nouns = list(map(stem, following[1].split())) if following else []
     if any(noun not in subject.vocabulary and noun not in _FUNCTION_STEMS for noun in nouns):

@@ -1,10 +1,10 @@
 """Readers that find what a scripted model can see in messages: facts, tool results, listings of folders, and finished steps.
 
-A tool result is read together with its call, and only if the call is visible as well. Because a file may contain any text, two
-things in tool output are ignored: records of tool calls, and reports of finished steps that the script does not expect there.
+A tool result is read together with its call, and only if the call is visible as well. A file may contain any text. In tool
+output, records of tool calls are therefore ignored, and so are reports of finished steps that the script does not expect there.
 
-Two caches save time and change no answer: what was read in a message is cached by the content of the message, and the result for
-a conversation is extended if the next conversation begins with the same messages.
+Two caches save time and change no answer. The first holds what was read in a message, by its content. The second holds the state
+after a conversation, which is extended if the next conversation begins with the same messages.
 """
 
 import re
@@ -107,12 +107,11 @@ class VisibleState:
 class FactReader:
     """Reader that finds the values of facts in single messages, by one of two rules.
 
-    The rule `exact` uses the text patterns of the facts. The rule `tolerant` also finds statements in other words, but only in
-    the text of messages: tool outputs and the arguments of tool calls are program text, which both rules read alike.
+    The rule `exact` uses the text patterns of the facts. The rule `tolerant` also finds statements in other words in the text of
+    messages. In tool outputs and arguments of tool calls, which are program text, both rules find the same values.
     """
 
     def __init__(self, facts: tuple[Fact, ...], reader: Reader) -> None:
-        """Compile the text patterns of the facts and, for the rule `tolerant`, the key words of the facts."""
         self._patterns = patterns.compile_fact_patterns(facts)
         self._statements: TolerantStatements | None = None if reader == EXACT else compile_tolerant_statements(facts)
 
@@ -137,7 +136,7 @@ class FactReader:
         return {name: tuple(values) for name, values in found.items()}
 
     def _find_stated(self, message: Message) -> list[patterns.FactMatch]:
-        """Return the values that a message states in other words than the task, with their positions in the searchable text."""
+        """Return the values that a message states in other words than the task; offsets refer to its searchable text."""
         if self._statements is None or message.role == "tool":
             return []
         found, offset = list[patterns.FactMatch](), 0
@@ -152,7 +151,6 @@ class MessageReader:
     """Reader that finds facts, tool calls and finished steps of one task in single messages; results are cached."""
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
-        """Compile the text patterns that find facts, tool calls and finished steps; the values of facts are not used."""
         self.counters = patterns.StepCounters(script.steps)
         self._facts = FactReader(tuple(facts), reader)
         self._done_patterns = patterns.compile_done_patterns(script.steps)
@@ -198,7 +196,6 @@ class ConversationReader:
     """
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
-        """Compile the text patterns by which the reader recognizes finished steps; the values of facts are not used."""
         self._steps = script.steps
         self._message_reader = build_message_reader(tuple(facts), script, reader)
         self._by_path: dict[str, list[int]] = {}
@@ -283,9 +280,9 @@ class ConversationReader:
 
 
 def _find_caller_index(messages: Sequence[Message], index: int) -> int:
-    """Return the index of the last message before `index` that is not a tool message.
+    """Return the index of the message whose tool calls the results before `index` answer.
 
-    This message may contain the calls that tool messages after it answer.
+    It is the last message before `index` that is not a tool message.
     """
     index = min(index, len(messages))
     while index > 0 and messages[index - 1].role == "tool":
@@ -303,7 +300,7 @@ def _extract_part_text(part: Part) -> str:
 
 
 def _join_arguments(call: ToolCall) -> str:
-    """Return the texts among the arguments of a tool call, as plain text instead of escaped JSON, one after the other."""
+    """Join the text arguments of a tool call as plain text, without JSON escapes."""
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
 
 
