@@ -3,16 +3,16 @@
 The checks in this module apply to all policies:
 
 - The system message stays, and tool calls stay together with their results.
-- A change that saves no tokens is not applied but recorded as an attempt without effect. Messages that were evicted earlier and
-  wait for a summary count among the messages that the summary replaces.
-- After two attempts without effect in a row, compaction pauses until the view (the messages that the model sees next) has grown
-  by a tenth, the provider refuses the prompt as too long, or the user asks for a compaction.
-- A failed summary is recorded; then the view stays unchanged, or the plan's fallback is applied. If the plan has a fallback, a
-  summary that saves no tokens counts as failed.
+- A change that saves no tokens is not applied, but recorded as an attempt without effect. If a summary also covers messages that
+  were evicted earlier, the tokens of these messages count as replaced too.
+- After two attempts without effect in a row, compaction pauses. It resumes when the view (the messages that the model sees next)
+  has grown by a tenth, the provider refuses the prompt as too long, or the user asks for a compaction.
+- A failed summary is recorded, and the plan's fallback is applied. Without a fallback, the view stays unchanged. If the plan has
+  a fallback, a summary that saves no tokens counts as failed.
 
-Only the text of the summarizer's answer is used; a tool call in the answer is never run. The content of the text is not judged: a
-refusal, or a reply to the conversation, is accepted as the summary. The text is stored in the event, and whatever it leaves out
-is no longer visible to the agent.
+Only the text of the summarizer's answer is used; a tool call in the answer is never run. The content of the text is not judged:
+a refusal, or a reply to the conversation, is accepted as the summary. Whatever the text leaves out is no longer visible to the
+agent.
 """
 
 from bisect import bisect_left
@@ -49,7 +49,7 @@ FRUITLESS_IN_A_ROW = 2
 HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
 """Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it.
 
-After an overflow (a prompt that the provider refuses as too long), only a compaction lets the session go on.
+After an overflow (a prompt that the provider refuses as too long), only a compaction lets the session continue.
 """
 GROWTH_BEFORE_NEXT = 1.1
 """Factor by which the view (the messages that the model sees next) must grow before compaction resumes after a pause."""
@@ -57,7 +57,7 @@ GROWTH_BEFORE_NEXT = 1.1
 
 @dataclass(slots=True)
 class _SummaryOutcome:
-    """Record of the summarizer's answers, failures and notes in one compaction attempt, for the log."""
+    """Answers, failures and notes of the summarizer in one compaction attempt, collected for the log."""
 
     replies: list[Reply] = field(default_factory=list)
     """Answers of the summarizer to all requests of one compaction attempt, including answers that were not used."""
@@ -69,7 +69,7 @@ class _SummaryOutcome:
     """Texts, such as long tool results, to save for the agent's tools if the compaction removes them from the conversation."""
 
     def note_shortening(self, times: int, error: ModelError) -> None:
-        """Record how many times the prompt for the summarizer was shortened, and why; a former note about it is replaced."""
+        """Record how often the summarizer's prompt was shortened, and why; replace the note of the previous time."""
         too_long = isinstance(error, ContextOverflow)
         cause = "it was too long for the summarizer" if too_long else f"the summarizer failed ({error})"
         note = f"the prompt was shortened {format_count(times, 'time')}, because {cause}"
@@ -104,8 +104,8 @@ class SessionCompactor:
             By default, the parts are ignored.
 
     Raises:
-        UsageError: The policy is not an object but a name, the reserves leave nothing of the window, or the policy retains more
-            than its threshold allows.
+        UsageError: The policy is a name instead of an object, the reserves leave nothing of the window, or the policy retains
+            more than its threshold allows.
 
     Example:
         >>> from harness import KeepLast, SessionCompactor
@@ -137,10 +137,16 @@ class SessionCompactor:
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Let the policy shorten the conversation if needed; return the log event of the attempt, or None without an attempt.
+        """Let the policy shorten the conversation if needed, and return the log event of the attempt.
 
-        No attempt is made while the policy sees no need or compaction pauses. `hook` is the point in the session at which the
-        policy is asked, such as before a step or after an overflow.
+        None means that no attempt was made, because the policy sees no need or compaction pauses.
+
+        Args:
+            view: Messages that the model sees next.
+            usage: Token usage of the last model call; None if unknown.
+            step: Number of the step, for the log.
+            hook: Point in the session at which the policy is asked, such as before a step or after an overflow.
+            signal: Function that receives warnings and notices of waits.
         """
         if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
@@ -154,7 +160,7 @@ class SessionCompactor:
         return replace(event, wall_seconds=perf_counter() - start_seconds)
 
     def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
-        """Carry out a planned compaction and return its event; if the plan saves no tokens, carry out the plan's fallback."""
+        """Carry out a plan, or the plan's fallback if the plan saves no tokens, and return the log event."""
         if plan.is_empty:
             return attempt
         outcome = _SummaryOutcome()
@@ -166,10 +172,7 @@ class SessionCompactor:
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
-        """Return the log event of a compaction attempt, with the attempt's costs, notes and failures.
-
-        If `patch`, the change of the view, is None, the event is marked as failed.
-        """
+        """Return the log event of an attempt; a `patch` (change of the conversation) of None means that it failed."""
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
         attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
         if patch is None:
@@ -179,9 +182,9 @@ class SessionCompactor:
         return replace(event, offloaded=self._save_texts(outcome.texts_to_save)) if has_texts else event
 
     def _build_patch(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch | None:
-        """Return how a plan changes the view (what the model sees next), or how its fallback does if a summary fails.
+        """Return how a plan, or its fallback after a failed summary, changes the messages that the model sees.
 
-        Return None if a summary fails and the plan has no usable fallback.
+        None means that a summary failed and that no fallback can be used.
         """
         try:
             return self._fill_slots(plan, view, outcome, signal)
@@ -191,16 +194,13 @@ class SessionCompactor:
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Save texts, such as long tool results, outside the conversation; return the names by which the agent can read them."""
+        """Save texts outside the conversation, and return the names by which the agent can read them."""
         if self._outputs is None:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """Request every summary that a plan needs, and return the plan's changes of the view with these summaries.
-
-        The answers and failures are added to `outcome`.
-        """
+        """Request every summary that a plan needs, and return the plan's changes of the conversation."""
         inserts: list[Insert] = []
         changes = tuple(change for change in plan.replace if change.item in plan.forget)
         items = apply_patch(view.items, Patch(replace=changes), 0, self.policy.counter)
@@ -222,7 +222,7 @@ class SessionCompactor:
         return _assemble_patch(plan, tuple(inserts))
 
     def _request_summary(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the summarizer's summary, or the replacement text that the policy provides for a summary that fails."""
+        """Return the summarizer's text, or the replacement that the policy provides for a failed summary."""
         if slot.text_if_empty and not summary_prompt.request.to_summarize:
             outcome.notes.append("the excerpt holds no message, so the summarizer was not asked")
             return slot.text_if_empty
@@ -240,10 +240,7 @@ class SessionCompactor:
             return procedure.stand_in.write_summary(summary_prompt.request)
 
     def _ask_summarizer(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
-        """Return the text of the summarizer's answer.
-
-        If the policy specifies it, a failed request is repeated with a shorter prompt, and the summarizer reviews its answer.
-        """
+        """Return the text of the summarizer's answer, with the retries and the review that the policy specifies."""
         prompt, draft = summary_prompt.prompt, None
         for attempt in count(1):
             try:
@@ -267,7 +264,7 @@ class SessionCompactor:
         return text
 
     def _review_draft(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> list[str]:
-        """Return the summarizer's review of its own first answer; an empty list if the prompt for the review is too long."""
+        """Return the summarizer's review of its first answer; empty if the prompt for the review is too long."""
         limit = slot.max_input_tokens
         if limit is not None and (tokens := self._count_tokens(prompt)) > limit:
             sizes = f"the prompt has {tokens} tokens, and the summarizer reads at most {limit}"
@@ -276,7 +273,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """Return a planned summary (a slot) whose prompt is limited to the number of tokens that the summarizer accepts."""
+        """Limit the prompt of a planned summary to the number of tokens that the summarizer accepts."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -289,9 +286,9 @@ class SessionCompactor:
         return reply.message
 
     def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:
-        """Return the number of tokens in a prompt for the summarizer, counted by the summarizer or else estimated.
+        """Return the number of tokens in a prompt and in a further user message with the text `more`.
 
-        If `more` is given, a user message with this text is counted too.
+        The summarizer counts them if it can; otherwise they are estimated.
         """
         prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
@@ -300,7 +297,7 @@ class SessionCompactor:
         return sum(map(self.policy.counter.count, prompt))
 
     def _add_costs(self, event: Compaction, replies: list[Reply]) -> Compaction:
-        """Return a compaction event to which the tokens, price and duration of the requests for summaries are added."""
+        """Add the tokens, price and duration of the requests for summaries to a log event."""
         if not replies or self._summarizer is None:
             return event
         costs = [reply.cost_usd for reply in replies]
@@ -313,7 +310,7 @@ class SessionCompactor:
         )
 
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
-        """Check a planned change of the conversation, and return its log event, marked as applied if the change saves tokens.
+        """Check a planned change of the conversation; return its event, marked as applied if it saves tokens.
 
         Raises:
             IllegalPlan: The change names an unknown message, touches the system message or breaks a rule of providers.
@@ -349,7 +346,7 @@ class SessionCompactor:
 
 
 def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelError, attempt: int) -> tuple[Message, ...]:
-    """Return fewer messages to summarize after a failed request for a summary; empty if the request is not repeated."""
+    """Return fewer messages to summarize after a failed request; empty if the request is not repeated."""
     procedure = slot.procedure
     if procedure.shorter is None or not (procedure.shorter_for == "failed" or isinstance(error, ContextOverflow)):
         return ()
@@ -357,7 +354,7 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
 
 
 def _should_hold_back(view: View) -> bool:
-    """Return whether compaction pauses because the last attempts saved no tokens and the conversation has hardly grown."""
+    """Return whether to pause because recent attempts saved nothing and the conversation has hardly grown."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
     # a tenth of 0 tokens is 0, so a separate condition requires that the view has grown at all
@@ -365,14 +362,14 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """Return all changes that a plan makes to the conversation; a message to be both replaced and evicted is only evicted."""
+    """Return all changes of a plan; a message that is both replaced and evicted is only evicted."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """Return the log event of a compaction that was tried and changed nothing."""
+    """Return the log event of an attempt that changed nothing."""
     return Compaction(
         round=view.rounds,
         step=step,
@@ -393,14 +390,14 @@ def _sum_usages(usages: list[Usage]) -> Usage:
 
 
 def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
-    """Return the prompt that asks the summarizer for one summary, shortened to the tokens that the summarizer may read.
+    """Return the prompt for one summary, shortened to the tokens that the summarizer may read.
 
-    If the messages to summarize are too long, the oldest are left out, as few as possible. Tool calls are left out together with
-    their results, and a line in the prompt gives the number of omitted messages. Former summaries are never left out.
+    If the messages to summarize are too long, as few as possible of the oldest are left out. Tool calls are left out together
+    with their results. A line in the prompt gives the number of omitted messages. Former summaries are never left out.
 
     Args:
         slot: Planned summary, with the ids of the messages that it replaces.
-        view: View (the messages that the model sees) before the compaction, with the messages to summarize.
+        view: Messages that the model sees before the compaction, including those to summarize.
         count_tokens: Function that counts the tokens of a prompt; called only if the slot limits the input tokens.
 
     Raises:
@@ -421,7 +418,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 
 
 def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
-    """Return a prompt for a summary without the messages before index `start`; the prompt says how many were left out."""
+    """Return a summary prompt that leaves out the messages before index `start`, and says how many."""
     former = set(view.summaries)
     kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
     gone = len(slot.stands_for) - len(kept_ids)

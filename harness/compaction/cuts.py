@@ -1,8 +1,8 @@
 """Rules that choose how many of the newest messages the model still sees after a compaction.
 
 A tail is a rule that proposes where the retained end of the conversation begins, as the index of its first message.
-`Snap.find_legal_index` moves that index to a place where no tool call loses its results. If the index lies within the retained
-beginning of the conversation, there is nothing to evict.
+`Snap.find_legal_index` moves that index to a place where no tool call loses its results. If the index then lies within the
+retained beginning of the conversation, there is nothing to evict.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
 
 CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assistant"]
-"""Kind of message that may directly follow evicted messages: any but a tool result (`no-result`), or only the kind named.
+"""Kind of message that may directly follow evicted messages.
 
-A tool result must not be the first retained message, because its call would be evicted.
+`no-result` allows any message but a tool result, whose call would be evicted. The other values allow only the named kind.
 """
 
 
@@ -146,7 +146,7 @@ class Snap:
     """Kind of message that may directly follow the evicted messages, such as any message but a tool result (`no-result`)."""
 
     def find_legal_index(self, items: Sequence[Item], index: int) -> int:
-        """Return the nearest index at which older messages may be cut off without separating a tool call from its results.
+        """Return the nearest index at which no tool call would be separated from its results.
 
         If there is no such place, return 0 when moving back, and the number of messages when moving forward.
         """

@@ -1,7 +1,7 @@
 """Descriptions of compaction policies, derived from the class, the fields and the rules (the pipeline) of a policy.
 
-The rules are plain values, so what they can do is known without running them, such as whether one of them requests summaries. If
-a policy has no such rules, only its fields can be described.
+The rules are plain values, so what they can do, such as request summaries, is known without running them. Of a policy without
+such rules, only the fields can be described.
 """
 
 import inspect
@@ -66,10 +66,10 @@ def list_parts(value: object) -> tuple[object, ...]:
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:
-    """Return lines of text that describe what a policy does: one on how it cuts tool outputs, and one for each rule.
+    """Return lines of text that describe what a policy does: one on cut tool outputs, then one for each rule.
 
     The line of a rule states at which point of the session the rule is checked, under which condition it acts, and how it
-    shortens the conversation. Settings that have their default value are left out.
+    shortens the conversation. Settings with their default value are left out.
     """
     pipeline = getattr(policy, "pipeline", None)
     truncation_line = (f"output: {format_stage(policy.truncation)}",) if isinstance(policy, TruncatingPolicy) else ()

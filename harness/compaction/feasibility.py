@@ -4,8 +4,8 @@ Example: a rule that is triggered at 8,000 tokens and retains the newest 8,000 t
 easily when a policy with constants for a large context window is used in a small one. Rules for an overflow of the window are
 not checked, because when they run, the normal rules have already had no effect.
 
-Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule that is triggered by tokens and
-retains a number of messages, or the reverse, is accepted, and so is a rule with parts that this module does not know.
+Only amounts in the same unit are compared: tokens with tokens, messages with messages. A rule is accepted if it is triggered by
+tokens and retains a number of messages, or the reverse, or if it has parts that this module does not know.
 """
 
 import math
@@ -40,7 +40,7 @@ class _Conflict(NamedTuple):
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
-    """Raise UsageError if every rule of a policy retains at least the amount that triggers the rule, so it evicts nothing.
+    """Refuse a policy whose rules all retain at least the amount that triggers them, so that nothing is evicted.
 
     Rules that act only after an overflow of the window do not count. A policy without rules is accepted.
 
@@ -69,9 +69,10 @@ def has_unknown_threshold(policy: Policy, window: Window) -> bool:
 
 
 def explain_never_due(policy: object, budget: Budget) -> str:
-    """Return why a policy can never act before the window overflows; empty if it may act, or if the window is unknown.
+    """Return why a policy can never act before the window overflows; empty if it may act.
 
-    This is a warning and not an error, because a policy with constants for a larger window may be used in a small one on purpose.
+    The result is also empty if the window is unknown. Show it as a warning: a policy with constants for a larger window may be
+    used in a small one on purpose.
     """
     window, rules = budget.window_tokens, _list_rules(policy)
     smallest_views = [_find_smallest_view(rule, budget) for rule in rules]
@@ -89,10 +90,9 @@ def _list_rules(policy: object) -> tuple[Rule, ...]:
 
 
 def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
-    """Return why a rule can never compact, as the amounts that it retains and that trigger it; None if the rule may compact.
+    """Return the amounts that a rule retains and is triggered at, if it can therefore never compact; else None.
 
-    When the rule is triggered, by whatever condition, the view has at most as many tokens as the threshold. A quiet rule keeps
-    trying until it finds something to do, at most until the conversation fills the window.
+    A quiet rule tries again until it finds something to do, at most until the conversation fills the window.
     """
     due_amounts, kept_amounts = compute_due_amounts(rule.trigger, budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
@@ -102,12 +102,13 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
             limit = budget.window_tokens if due.unit == "tokens" and budget.window_tokens else math.inf
         if amount is not None and amount.size >= limit:
             conflicts.append(_Conflict(amount, due))
+    # whatever triggers the rule, the conversation then has at most the tokens of the threshold, so one such conflict is enough
     by_tokens = next((one for one in conflicts if one.due_amount.unit == one.kept_amount.unit == "tokens"), None)
     return by_tokens or (conflicts[0] if conflicts and len(conflicts) == len(due_amounts) else None)
 
 
 def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
-    """Return the minimum number of tokens and of messages that a rule retains, by unit.
+    """Return the minimum number of tokens and of messages that a rule retains.
 
     The unit `all` means that the rule retains everything.
     """
@@ -123,7 +124,7 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 
 
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
-    """Yield the minimum numbers of tokens or messages that the parts of a rule retain, as far as the parts report them."""
+    """Yield the minimum amounts that the parts of a rule retain, as far as the parts report them."""
     kind: type = type(part)
     if _is_retaining(kind):
         amount = cast(Retaining, part).compute_kept_amount(budget)
@@ -136,15 +137,14 @@ def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
 
 @cache
 def _is_retaining(kind: type) -> bool:
-    """Return whether a class reports how much it retains. The result is cached, because a check against a protocol is slow."""
-    return issubclass(kind, Retaining)
+    return issubclass(kind, Retaining)  # slow for a protocol, hence the cache
 
 
 def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
-    """Return the minimum size of the conversation at which a rule can have an effect, or None if the size is unknown.
+    """Return the minimum size of the conversation at which a rule can act; None if it is unknown.
 
-    This is normally the size at which the rule is triggered. If the rule needs more messages than the window has tokens, this
-    number of messages is returned instead: so many messages never fit, because every message has at least one token.
+    If the rule needs more messages than the window has tokens, this number of messages is returned. So many messages never fit,
+    because every message has at least one token.
     """
     due, messages = compute_due_amounts(rule.trigger, budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:
@@ -153,7 +153,7 @@ def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
 
 
 def _format_field_name(policy: object, kept: Amount, budget: Budget) -> str:
-    """Return the name of the policy field that sets a retained amount, in parentheses; an empty text if there is none."""
+    """Return the policy field that sets a retained amount, in parentheses; empty if there is none."""
     if not is_dataclass(policy):
         return ""
     named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), kept, budget))

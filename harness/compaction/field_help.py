@@ -1,7 +1,7 @@
 """Help texts of policy classes, to which the descriptions of inherited fields are copied from the base classes.
 
 Each field is described once, in the `Attributes` section of the class that declares it. `help()`, the tooltip of a notebook and
-the API reference read one docstring only, so each class receives the entries of its base classes when Python creates the class.
+the API reference read only one docstring. Each class therefore receives the entries of its base classes when Python creates it.
 """
 
 import inspect
@@ -18,8 +18,8 @@ _HEADING = "Attributes:"
 def inherit_field_help(owner: type) -> None:
     """Add to the docstring of a class the entries of all fields that only its base classes document.
 
-    An entry of the nearest base class takes precedence. A class that changes the default of an inherited field describes the
-    field in its own docstring.
+    If several base classes document a field, the entry of the nearest one is used. A class that changes the default of an
+    inherited field describes the field in its own docstring.
     """
     if owner.__doc__ is None:
         return

@@ -1,9 +1,11 @@
 """Classes for compaction policies that consist of a token counter, a threshold in the context window, and a list of rules.
 
 Such a policy is a preset, and its rules are a pipeline. A rule combines a trigger, which decides when to act, with a reducer,
-which proposes how to shorten the view (the messages that the model sees next). The rules for one hook (a point in the session,
-such as before a step) run one after the other. Each rule sees the view as the rule before would leave it, and all proposals
-together become one plan. The view is therefore edited only once, and the provider's cached prefix is lost only once.
+which proposes how to shorten the view (the messages that the model sees next).
+
+The rules for one hook (a point in the session, such as before a step) run one after the other. Each rule sees the view as the
+rule before would leave it. All proposals together become one plan: the view is edited only once, and the provider's cached prefix
+is lost only once.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +33,7 @@ MANUAL_REASON = "asked for"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Part of a policy that combines a condition for acting with a way to shorten the view (the messages the model sees next)."""
+    """Part of a policy that combines a condition for acting with a way to shorten the conversation."""
 
     trigger: Trigger
     """Condition under which the rule acts, such as a threshold in tokens."""
@@ -45,7 +47,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Everything that a compaction policy does, as its threshold, its rules (when and how to compact) and its token counter."""
+    """Everything that a compaction policy does: its threshold, its rules (when and how to compact) and its token counter."""
 
     division: Division
     """Rule that computes from the context window how many tokens are kept free and at how many tokens the policy acts."""
@@ -55,10 +57,14 @@ class Pipeline:
     """Token counter that the policy uses to estimate the size of messages."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
-        """Return one plan with the changes by all rules whose conditions are met, or None if no condition is met.
+        """Return one plan with the changes of all rules whose conditions are met; None if no condition is met.
 
-        `hook` is the point in the session, such as before a step or after an overflow. If the user requests a compaction, the
-        rules run even if their conditions are not met.
+        Args:
+            view: Messages that the model sees next.
+            budget: Budget that the policy computed for the window.
+            usage: Token usage of the last model call; None if unknown.
+            hook: Point in the session, such as before a step. If the user requested the compaction (`manual`), conditions are
+                ignored.
         """
         plan: Plan | None = None
         rules = self._select_rules(hook)
@@ -76,9 +82,9 @@ class Pipeline:
         return plan
 
     def _select_rules(self, hook: Hook) -> list[Rule]:
-        """Return the rules that run at a point in the session (the hook), such as before a step.
+        """Return the rules that run at a point in the session.
 
-        If the user requests a compaction, the rules of the first automatic hook that has any are run.
+        If the user requests a compaction, these are the rules of the first automatic hook that has any.
         """
         if hook == "manual":
             hook = next((one for one in AUTOMATIC_HOOKS if any(rule.hook == one for rule in self.rules)), "step")
@@ -86,7 +92,7 @@ class Pipeline:
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:
-    """Join two plans into one with the same effect; the second was made for the messages as the first would leave them.
+    """Join two plans, of which the second was made for the messages as the first would leave them.
 
     If the second plan evicts a message that the first one replaces, the summarizer reads the replacement.
     """
@@ -139,7 +145,7 @@ def check_ranges(policy: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
-    """Return the name and the valid range of every policy field whose numbers are limited, including fields that may be None."""
+    """Return the name and the valid range of each policy field with a range, including fields that may be None."""
     hints = get_type_hints(policy_class, include_extras=True)
     return tuple(
         (name, extra)
@@ -154,8 +160,8 @@ def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
 class Preset(StrictFields, ABC):
     """Base class of all policies of this package. A policy is a frozen dataclass; its property `pipeline` defines what it does.
 
-    Two presets of one class are equal if their fields are equal. The pipeline is built from the fields once and cached. Base
-    classes with shared fields have no slots of their own, so that a preset can inherit from several of them.
+    Two presets of one class are equal if their fields are equal. The pipeline is built once from the fields. Base classes with
+    shared fields have no slots of their own, so that a preset can inherit from several of them.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; a longer output is cut before it is logged. Default:
@@ -167,18 +173,16 @@ class Preset(StrictFields, ABC):
     clip_characters: Positive = 10_000
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Add the descriptions of inherited fields to the help text of a policy class."""
         super().__init_subclass__(**options)
         inherit_field_help(cls)
 
     def __new__(cls, *_: object, **values: object) -> Self:
-        """Create the policy, or raise UsageError if the value of a field has the wrong type."""
+        """Create the policy; a field value of the wrong type raises UsageError."""
         preset = super().__new__(cls, **values)
         refuse_mistyped(cls, values)
         return preset
 
     def __post_init__(self) -> None:
-        """Raise UsageError for field values that are out of range or contradict each other."""
         check_ranges(self)
         self.check_combination()
 
@@ -193,7 +197,7 @@ class Preset(StrictFields, ABC):
     def revision(self) -> int:
         """Number of times that the behaviour of this policy with these settings changed since version 0.1.
 
-        A number of 1 or more is part of the ids of trials with this policy, so that old and new results are not mixed.
+        Ids of trials include a number of 1 or more, so that old and new results are not mixed.
         """
         return 0
 

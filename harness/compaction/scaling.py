@@ -2,8 +2,10 @@
 
 Constants in tokens, characters, lines and bytes belong to a window of a certain size. In a smaller window the same numbers make a
 different policy: reserves that left nine tenths of a large window may leave nothing. Scaling multiplies the constants by window /
-nominal window. Counts of messages and shares stay as they are, and so do two fields that are windows themselves:
-`context_window`, to which the policy is scaled, and `summarizer_input_tokens`, the window of another model.
+nominal window.
+
+Counts of messages and shares stay as they are, and so do two fields that are windows themselves: `context_window`, to which the
+policy is scaled, and `summarizer_input_tokens`, the window of another model.
 """
 
 from collections.abc import Mapping
@@ -41,7 +43,7 @@ class FittedPolicy:
 
 
 def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None) -> FittedPolicy:
-    """Return a policy with its constants, such as reserves in tokens, scaled to a context window.
+    """Scale a policy's constants, such as reserves in tokens, to a context window.
 
     Args:
         policy: Compaction policy as configured.
@@ -66,7 +68,7 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
 
 
 def scale_policy(policy: P, factor: float) -> P:
-    """Return a policy whose constants, such as numbers of tokens, are multiplied by a factor and rounded to at least 1.
+    """Multiply a policy's constants, such as numbers of tokens, by a factor, and round them to at least 1.
 
     Values of None, 0 or less switch something off and stay as they are. Dataclasses in fields are scaled in the same way.
     """

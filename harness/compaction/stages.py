@@ -1,8 +1,8 @@
 """Parts from which policies are built, mainly reducers, which evict, mask or summarize messages.
 
-A reducer proposes a plan to shorten the view (the messages that the model sees next); the reducer itself neither calls a model
-nor changes the view. Each reducer keeps the system message, and keeps tool calls together with their results. The compactor
-checks both rules again for the plans of every policy.
+A reducer proposes a plan to shorten the view (the messages that the model sees next). It neither calls a model nor changes the
+view. Each reducer keeps the system message, and keeps tool calls together with their results. The compactor checks both rules
+again for the plans of every policy.
 """
 
 import re
@@ -74,13 +74,17 @@ class Middle:
     head_messages: int = 1
     """Number of messages retained at the beginning of the conversation, including the system message."""
     head_events: int = 0
-    """Number of events (messages, tool calls and results) retained at the beginning of the conversation. Messages are retained
-    whole; if `head_messages` retains more, that number applies."""
+    """Number of events (messages, tool calls and results) retained at the beginning of the conversation.
+
+    Messages are retained whole. If `head_messages` retains more, that number applies.
+    """
     snap: Snap = SNAP_BACK
     """Rule that moves the end of the selected messages to a place where no tool call loses its result."""
     shrinks_head: bool = False
-    """Whether a tool call in the last message of the retained beginning is evicted if its results come later. If false, the
-    results are retained too."""
+    """Whether to evict a tool call in the last message of the retained beginning if its results come later.
+
+    If false, the results are retained too.
+    """
 
     def _count_head_messages(self, view: View) -> int:
         return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
@@ -136,11 +140,18 @@ class Summarize:
     role: Literal["system", "user", "assistant"] = "user"
     """Role of the message that contains the summary."""
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
-    """Treatment of summaries from former compactions. The summarizer reads them separately (`apart`) or among the messages
-    (`among`), or it does not read them, and they stay in view (`stays`) or are evicted (`dropped`)."""
+    """Treatment of summaries from former compactions.
+
+    * `apart`: the summarizer reads them separately.
+    * `among`: the summarizer reads them among the messages.
+    * `stays`: the summarizer does not read them, and they stay in view.
+    * `dropped`: the summarizer does not read them, and they are evicted.
+    """
     when_failed: Literal["skip", "forget"] = "skip"
-    """Behaviour if the summary fails; `skip` leaves the conversation unchanged, and `forget` evicts the messages that were to be
-    summarized, except former summaries."""
+    """Behaviour if the summary fails.
+
+    `skip` leaves the conversation unchanged. `forget` evicts the messages that were to be summarized, except former summaries.
+    """
     least_share: float = 0.0
     """Minimum share of all messages that a summary must replace; if it would replace fewer, no summary is requested."""
     in_events: bool = False
@@ -207,7 +218,7 @@ def _number_markers(message: Message, round_number: int) -> Message:
 def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
     """Return the id of the message behind which a new summary is inserted.
 
-    This is the message before the first summarized one or, if a retained summary comes later, the last such summary.
+    This is the message before the first summarized one, or the last retained summary if that comes later.
     """
     ids = [item.item_id for item in items]
     kept = [item for item in ids if item in stays]
@@ -227,8 +238,10 @@ class Mask:
     keep_results: int = 0
     """Number of newest tool results that are never masked (replaced by a short text); 0 protects none by number."""
     keep_tokens: int = 0
-    """Estimated number of tokens in the newest tool results, which are never masked (replaced by a short text). The result that
-    makes the sum exceed this number, and all older results, may be masked."""
+    """Estimated number of tokens in the newest tool results, which are never masked (replaced by a short text).
+
+    The result that makes the sum exceed this number, and all older results, may be masked.
+    """
     keep_turns: int = 0
     """Number of newest turns whose tool results are never masked; a turn begins with a user message."""
     keep_steps: int = 0
@@ -238,13 +251,19 @@ class Mask:
     enough_tokens: int = 0
     """Number of saved tokens, including earlier savings, after which no further result is masked; 0 masks all old results."""
     exempt_tools: tuple[str, ...] = ()
-    """Shell patterns of the tool calls whose results are never masked. A pattern with a space is matched against the tool name
-    and the key argument (`execute_command git *`), any other pattern against the tool name alone."""
+    """Shell patterns of the tool calls whose results are never masked.
+
+    A pattern with a space, such as `execute_command git *`, is matched against the tool name and the key argument. Any other
+    pattern is matched against the tool name alone.
+    """
     exempt_failures: bool = False
     """Whether tool results that report an error, or an exit code other than 0, are never replaced by a short text."""
     exempt_requested: bool = False
-    """Whether results that the user asked for are never masked: the user message before the call mentions the call's key
-    argument, such as a path or a command, or the last part of a path."""
+    """Whether results that the user asked for are never masked.
+
+    The user asked for a result if the user message before the call mentions the call's key argument, such as a command or a path,
+    or the last part of a path.
+    """
     least_characters: int = 0
     """Minimum length in characters of a tool result that may be replaced by a short text; shorter results stay as they are."""
     completed_only: bool = False
@@ -270,9 +289,9 @@ class Mask:
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
     def is_worthwhile(self, view: View) -> bool:
-        """Return whether replacing all unprotected old tool results by short texts would save the required number of tokens.
+        """Return whether masking all unprotected old tool results would save the required number of tokens.
 
-        The running time depends only on the number of messages that were added since the last call.
+        The running time depends only on the number of messages added since the last call.
         """
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
@@ -283,7 +302,7 @@ class Mask:
     def count_old_tokens(self, view: View) -> int | None:
         """Return the number of tokens in all old tool results that may be masked (replaced by a short text).
 
-        Return None if masking also removes the arguments of the calls, because their tokens are not counted.
+        None means unknown: masking also removes the arguments of the calls, whose tokens are not counted.
         """
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
@@ -294,7 +313,7 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """Return what the function `read` computes from the running list of old tool results that may be masked."""
+        """Return what `read` computes from the list of old tool results that may be masked."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
@@ -325,7 +344,7 @@ class Mask:
         return False
 
     def _select_enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
-        """Return the oldest messages with tool results that together save enough tokens, and the number of tokens in them.
+        """Return the oldest messages whose tool results save enough tokens, and the tokens in them.
 
         No message is returned if even all old tool results together save too little.
         """
@@ -406,7 +425,7 @@ class _OldResults:
         """Number of tool results before each of the newest steps, if a number of steps is protected."""
 
     def add(self, item: Item) -> None:
-        """Add the next message of the view, and collect the tool results that are now old enough to be masked."""
+        """Add the next message, and collect the tool results that are now old enough to be masked."""
         message, mask = item.message, self._mask
         if item.item_id in self._stops:
             self._reset()
@@ -429,7 +448,7 @@ class _OldResults:
             self._release_old()
 
     def _note_requests(self, item: Item) -> None:
-        """Remember the text of a user message, or the calls of an answer whose key argument (such as a path) the user named."""
+        """Remember the text of a user message, or the calls of an answer that the user asked for."""
         if item.message.role == "user" and item.item_id not in self._summaries:
             self._asked = item.message.text
         self._requested_ids.update(call.call_id for call in item.message.calls if is_named(call, self._asked))
@@ -438,14 +457,14 @@ class _OldResults:
         return bool(self._requested_ids) and any(result.call_id in self._requested_ids for result in message.results)
 
     def _release_old(self) -> None:
-        """End the protection of the results whose turn and step are no longer among the newest ones."""
+        """End the protection of results whose turn and step are no longer among the newest."""
         starts = [*([self._turns[0]] if self._turns else []), *([self._steps[0]] if self._steps else [])]
         first_protected = min(starts)
         released = [self._young.popleft() for _ in range(len(self._young) - (self._count - first_protected))]
         self._add_results(released)
 
     def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
-        """Add new tool results, and allow masking of the results that are thereby no longer among the newest."""
+        """Add new tool results, and release those that are no longer among the newest."""
         mask, protected = self._mask, self._protected
         for item, exempt in results:
             if exempt and not mask.exempt_count:
@@ -514,7 +533,7 @@ class Prunable:
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the minimum size of the conversation, in tokens, at which masking (replacing old tool results) can save enough.
+        """Return the minimum number of tokens in the conversation with which masking tool results saves enough.
 
         This is the number of tokens in protected results, plus the required savings, plus 1.
         """
@@ -545,17 +564,17 @@ def find_answered_end(view: View) -> int:
 def make_split_slots(
     view: View, before: Sequence[Item], within: Sequence[Item], history: Slot, beginning: Slot, alone: Slot
 ) -> tuple[Slot, ...]:
-    """Return the summaries to request (slots) for the messages before a cut, which may lie in the middle of a turn.
+    """Return the summaries to request (slots) for the messages before a cut, which may split a turn.
 
-    In that case, one summary covers the messages before the turn, and another covers the beginning of the turn.
+    If the cut splits a turn, one summary covers the messages before the turn, and another covers the beginning of the turn.
 
     Args:
-        view: View that the items belong to.
+        view: View that the messages belong to.
         before: Messages before the turn, including former summaries.
         within: Messages at the beginning of the turn, before the cut; empty if the cut does not split a turn.
-        history: Summary slot for the messages before the turn; also used if only former summaries precede the turn.
-        beginning: Summary slot for the beginning of the turn if other messages precede the turn.
-        alone: Summary slot for the beginning of the turn if nothing precedes the turn.
+        history: Summary of the messages before the turn; also used if only former summaries precede the turn.
+        beginning: Summary of the beginning of the turn if other messages precede the turn.
+        alone: Summary of the beginning of the turn if nothing precedes the turn.
     """
     if not within:
         chosen = [(history, before)]
@@ -567,7 +586,7 @@ def make_split_slots(
 
 
 def group_results(items: Sequence[Item]) -> list[list[Item]]:
-    """Return the messages in groups: each run of neighbouring messages with tool results, and each other message alone.
+    """Group neighbouring messages with tool results; every other message is a group of its own.
 
     Some agents whose policies are reproduced here keep neighbouring tool results in one message.
     """

@@ -1,6 +1,6 @@
 """Summary formats that several compaction policies share: how a model is asked for a summary, and how the agent sees it.
 
-Lists of the files that were read or modified are not written by the summarizer. They are compiled from the tool calls and copied
+Lists of the files that were read or modified do not come from the summarizer. They are compiled from the tool calls, and copied
 from each summary to the next.
 """
 
@@ -67,8 +67,10 @@ class Brief:
     closing: str = ""
     """Line inserted below the summary that the agent sees; an empty text adds no line."""
     system: str = ""
-    """System message of the prompt for the summarizer; the layout `system` ignores this field. If it is empty, the layout
-    `session` uses the system message of the session."""
+    """System message of the prompt for the summarizer; the layout `system` ignores this field.
+
+    If the field is empty, the layout `session` uses the system message of the session.
+    """
     layout: Literal["transcript", "session", "system"] = "transcript"
     """Arrangement of the prompt for the summarizer.
 

@@ -1,8 +1,8 @@
 """Triggers (conditions under which a policy acts) and divisions (rules that compute its threshold from the context window).
 
-A division computes the budget (reserved tokens and threshold) of a session once. A trigger checks the view (the messages that the
-model sees next), the budget and the last usage report before every step, at a cost that does not grow with the view. Both are
-immutable values, so a policy can be read, compared and hashed.
+A division computes the budget (reserved tokens and threshold) of a session once. A trigger is checked before every step. It reads
+the view (the messages that the model sees next), the budget and the last usage report, at a cost that does not grow with the
+view. Both are immutable values, so a policy can be read, compared and hashed.
 """
 
 import math
@@ -51,8 +51,10 @@ class DueAmounts(NamedTuple):
     """Sizes of the view (the messages that the model sees next) at which a trigger makes the policy act."""
 
     amounts: tuple[Amount, ...] = ()
-    """Sizes of the conversation in tokens or messages; when any of these sizes is reached, the policy acts. Empty if the policy
-    acts for another reason or never."""
+    """Sizes of the conversation in tokens or messages; when any of these sizes is reached, the policy acts.
+
+    Empty if the policy acts for another reason or never.
+    """
     smallest_view: Amount | None = None
     """Minimum size of the conversation at which the policy can act; infinite if it never can, None if the size is unknown."""
 
@@ -72,9 +74,9 @@ class Division(Protocol):
     def __hash__(self) -> int: ...
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget for a context window, with the reserved tokens and the threshold at which compaction begins.
+        """Return the budget for a context window: the reserved tokens and the threshold at which compaction begins.
 
-        A window of 0 tokens stands for an unknown window; a threshold that depends on the window is then disabled.
+        A window of 0 tokens means an unknown window; a threshold that depends on the window is then disabled.
 
         Raises:
             UsageError: The reserves leave nothing of the window.
@@ -101,7 +103,7 @@ def compute_due_amounts(trigger: Trigger, budget: Budget) -> DueAmounts:
     """Return the sizes of the conversation, in tokens or messages, at which a trigger makes the policy act.
 
     Raises:
-        UsageError: The trigger has no method `compute_due_amounts`, which may happen if another package defines the trigger.
+        UsageError: The trigger, which another package may define, has no method `compute_due_amounts`.
     """
     if not hasattr(trigger, "compute_due_amounts"):
         raise UsageError(
@@ -135,7 +137,8 @@ NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 class ShareOfAvailable:
     """Rule by which compaction begins at a share of the context window, after reserved tokens are subtracted.
 
-    With the default reserves of 11,000 tokens, a share of 0.8 gives a threshold of 93,600 tokens in a window of 128,000.
+    For example, with the default reserves of 11,000 tokens, a share of 0.8 gives a threshold of 93,600 tokens in a window of
+    128,000.
     """
 
     share: float
@@ -182,8 +185,10 @@ class UsableInput:
     max_output_tokens: int
     """Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence."""
     input_limit_tokens: int | None = None
-    """Maximum number of input tokens of the model; None means the limit in the registry or, without one, the window less the
-    tokens for the answer."""
+    """Maximum number of input tokens of the model.
+
+    None means the limit in the registry or, without one, the window less the tokens for the answer.
+    """
     input_reserve_tokens: int = 0
     """Number of tokens kept free below the input limit, at most as many as are reserved for the answer."""
 

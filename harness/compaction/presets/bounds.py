@@ -47,8 +47,8 @@ class Ranking(Protocol):
 class Retain:
     """Part of a policy that retains the messages with the best ranks, up to a share of the threshold, and evicts all others.
 
-    Messages are ranked in blocks, such as a call with its results. The system message and the newest block are always retained;
-    if their tokens fill the share, everything else is evicted.
+    Messages are ranked in blocks, such as a call with its results. The system message and the newest block are always retained.
+    If they alone fill the share, everything else is evicted.
     """
 
     ranking: Ranking
@@ -78,17 +78,18 @@ class Retain:
 class RandomRanking:
     """Random order in which blocks of messages are retained.
 
-    A block is a message with the results of its calls. Each block keeps the same random rank for the whole session, so every
-    block has the same chance to be retained in each compaction.
+    A block is a message with the results of its calls. A block keeps its random rank for the whole session. With a new draw in
+    each compaction, older blocks would be evicted more often.
     """
 
     seed: int
     """Seed of the random order in which blocks of messages are retained."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return the blocks of messages with random ranks, derived from the seed, the user's request and the message ids.
+        """Return the blocks of messages with random ranks.
 
-        The user's request is included because ids alone would give the same ranks in every session of an experiment.
+        The ranks depend on the seed, the user's request and the message ids. With the ids alone, every session of an experiment
+        would have the same ranks.
         """
         request = view.task.text if view.task else ""
         salt = hashlib.sha256(f"{self.seed}/{request}".encode(errors="surrogatepass")).digest()
@@ -96,10 +97,7 @@ class RandomRanking:
 
 
 def _draw_rank(salt: bytes, item: ItemId) -> int:
-    """Return a pseudo-random rank of a message, computed as the digest of a salt and the id of the message.
-
-    A random generator that is seeded for each message would take ten times as long.
-    """
+    """Return a pseudo-random rank of a message; a random generator for each message would take ten times as long."""
     return int.from_bytes(hashlib.sha256(b"%b/%d/%d" % (salt, *item)).digest()[:8])
 
 
@@ -107,8 +105,9 @@ def _draw_rank(salt: bytes, item: ItemId) -> int:
 class OracleRanking:
     """Ranking by future need: messages that cannot be obtained again come first, then those that are needed soonest.
 
-    Of two blocks that are needed equally, the shorter one is retained first. If a later step needs to know only that a tool was
-    called, the call is retained with its first argument and the first line of its result.
+    Of two blocks (messages with the results of their calls) that are needed equally, the shorter one is retained first. If a
+    later step needs to know only that a tool was called, the call is retained with its first argument and the first line of its
+    result.
     """
 
     oracle: Oracle

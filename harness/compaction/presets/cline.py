@@ -36,10 +36,10 @@ from harness.view import Item, View, apply_patch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeTarget:
-    """Rule for the maximum number of tokens that remain in view (the messages that the model sees next) after a compaction.
+    """Rule for the maximum number of tokens that the conversation may have after a compaction.
 
-    While the view has few answers, the maximum is a share of the threshold at which compaction begins. With many answers, it is a
-    share of the longest input of the model.
+    While the conversation has few answers of the model, the maximum is a share of the threshold that triggers compaction. With
+    many answers, it is a share of the longest input of the model.
     """
 
     input_share: float
@@ -61,10 +61,10 @@ class SizeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNewest:
-    """Rule that selects the messages to replace. The newest tokens, and everything from the user's last message on, are kept.
+    """Rule that selects the messages to replace; the newest tokens and everything from the user's last message on stay.
 
-    If the user wrote only one message, it does not protect what follows it. Fewer tokens are kept if `target` allows only fewer.
-    The first message that is kept is an answer or a message of the user.
+    The user's only message does not protect what follows it. Fewer tokens are kept if `target` requires it. The first message
+    that is kept is an answer or a message of the user.
     """
 
     most_tokens: int
@@ -94,8 +94,7 @@ class BeforeNewest:
 class WindowTable:
     """Rule that looks up the number of tokens that triggers compaction in a table, by the size of the context window.
 
-    For a window size that is not in the table, compaction is triggered at a share of the window or at the window less a reserve,
-    whichever is larger.
+    For other window sizes, the threshold is a share of the window, or the window less a reserve, whichever is larger.
     """
 
     thresholds: tuple[tuple[int, int], ...]
@@ -168,8 +167,11 @@ This limit is the choice of this project, since the source sets none.
 class Digest:
     """Part of a policy that replaces old messages by a list of their files, commands and last answers, without a model.
 
-    The list is called the notice. Three kinds of messages are retained: every message of the user; of each older turn, the last
-    answer without tool calls; and of the last turn, the newest messages that fit the target size.
+    The list is called the notice. Three kinds of messages are retained:
+
+    - every message of the user;
+    - of each older turn, the last answer without tool calls;
+    - of the last turn, the newest messages that fit the target size.
     """
 
     target: SizeTarget
@@ -201,7 +203,7 @@ class Digest:
         return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
 
     def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
-        """Return the user message with the notice about evicted messages at its end, in place of a former notice."""
+        """Return the user message with the notice about evicted messages, which replaces a former notice."""
         body, _, former = anchor.message.text.partition(f"\n\n{NOTICE_HEADING}\n")
         lines = [*former.splitlines(), *_format_notice_lines(gone)]
         answers = [line for line in lines if line.startswith(SAID_PREFIX)]
@@ -212,7 +214,7 @@ class Digest:
 
 
 def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
-    """Yield the lines of a notice about evicted messages: files, commands, and the text of each answer."""
+    """Yield the lines of the notice about evicted messages: files, commands and answers."""
     for item in gone:
         for call in item.message.calls:
             if label := LABELS.get(call.name):
@@ -243,8 +245,10 @@ class ForgetHalf:
     notice: str
     """Text of the notice about the eviction; `{count}` is replaced by the number of evicted messages."""
     place: Literal["behind", "in-answer"]
-    """Place of the notice: a user message behind the first messages (`behind`), or the beginning of the first answer, where the
-    notice is inserted only once (`in-answer`)."""
+    """Place of the notice: a message behind the first ones (`behind`), or the beginning of the first answer (`in-answer`).
+
+    The message is one of the user. In the answer, the notice is inserted only once.
+    """
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that keeps the first messages, evicts a share of the messages after them, and inserts a notice."""
@@ -368,7 +372,10 @@ class _ClineSdk(Preset):
         )
 
     def _build_pipeline(self, summarize: Summarize | None = None) -> Pipeline:
-        """Return rules that summarize at the threshold and, after a failure or an overflow, list the old work without a model."""
+        """Return rules that summarize at the threshold, or list the old work if `summarize` is None.
+
+        After a failed summary and after an overflow, the old work is listed too.
+        """
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         reducer = OnFailure(first=summarize, then=digest) if summarize else digest
         rules = (Rule(Full(), reducer), Rule(Always(), digest, hook="overflow"))

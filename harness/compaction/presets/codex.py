@@ -29,8 +29,8 @@ class WithoutOldest:
 class HandOver:
     """Part of a policy that retains the user's newest messages, up to a number of tokens, and summarizes everything else.
 
-    The user's message with which the limit is exceeded loses its middle. The summarizer reads everything, including the retained
-    messages. Messages of the user since the last answer are neither summarized nor counted.
+    The user message that exceeds the limit loses its middle. The summarizer reads everything, including the retained messages.
+    Messages of the user after the last answer are neither summarized nor counted.
     """
 
     most_tokens: int
@@ -79,7 +79,7 @@ class HandOver:
         return kept_items, ()
 
     def _cut_middle(self, item: Item, room: int) -> Replace:
-        """Return a shortened user message that keeps as much of its beginning and end as fits the given number of tokens."""
+        """Shorten a user message to `room` tokens by removing its middle."""
 
         def cut_message(half: int) -> Message:
             return replace(item.message, parts=(Text(text=remove_middle(item.message.text, half)),))

@@ -18,10 +18,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeTurnsOrShare:
-    """Rule that selects the messages to summarize, which are normally all messages before the last turns.
+    """Rule that selects the messages to summarize: normally all messages before the last turns.
 
-    If the last turns reach back to the last summary, nothing lies between both. Then only a share of the messages since that
-    summary is retained, and all older messages are selected.
+    If there are no messages between the last summary and the last turns, only a share of the messages since the summary is
+    retained; all older messages are selected.
     """
 
     turns: int

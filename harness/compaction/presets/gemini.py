@@ -19,8 +19,8 @@ from harness.view import Item, View
 class BeforeUserMessage:
     """Rule that selects the oldest messages, e.g. the first 70 % of the characters, and then all up to the next user message.
 
-    If no user message follows, the selection reaches to the end of the last answer. An answer with tool calls is not selected;
-    the selection then ends before the user's last message.
+    If no user message follows, all messages up to the end of the last answer are selected. If this answer has tool calls, the
+    selection ends before the user's last message.
     """
 
     keep_share: float
@@ -117,10 +117,10 @@ POINTER_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload(Mask):
-    """Part of a policy that replaces old tool results by both of their ends and a pointer to the whole text, which is saved.
+    """Part of a policy that replaces old tool results by their two ends and a pointer to the whole text, which is saved.
 
-    A result must be longer than the text that replaces it, or it would be saved again and again; for this reason,
-    `least_characters` must be set. The field `stub` has no effect.
+    Set `least_characters` so that a result is longer than the text that replaces it; otherwise a replaced result would be saved
+    again and again. The field `stub` has no effect.
     """
 
     preview_characters: int = 0

@@ -37,8 +37,7 @@ from harness.view import Item, View
 class ShortenArguments:
     """Part of a policy that cuts long arguments of old tool calls to their beginning, followed by a mark.
 
-    If no tool call in view has long arguments, a run only scans the messages added since the last run; otherwise it also has to
-    find the newest messages, which stay unchanged.
+    While no tool call in view has long arguments, each run reads only the messages added since the last run.
     """
 
     tail: Tail
@@ -89,7 +88,6 @@ class _LongCallTally:
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        """Read the next message, and store its index if it is the first one with a long tool call argument."""
         if self.first is None and self._by.shorten_item(item):
             self.first = self._count
         self._count += 1
@@ -118,8 +116,8 @@ class LastOfWindow:
 class NewestFromUser:
     """Rule that selects what the summarizer reads: the newest messages that fit a token limit, beginning at a user message.
 
-    If the message directly before the selected ones was written by the user, as many of its last lines as fit are added. If none
-    of the newest messages was written by the user, nothing is selected.
+    If the user also wrote the message directly before the selected ones, as many of its last lines as fit are added. If none of
+    the newest messages was written by the user, nothing is selected.
     """
 
     tokens: int
@@ -139,7 +137,7 @@ class NewestFromUser:
         return messages[start:]
 
     def _take_last_lines(self, message: Message, room: int) -> str:
-        """Return as many of the last lines of a message as fit a number of tokens."""
+        """Return as many of the last lines of a message as fit into `room` tokens."""
         lines = transcript.extract_text(message).split("\n")
         ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
         fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
@@ -191,8 +189,8 @@ class CharactersAndOverhead:
 
     Source: langchain-core 1.7.2, `messages/utils.py`.
 
-    Tool calls are counted as LangChain writes them, which is a list of dictionaries. Tool schemas do not count, because a policy
-    does not see them. The estimate is not corrected by the provider's report; the trigger does that.
+    Tool calls are counted as LangChain writes them, as a list of dictionaries. Tool schemas do not count, because a policy does
+    not see them. The trigger, not this counter, corrects the estimate by the provider's report.
     """
 
     characters_per_token: float = 4.0

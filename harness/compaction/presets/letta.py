@@ -21,8 +21,9 @@ from harness.view import Item, View
 class UpToShare:
     """Rule that selects as few of the oldest messages as needed, so that the rest fits a share of the window.
 
-    It tries a share of the messages first (`first_share` + `step_share`) and adds `step_share` until the rest fits. A selection
-    always ends before an answer of the model. If none is large enough, everything but the system message is selected.
+    The first attempt selects `first_share` + `step_share` of the messages. Each further attempt adds `step_share`, until the rest
+    fits. A selection always ends before an answer of the model. If none is large enough, everything but the system message is
+    selected.
     """
 
     first_share: float

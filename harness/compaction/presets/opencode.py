@@ -20,8 +20,8 @@ from harness.view import Item, View
 class BeforeTurns:
     """Rule that selects all messages before the last turns; these turns are retained as far as they fit a number of tokens.
 
-    Turns are retained whole from the newest one backwards as long as they fit. The first turn that does not fit is cut, and its
-    longest end that fits is retained.
+    From the newest turn backwards, whole turns are retained as long as they fit. Of the first turn that does not fit, the longest
+    end that fits is retained.
     """
 
     turns: int
@@ -53,7 +53,7 @@ class BeforeTurns:
 
 
 def _is_before_summary(view: View, index: int) -> bool:
-    """Return whether a message is the question that a compaction inserted before a summary, which reads as its answer."""
+    """Return whether a message is the question that a compaction inserted before a summary."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 

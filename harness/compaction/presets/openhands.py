@@ -79,7 +79,10 @@ class LastBelowThreshold:
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
-        """Return the number of tokens in the events that are retained at the beginning of the conversation."""
+        """Return the number of tokens in the events that are retained at the beginning.
+
+        The last message of the beginning may be retained with only some of its tool calls.
+        """
         tokens = sum(item.tokens for item in head)
         over = sum(count_events(item.message) for item in head) - self.head_events
         if over <= 0:
@@ -174,9 +177,9 @@ class EventList:
                 yield TranscriptEvent("call", call.name, "" if index else thought, given)
 
     def _cut_text(self, text: str, *, mark_inside: bool = False) -> str:
-        """Return a text cut to the maximum length of an event.
+        """Cut a text to the maximum length of an event.
 
-        Three dots mark a cut at the end; they count towards the limit in a message but not elsewhere.
+        Three dots mark a cut at the end; with `mark_inside`, the limit includes them.
         """
         if self.characters is None or len(text) <= self.characters:
             return text
@@ -224,7 +227,7 @@ def _list_texts(message: Message) -> tuple[str, ...]:
 
 
 def _keep_ends(message: Message, limit: int) -> Message:
-    """Return a message that keeps both ends of its text within a limit in characters, which includes the mark of the cut."""
+    """Cut the middle of a message's texts, so that each has at most `limit` characters with the mark of the cut."""
     if all(len(text) <= limit for text in _list_texts(message)):
         return message
     if message.role == "tool":
@@ -281,7 +284,7 @@ class _OpenHands(SummarizingPreset):
     event_characters: Positive = 500
 
     def check_combination(self) -> None:
-        """Raise UsageError if `keep_first` events fill so much of `max_size` that nothing could be evicted."""
+        """Raise UsageError if the first `keep_first` events leave too little of `max_size` to evict anything."""
         if self.max_size // 2 - self.keep_first - 1 <= 0:
             limit = f"less than half of max_size={self.max_size!r}, less one for the summary"
             raise UsageError(f"keep_first={self.keep_first!r} must be {limit}")
@@ -334,9 +337,9 @@ class OpenHands(_OpenHands):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's rules, which summarize when the conversation has too many tokens or events, and after a refused prompt.
+        """The policy's rules, which summarize when there are too many tokens or events, and after a refused prompt.
 
-        If there are too many tokens and too many events, the smaller number of messages is retained.
+        If there are too many tokens and too many events, the rule that retains fewer messages applies.
         """
         by_events = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)

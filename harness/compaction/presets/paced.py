@@ -21,7 +21,7 @@ from harness.view import View
 class Steps:
     """Trigger that makes the policy act when enough steps (model calls with their tool results) followed the last compaction.
 
-    Combined with another trigger by `AllOf`, this trigger limits how often the conversation is edited.
+    Combine this trigger with another one by `AllOf` to limit how often the conversation is edited.
     """
 
     count: int
@@ -41,10 +41,11 @@ class Steps:
 class KeepPinned:
     """Part of a policy that shortens the conversation as another part plans it, but leaves pinned messages as they are.
 
-    A message is pinned if one of its lines matches a shell pattern; a call is pinned together with all its results. Shell
-    patterns are used because their matching time grows only with the text, while that of regular expressions is unbounded. The
+    A message is pinned if one of its lines matches a shell pattern. A call is pinned together with all its results. The
     summarizer does not read pinned messages. Summaries are never pinned, because a summary that quotes a pinned line would stay
     in view for ever.
+
+    Regular expressions are not supported, because the time of a match is unbounded.
     """
 
     patterns: tuple[str, ...]

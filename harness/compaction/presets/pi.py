@@ -17,9 +17,9 @@ from harness.view import View
 class SummarizeSplitTurn:
     """Part of a policy that replaces everything before the newest tokens by one user message, which contains the summary.
 
-    The first retained message is never a tool result. If the cut before it splits a turn, the history before the turn and the
-    beginning of the turn are summarized separately, and both summaries are joined. If only a former summary precedes the turn,
-    the beginning of the turn is merged into that summary.
+    The first retained message is never a tool result. If the cut splits a turn, the messages before the turn and the beginning of
+    the turn are summarized separately, and both summaries are joined. If only a former summary precedes the turn, the beginning
+    of the turn is merged into that summary.
     """
 
     keep_tokens: int
@@ -37,8 +37,7 @@ class SummarizeSplitTurn:
     excerpt: Excerpt
     """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
     forgets_kept: bool = False
-    """Whether messages that the former compaction retained are evicted without a summary, as in a defect of old versions of
-    pi."""
+    """Whether messages that the former compaction retained are evicted without a summary, as in old versions of pi."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
@@ -69,14 +68,14 @@ class SummarizeSplitTurn:
         return Amount(self.keep_tokens, "tokens")
 
     def _find_floor(self, view: View) -> int:
-        """Return the index of the first message in view that may be summarized."""
+        """Return the index of the first message that may be summarized."""
         if not self.forgets_kept or not view.summaries:
             return 1
         newest = max(view.summaries)
         return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
     def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
-        """Return the index at which the partly retained turn begins, or the given cut if every turn is whole."""
+        """Return the index at which the partly retained turn begins; `cut` if every turn is whole."""
         if cut >= len(view.items) or is_from_user(view, cut):
             return cut
         return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)

@@ -68,7 +68,7 @@ class _BundleTally:
         """Number of bundles (requests and answers) counted so far, without the system message."""
 
     def add(self, item: Item) -> None:
-        """Count the next message of the conversation as a new bundle, unless it is a further tool result of the same answer."""
+        """Count the next message as a new bundle, unless it is a further tool result of the same answer."""
         role, stub = item.message.role, self._stub
         self.count += not role == self._last == "tool"
         self._last = role
@@ -176,8 +176,8 @@ OPENING = "(Summary of the conversation so far.)"
 class QuarterOfTexts:
     """Token counter that estimates `ceil(characters / 4)` for each text of a message and adds the estimates.
 
-    The name and the arguments of a call are separate texts. Without a tokenizer, the original divides the characters of all
-    messages once and rounds down.
+    The name and the arguments of a call are separate texts. Without a tokenizer, the original instead divides the characters of
+    all messages together and rounds down.
     """
 
     kind: Literal["ceil-texts/4"] = "ceil-texts/4"
@@ -212,7 +212,6 @@ class _PydanticAi(Preset):
     trigger_messages: Positive | None = None
 
     def check_combination(self) -> None:
-        """Raise UsageError if both `trigger_share` and `trigger_tokens` are set, or if no trigger is set."""
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
 
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:

@@ -71,9 +71,9 @@ class Checkpoint:
 class SummarizeBeforeRecent:
     """Part of a policy that replaces everything before the newest tokens by one user message, which contains the summary.
 
-    The retained messages normally begin with a message of the user, i.e. with a turn. This would not make room if the newest turn
-    alone exceeds the tokens to retain, or if the turns before it have too few. Then the cut lies at an answer within a turn: the
-    history before this turn and the beginning of the turn are summarized separately, and both summaries are joined.
+    The retained messages normally begin with a turn, i.e. with a message of the user. If that would not make enough room, the cut
+    lies at an answer within a turn. The messages before this turn and the beginning of the turn are then summarized separately,
+    and both summaries are joined.
     """
 
     keep_tokens: int
@@ -106,8 +106,8 @@ class SummarizeBeforeRecent:
     def _is_enough(self, view: View, budget: Budget, start: int, turn: int) -> bool:
         """Return whether a cut before a turn evicts enough messages, so that the turn need not be split.
 
-        If the cut lies before the newest turn, this turn must not exceed the tokens to retain. Any other cut must evict messages,
-        and the remaining messages must not exceed the threshold.
+        A newest turn must not exceed the tokens to retain. Before any other turn, the cut must evict messages, and the remaining
+        messages must not exceed the threshold.
         """
         if not any(is_from_user(view, index) for index in range(start + 1, len(view.items))):
             return turn == start
@@ -166,8 +166,11 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
     def revision(self) -> int:
         """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The changes: an older turn is split if a cut at a user message would not make room; a cut tool output keeps the exit code
-        of the command and the last lines of its standard error; the format of the summary shows a list of several next steps.
+        The changes:
+
+        - An older turn is split if a cut at a user message would not make room.
+        - A cut tool output keeps the exit code of the command and the last lines of its standard error.
+        - The format of the summary shows a list of several next steps.
         """
         return 3
 

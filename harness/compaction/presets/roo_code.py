@@ -73,7 +73,6 @@ class FullBy:
 
 @lru_cache(maxsize=1_000)
 def _divide_window(division: Division, window_tokens: int) -> Budget:
-    """Return the trigger threshold for a window; the result is cached because it is needed before every step."""
     return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
 
 

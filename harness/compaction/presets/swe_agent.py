@@ -36,7 +36,7 @@ class _ResultTally:
         """Whether the conversation contains a tool result that was already replaced by a line."""
 
     def add(self, item: Item) -> None:
-        """Count the next message if it is a tool result. A result that was replaced by a line sets the count back to 0."""
+        """Count the next message if it is a tool result; start again at 0 if it was already replaced by a line."""
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided
@@ -46,7 +46,7 @@ class _ResultTally:
 def _count_overdue(view: View, keep: int, every: int) -> int:
     """Return the number of old tool results that must be replaced by a line now; 0 or less if there are none.
 
-    As in the original, the user's request is counted like a first tool result, but it is never replaced.
+    As in the original, the user's request counts as the first tool result, but it is never replaced.
     """
     shown: int
     shown, masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
@@ -110,7 +110,7 @@ class _TurnTally:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """Count the next message of the conversation if it contains tool calls; reset the count if it is a summary."""
+        """Count the next message if it contains tool calls; start again at 0 if it is the newest summary."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 
@@ -136,7 +136,7 @@ class TurnsSinceSummary:
 class SummarizeOldestTurns:
     """Part of a policy that replaces the oldest turns by a summary (a checkpoint) behind the request and former summaries.
 
-    All messages between these turns are summarized too. The summarizer also reads the newest former checkpoint.
+    The summary also covers all messages between these turns. The summarizer also reads the newest former checkpoint.
     """
 
     turns: int

@@ -21,8 +21,8 @@ class EvictThenSummarize:
     """Part of a policy that evicts messages at once, and summarizes them when enough evicted messages wait for a summary.
 
     Evicted messages wait outside the conversation. A summary covers the waiting messages, the messages evicted at that moment,
-    and the former summary, which stays in view until then. If the summary fails, the messages that it was to cover are lost: a
-    failed request counts like a successful one, so a failing summarizer is not asked more often.
+    and the former summary, which stays in view until then. If the summary fails, the messages that it was to cover are lost. The
+    summarizer is asked again only when enough new messages wait, so a failing summarizer is not asked more often.
     """
 
     every_messages: int
@@ -144,10 +144,11 @@ class MessageWindow(OwnPreset, SummarizingPreset):
     def revision(self) -> int:
         """Number of times that the behaviour of this policy with these settings changed since version 0.1.
 
-        The first change applies to all settings: a cut tool output now keeps the exit code of the command and the last lines of
-        its standard error. The second one applies if `summarize_on_trim` is set or `preserve_first_n` is above 1: a tool call in
-        the last of the first, preserved messages is now evicted together with its results, and a summary covers all messages that
-        were evicted since the last summary.
+        The changes:
+
+        - For all settings, a cut tool output keeps the exit code of the command and the last lines of its standard error.
+        - If `summarize_on_trim` is set or `preserve_first_n` is above 1, a tool call in the last of the first, preserved messages
+          is evicted together with its results, and a summary covers all messages that were evicted since the last summary.
         """
         return 2 if self.preserve_first_n > 1 or self.summarize_on_trim else 1
 
@@ -174,7 +175,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
 
     def trim(self, messages: Sequence[Message]) -> TrimResult:
-        """Return a list of messages without the messages that this policy would evict; no summary is written.
+        """Remove the messages that this policy would evict from a list of messages, without writing a summary.
 
         Args:
             messages: Messages of a valid conversation; a system message at the beginning stays and is not counted.
