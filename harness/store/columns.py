@@ -3,12 +3,12 @@
 `harness.store.tables` reads the columns by that SQL and derives the Arrow and pandas types from the dtype. Parquet files have the
 same columns.
 
-Each table has one kind of rows: trials, steps (model calls), attempts at a compaction, checks of trials, versions of messages, or
+Each table has one kind of row: trials, steps (model calls), attempts at a compaction, checks of trials, versions of messages, or
 facts (values to remember) at compactions. The column `trial_id` joins the tables; it is missing for sessions outside of trials.
 Amounts are per row, never running sums, unless the description says so.
 
-If the journal stores a new column of `trials`, `steps`, `compactions` or `probes` under the same name, the column is declared
-with a `form`: the number of the next migration (a change of the journal's tables). The migration is derived from the declaration.
+A new column that the journal stores in `trials`, `steps`, `compactions` or `probes` under the same name is declared with a
+`form`: the number of the next migration (a change of the journal's tables). The migration is derived from the declaration.
 """
 
 from dataclasses import fields
@@ -18,8 +18,11 @@ from harness.store.records import StepMetrics
 from harness.store.sessions.views import build_undone_sql
 
 Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
-"""Pandas dtype of a column. Columns of type `boolean`, `Int64` and `float64` may have missing values; `str` columns have none,
-unless their description says so."""
+"""Pandas dtype of a column.
+
+Columns of type `boolean`, `Int64` and `float64` may have missing values. `str` columns have none, unless their description says
+so.
+"""
 
 
 class Column(NamedTuple):
@@ -33,8 +36,11 @@ class Column(NamedTuple):
     sql: str = ""
     """SQL expression that computes the column from the journal; empty if the journal has a column of the same name."""
     form: int = 0
-    """Number of the migration (see `harness.store.schema`) that added the column to the journal; older rows have no value. A form
-    of 0 means that the table was created with the column, or that the column is computed. It never changes after a release."""
+    """Number of the migration (see `harness.store.schema`) that added the column to the journal.
+
+    Rows that are older than the column have no value. 0 means that the table was created with the column, or that the column is
+    computed. The number never changes after a release.
+    """
 
 
 class Source(NamedTuple):
@@ -47,8 +53,11 @@ class Source(NamedTuple):
     rows_sql: str
     """SQL query for the rows, from `FROM` on. Its parameter is a JSON list of keys of sessions or trials."""
     owner: Literal["session", "trial"] = "session"
-    """Whether each row belongs to a session or to a trial. The rows of a table of results are in the order of the integer keys of
-    their owners, which are the column `key` of sessions and the column `revision` of trials."""
+    """Whether each row belongs to a session or to a trial.
+
+    The rows of a table of results are in the order of the integer keys of their owners: the column `key` of sessions, or the
+    column `revision` of trials.
+    """
 
 
 _FILLED_IN = "NULL"
@@ -60,44 +69,43 @@ _PROMPT_SQL = "{0}input_tokens + {0}cache_read_tokens + {0}cache_write_tokens"
 
 
 def _make_metric(name: str, unit: str, sql: str, description: str) -> Column:
-    """Return a column that shows one number of a session's metrics, such as failed tool calls; 0 if nothing was counted."""
+    """Return a column for a number from a session's metrics, such as failed tool calls; 0 if nothing was counted."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) END"
     return Column(name, "Int64", unit, f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_flag(name: str, sql: str, description: str) -> Column:
-    """Return a yes-or-no column that says whether a count of a session, such as the number of loops, is above 0."""
+    """Return a yes-or-no column that says whether a number from a session's metrics is above 0."""
     sql = f"CASE WHEN k.session IS NOT NULL THEN coalesce({sql}, 0) > 0 END"
     return Column(name, "boolean", "", f"{description}; {_MISSING_METRICS}", sql)
 
 
 def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "Int64") -> Column:
-    """Return a column with a sum over events of a session, such as its prompt tokens; 0 if the session has no such event."""
+    """Return a column with a sum over a session's events, such as prompt tokens; 0 if there is no such event."""
     return Column(name, dtype, unit, f"{description}; {_MISSING_LOG}", f"CASE WHEN s.key IS NOT NULL THEN coalesce({sql}, 0) END")
 
 
 def _make_use(name: str, description: str) -> Column:
-    """Return a column that counts how often the agent's tool calls used facts (values to remember) of the task."""
+    """Return a column that counts how often tool calls used the facts (values to remember) of the task."""
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
 def _make_sub_agent_sum(name: str, dtype: Dtype, unit: str, description: str) -> Column:
-    """Return a column with a sum over the sub-agents of a trial; 0 in trials of older versions, which had no sub-agents."""
+    """Return a column with a sum over the sub-agents of a trial; 0 in older trials, which had none."""
     return Column(name, dtype, unit, description, f"CASE WHEN r.explorations IS NULL THEN 0 ELSE r.{name} END", form=15)
 
 
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
-    """Return a column that divides one number of the journal by another; the value is missing where the divisor is 0."""
+    """Return a column that divides one number by another; the value is missing where the divisor is 0."""
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
 
 
 def _make_delay(counts: str) -> Column:
-    """Return the column that states how many steps, on average, passed until removed content was fetched again.
-
-    The steps are counted from the compaction that removed the content to the tool call that fetched it again.
+    """Return a column for the mean number of steps until removed content was fetched again.
 
     Args:
-        counts: SQL alias of the rows with the number of such tool calls and the total number of steps in between.
+        counts: SQL alias of the rows with the number of tool calls that fetched content again, and the total number of steps from
+            the compactions that removed the content to these calls.
     """
     description = "Mean number of steps from a compaction to a reacquisition (1: the next step); missing if there is none"
     return _make_ratio("reacquired_after_steps", "steps", f"{counts}.reacquired_steps", f"{counts}.reacquisitions", description)
@@ -430,8 +438,10 @@ VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
     "compactions": frozenset({"wall_seconds", "logged_at"}),
     "messages": frozenset({"created_at"}),
 }
-"""Columns, by table, whose values depend on when and where a trial ran, and on the trials that ran before. All other columns of
-a trial with scripted models are the same in every run, on every machine."""
+"""Columns, by table, whose values depend on when and where a trial ran, and on the trials that ran before.
+
+All other columns of a trial with scripted models are the same in every run, on every machine.
+"""
 
 _KEYS = "(SELECT value FROM json_each(?1))"
 _SESSION_JOIN = "FROM session AS s"
@@ -472,8 +482,8 @@ _VERSIONS_SQL = f"""(
       FROM version WHERE session IN {_KEYS})"""
 """SQL for all versions of all messages in some sessions: the rows of the journal's view `item`, but for these sessions only.
 
-The view itself would be computed for all sessions, because SQLite does not move a condition into both halves of a union that is
-joined with other tables.
+The view itself would be computed for all sessions: SQLite does not move a condition into both halves of a union that is joined
+with other tables.
 """
 _CHECK_ROWS = f"""FROM trial AS r JOIN "check" AS k ON k.trial_id = r.trial_id
   WHERE r.revision IN {_KEYS} ORDER BY r.revision, k.\"check\""""

@@ -38,8 +38,8 @@ _SETTINGS = ("page_size = 4096", "journal_mode = WAL", "wal_autocheckpoint = 800
 class Database:
     """Connection to a journal (a SQLite file with sessions), to be closed by the code that opened it.
 
-    Several threads may use a connection, but only one at a time. If two threads do write at the same time, because an
-    interrupted call is still running in a thread of its own, one thread waits for the other.
+    Several threads may use a connection, but only one at a time. If an interrupted call still writes in a thread of its own, the
+    other thread waits.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
@@ -121,14 +121,14 @@ def is_database(path: Path) -> bool:
 
 @cache
 def _build_empty_journal() -> bytes:
-    """Return the bytes of a journal file with empty tables; built once per process, because creating tables is slow."""
+    """Return the bytes of a journal with empty tables; they are cached, because creating tables is slow."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return connection.serialize()
 
 
 def _place_empty_journal(path: Path) -> None:
-    """Create an empty journal file in one step. A failure is ignored, because SQLite then creates the file when it opens it."""
+    """Create an empty journal file in one step; failures are ignored, since SQLite then creates the file."""
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         try:
@@ -153,10 +153,7 @@ def _open_writable(path: Path) -> sqlite3.Connection:
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading, without creating or changing any file.
-
-    A journal of an older form is copied into memory, and the copy is migrated to the newest form.
-    """
+    """Open a journal without creating or changing any file; an older journal is migrated in memory."""
     if not path.is_file():
         raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
     has_write_ahead_log = path.with_name(f"{path.name}-wal").exists()
@@ -207,10 +204,10 @@ def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Replace a file by a new one in a single step, so that no other process sees a half-written file.
+    """Replace a file in a single step, so that no other process sees a half-written file.
 
-    The `with` block gets a temporary path and writes the new file there. At the end of the block, that file replaces `path`;
-    after an error it is deleted.
+    Write the new file to the path that the `with` block gets. It replaces `path` at the end of the block, or is deleted after an
+    error.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

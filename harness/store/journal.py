@@ -95,7 +95,7 @@ class Journal(AbstractContextManager["Journal"]):
     def open_session_log(
         self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
     ) -> SessionLog:
-        """Open the log of a session to append events; if the journal does not contain the session, it is created.
+        """Open the log of a session to append events; a session that the journal lacks is created.
 
         Args:
             session_id: Id of the session, which is any text without `/` and unique in the journal.
@@ -108,7 +108,9 @@ class Journal(AbstractContextManager["Journal"]):
         return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
     def fail_session(self, session_id: str, *, reason: StopReason, detail: str, clock: Clock) -> None:
-        """Mark a session as failed if it is still active. If the session has begun, its end is logged with the reason.
+        """Mark a session as failed if it is still active.
+
+        If the session has logged events, its end is logged with the reason.
 
         Args:
             session_id: Id of the session; nothing happens if the journal has no such session.
@@ -142,8 +144,8 @@ class Journal(AbstractContextManager["Journal"]):
 
         Args:
             session_id: Id of the session.
-            known_messages: Messages that earlier calls have decoded, by their stored JSON text. They are not decoded again, and
-                new messages are added to the dict. None decodes every message. Default: `None`.
+            known_messages: Messages that earlier calls have decoded, by their stored JSON text. These are not decoded again; new
+                messages are added to the dict. None decodes every message. Default: `None`.
             kinds: Kinds of the events to return, e.g. `session-ended`. Default: all.
 
         Raises:
@@ -195,7 +197,7 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
-        """Store metrics of a session, and its probes; those that were stored before are replaced.
+        """Store the metrics of a session and its probes, replacing those that were stored before.
 
         A probe records whether a compaction kept a fact (a value to remember) among the messages that the model sees.
 
@@ -250,12 +252,13 @@ class Journal(AbstractContextManager["Journal"]):
         }
 
     def list_probes(self, trial_ids: Iterable[str]) -> list[tuple[str, str, bool, bool]]:
-        """Return which facts (values to remember) the compactions of some trials kept among the messages that the model sees.
-
-        There is one row for each fact and compaction: trial id, kind of fact, and whether it was in view before and after.
+        """Return whether compactions kept the facts (values to remember) among the messages that the model sees.
 
         Args:
             trial_ids: Ids of the trials; a trial without such records (probes) has no rows.
+
+        Returns:
+            One row for each fact and compaction: trial id, kind of fact, whether the fact was visible before, and whether after.
         """
         rows = self.query(
             "SELECT t.trial_id, f.kind, p.seen_before, p.seen_after FROM trial AS t JOIN session AS s ON s.id = t.session_id"

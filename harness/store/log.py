@@ -1,6 +1,6 @@
 """Log of one session, in a journal (a SQLite file) or in memory, and storage for tool outputs too long for the log.
 
-Long tool outputs are stored in full for a week. The log itself holds only the shortened output.
+The log itself holds only the shortened output. The full output is stored for a week.
 """
 
 import json
@@ -130,7 +130,7 @@ class SessionLog:
         """Do nothing: all events are in the journal already, and the code that opened the journal closes it."""
 
     def _load_state(self) -> None:
-        """Read from the journal what is needed to append events, such as the last event's number and the messages in view."""
+        """Read what is needed to append events, such as the last event's number and the messages in view."""
         execute, key = self._database.execute, (self._key,)
         with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
@@ -145,12 +145,12 @@ class SessionLog:
             self._roll_back(seq, to_event)
 
     def _roll_back(self, seq: int, to_event: int) -> None:
-        """Undo what the events between `to_event` and the rollback `seq` have changed in the record of messages in view."""
+        """Undo what the events between `to_event` and the rollback `seq` changed in the list of visible messages."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
     def _is_in_view(self, item: ItemId) -> bool:
-        """Return whether the model still sees the message with an id: it was added, and no compaction has removed it since."""
+        """Return whether the model still sees a message: it was added, and no compaction has removed it."""
         return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _PendingRows) -> None:
@@ -242,19 +242,19 @@ def _encode_inline(message: Message) -> str | None:
 
 
 def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
-    """Return an event or message as JSON, with long strings moved to `texts` and replaced by their addresses (hashes)."""
+    """Return a value as JSON in which addresses (hashes) replace long strings; these are added to `texts`."""
     return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
 def read_entries(
     database: Database, key: int, known_messages: dict[str, Message] | None = None, kinds: Collection[str] = ()
 ) -> Iterator[Entry]:
-    """Yield the events of a session with their numbers, read from the journal in blocks of rows.
+    """Yield the events of a session with their numbers, a few hundred rows at a time.
 
     Args:
         database: Connection to the journal that holds the session.
         key: Integer key of the session in the tables of the journal.
-        known_messages: Messages that earlier calls have decoded, by their stored JSON text. They are not decoded again, so equal
+        known_messages: Messages that earlier calls have decoded, by their stored JSON text. These are not decoded again, so equal
             messages of several sessions are one object; new messages are added to the dict. None decodes every message.
         kinds: Kinds of the events to read, e.g. `session-ended`. Default: all.
 
@@ -320,7 +320,7 @@ class SavedOutputs:
     """Store for the full tool outputs of one session, in a journal. Thread-safe if nothing else uses the journal meanwhile."""
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
-        """Create the store for the tool outputs of a session; use `Journal.open_outputs` instead."""
+        """Create the store; call `Journal.open_outputs` instead."""
         self._database, self._session, self._clock = database, session, clock
         self._lock = threading.Lock()
 
@@ -352,7 +352,6 @@ class MemoryOutputs:
     """Store for the full tool outputs of one session in memory. Thread-safe."""
 
     def __init__(self) -> None:
-        """Create a store that holds no tool outputs."""
         self._texts: dict[str, str] = {}
 
     def save(self, text: str) -> str:
@@ -376,7 +375,6 @@ class MemoryLog:
     """Log of one session in memory, which is lost with the object. Not thread-safe."""
 
     def __init__(self) -> None:
-        """Create a log without events."""
         self._entries: list[Entry] = []
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:

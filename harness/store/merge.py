@@ -14,11 +14,11 @@ _SESSION_TABLES = (
 
 
 def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
-    """Copy the contents of a journal file into an open journal, in one transaction. Merging a second time changes nothing.
+    """Copy the contents of a journal file into an open journal, in one transaction.
 
-    If both journals hold the same session, the target gets the source's copy only if that copy was begun later (because the trial
-    was run again) or, begun at the same time, has more events. The sub-agents of a replaced trial are removed with it. A trial of
-    the source replaces the trial with the same id in the target.
+    Merging a second time changes nothing. If both journals hold the same session, the target takes over the source's copy in two
+    cases: the copy was begun later, because the trial was run again, or it was begun at the same time and has more events. The
+    sub-agents of a replaced trial are removed with it. A trial of the source replaces the trial with the same id in the target.
 
     Args:
         source: Journal file to copy from.

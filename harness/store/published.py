@@ -1,7 +1,7 @@
 """Copies of the Parquet files of a run in a store that several machines reach; `harness.store.results` reads them.
 
 A list in the store (the manifest) names the files and their digests, so that a run copies only files that have changed. The list
-is written after the files, so that every file it names exists.
+is written last, so every file that it names exists.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Records that an experiment stores beside the log of a trial, such as the trial's outcome, its checks and its metrics.
 
-Metrics, and records of which facts (values to remember) a compaction kept in view (probes), are computed from the log at the end
-of a session. A session whose process was killed has none.
+Two kinds of records are computed from the log at the end of a session: metrics, and records of which facts (values to remember) a
+compaction kept in view (probes). A session whose process was killed has none.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,21 @@ Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """How many of the compactions that were due in a trial took place: all (also if none was due), some or none."""
 
 Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "never fired", "control"]
-"""Effect of a compaction policy in a session. `active`: the policy changed the view (the messages that the model sees).
-`summarizer never asked`: it changed the view, but never called its summarizer. `no effect`: its trigger (condition for a
-compaction) was met, but the view never changed. `never fired`: its trigger was never met. `control`: it has no trigger."""
+"""Effect of a compaction policy in a session.
+
+- `active`: the policy changed the view (the messages that the model sees).
+- `summarizer never asked`: the policy changed the view, but never called its summarizer.
+- `no effect`: the policy's trigger (condition for a compaction) was met, but the view never changed.
+- `never fired`: the trigger was never met.
+- `control`: the policy has no trigger.
+"""
 
 EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
-"""Reasons of failure for which the configuration under study is not to blame. `overflow`, `max_steps`, `timeout` and
-`repeated_crash` are not included, because a configuration can cause them. Crashed trials are excluded from statistics anyway."""
+"""Reasons of failure for which the configuration under study is not to blame.
+
+A configuration can cause `overflow`, `max_steps`, `timeout` and `repeated_crash`, so they are not included. Crashed trials are
+excluded from statistics anyway.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +98,15 @@ class TrialRecord:
     activity: Activity | None = None
     """Effect of the compaction policy in the trial; None if the trial broke off before the effect was known."""
     cache_saved_usd: float | None = None
-    """Amount in USD saved by reading prompt tokens from the provider's cache, less the surcharge for writing to it; None if a
-    price is unknown."""
+    """Amount in USD saved by reading prompt tokens from the provider's cache, less the surcharge for writing to it.
+
+    None if a price is unknown.
+    """
     cache_could_save_usd: float | None = None
-    """Amount in USD that a perfect provider's cache would save: one from which each request reads all messages at its beginning
-    that the previous request began with, too."""
+    """Amount in USD that a perfect provider's cache would save.
+
+    Such a cache holds all messages that a request and the previous request have in common at their beginnings.
+    """
     retries: int | None = None
     """Number of times that calls of real models were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
@@ -236,8 +248,11 @@ class ProbeRecord:
     used: FactUse | None = None
     """Whether the next tool call with the fact had the right, a stale or a wrong value; None if no such call was recognised."""
     stands_after: bool | None = None
-    """Whether the fact's newest value stands anywhere in the messages that the model sees after the compaction, in the words of
-    the task's patterns or as a whole token; None if the value is too short to be searched for."""
+    """Whether the fact's newest value stands anywhere in the messages that the model sees after the compaction.
+
+    It stands there if the task's patterns find it, or if it occurs as a whole token. None if the value is too short to be
+    searched for.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,13 @@
 """Results of an experiment as pandas tables and in SQL queries. Reading results never changes a file.
 
-The folder of an experiment holds `output/` with `journal.sqlite` (the source of truth), `journals/` (journals of trials that are
-running or not merged yet) and `results/TABLE/*.parquet` (the tables, written at the end of the experiment). If the Parquet files
-are missing or older than the journal, the tables are read from the journals, so that running and interrupted experiments can be
-loaded.
+The folder of an experiment holds `output/` with:
+
+- `journal.sqlite`: the source of truth.
+- `journals/`: journals of trials that are running or not merged yet.
+- `results/TABLE/*.parquet`: the tables, written at the end of the experiment.
+
+If the Parquet files are missing or older than the journal, the tables are read from the journals. Running and interrupted
+experiments can therefore be loaded.
 """
 
 import hashlib
@@ -171,7 +175,7 @@ class Results:
         return duckdb.connect(":memory:")
 
     def _query(self, query: str) -> pd.DataFrame:
-        """Run a DuckDB query; tables are loaded when a query first uses them, since some take long to read."""
+        """Run a DuckDB query; a table is loaded when a query first uses it, since some take long to read."""
         import duckdb
 
         while True:
@@ -185,7 +189,6 @@ class Results:
                 self._register(name)
 
     def _register(self, name: str) -> None:
-        """Make a table known to DuckDB under its name."""
         if paths := self._list_exported(name):
             quoted = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
             self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
@@ -194,18 +197,15 @@ class Results:
         self._registered.add(name)
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a table as a data frame, converted column by column, so that only one column is in memory twice at a time.
-
-        The files are read, not mapped into memory, because mapped pages would count as memory of this process.
-
-        Args:
-            name: Name of the table.
-            column_names: Names of the columns to read; None for all.
-        """
+        """Return a table as a data frame; `column_names` None means all columns."""
         return self._convert_table(name, [] if name in self._tables else self._list_exported(name), column_names)
 
     def _convert_table(self, name: str, paths: Sequence[Path], column_names: Sequence[str] | None) -> pd.DataFrame:
-        """Return columns of a table as a data frame, read from the given Parquet files or else from the loaded table."""
+        """Return columns of a table as a data frame, from the given Parquet files or else from the loaded table.
+
+        Columns are converted one by one, so that only one is in memory twice at a time. The files are read, not mapped into
+        memory, because mapped pages would count as memory of this process.
+        """
         columns = [column for column in TABLES[name] if column_names is None or column.name in column_names]
         converted = {}
         with _use_system_memory():
@@ -224,7 +224,7 @@ class Results:
         return self._tables[name]
 
     def _list_exported(self, name: str) -> list[Path]:
-        """Return the Parquet files of a table; none if some are missing or older than the journal, which must be read instead."""
+        """Return the Parquet files of a table; none if they are incomplete or older than the journal."""
         folder = self.output / RESULTS_FOLDER
         if states := read_states(folder, name):
             current = self._journal_states is None or states == self._journal_states[name]
@@ -242,19 +242,19 @@ class Results:
 
     @cached_property
     def _journal_paths(self) -> tuple[Path, ...]:
-        """Paths of the journals (SQLite files) of running trials, followed by the journal of the whole experiment.
+        """Paths of the journals (SQLite files) of running trials, followed by the journal of the experiment.
 
-        They are read in this order. A trial that is merged into the journal of the experiment meanwhile is then read twice, but
-        never missed; it is counted once.
+        In this order, a trial that is merged into the journal of the experiment meanwhile is read twice (and counted once), but
+        never missed.
         """
         whole = self.output / JOURNAL_FILE
         return (*list_trial_journals(self.output), *([whole] if whole.is_file() else []))
 
     @cached_property
     def _journal_states(self) -> dict[str, BlockStates] | None:
-        """Digests of the journal's data for each table, which show whether Parquet files are outdated; None without a journal.
+        """Digests of the journal's data for each table, which show whether Parquet files are outdated.
 
-        While trials run, there are several journals; the digests of each table are then empty.
+        None if there is no journal. While trials run, there are several journals, and the digests of each table are empty.
         """
         if not self._journal_paths:
             return None
@@ -303,7 +303,7 @@ class PublishedResults(Results):
         self._registered.add(name)
 
     def _find_address(self, file: str) -> str:
-        """Return the address under which DuckDB finds a file of the store, through the file system registered with DuckDB."""
+        """Return the address of a file of the store for DuckDB."""
         return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -330,11 +330,6 @@ class JoinedResults(Results):
     """
 
     def __init__(self, parts: Sequence[Results]) -> None:
-        """Join the results of several experiments.
-
-        Args:
-            parts: Results of each experiment, in the order of their rows.
-        """
         super().__init__(Path(os.path.commonpath([str(one.output.absolute()) for one in parts])))
         self._parts = tuple(parts)
 
@@ -361,7 +356,7 @@ class JoinedResults(Results):
 
 
 def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Return tables of trials after putting the experiment's name before each name of an arm that occurs in several tables."""
+    """Put the experiment's name before each name of a configuration (arm) that occurs in several tables."""
     counts = Counter(arm for trials in parts for arm in trials["arm"].unique())
     names = [str(trials["experiment"].iloc[0]) if len(trials) else "" for trials in parts]
     labels = [name if names.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(names, start=1)]
@@ -377,7 +372,7 @@ def _read_parquet(paths: Sequence[Path]) -> pa.Table:
 
 @contextmanager
 def _use_system_memory() -> Iterator[None]:
-    """Make pyarrow use the system's memory allocator in a `with` block, because pyarrow's own allocator keeps freed memory."""
+    """Make pyarrow use the system's allocator in a `with` block, because its own keeps freed memory."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -387,25 +382,24 @@ def _use_system_memory() -> Iterator[None]:
 
 
 def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
-    """Read one column of all Parquet files. Text gets 64-bit offsets as in pandas, so that it need not be copied later."""
+    """Read one column of all files; text gets 64-bit offsets as in pandas, so that it is not copied later."""
     read = (chunk for file in files for chunk in file.read(columns=[name])[name].chunks)
     chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
     return pa.chunked_array(chunks)
 
 
 def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
-    """Return the values of a column as a pandas series of the declared dtype."""
     nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(column.dtype)
     return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
 
 
 def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Results:
-    """Load the results of an experiment, which may be finished, running or interrupted, or of several experiments.
+    """Load the results of one or several experiments, which may be finished, running or interrupted.
 
     Args:
         folder: Folder of the experiment (`experiments/<name>`), its output folder, or the URL of the store of its runs, such as
-            `s3://bucket/name`; or a list of these, whose results are joined. If several experiments have an arm (configuration)
-            of the same name, the name of the experiment is put in front.
+            `s3://bucket/name`. The results of a list of these are joined: if several experiments have an arm (configuration) of
+            the same name, the name of the experiment is put in front.
 
     Raises:
         StoreError: A folder or store does not exist, or no trial has been run in it.
@@ -445,12 +439,7 @@ def _load_one(folder: str | os.PathLike[str]) -> Results:
 
 
 def _load_published(url: str) -> Results:
-    """Load the results of an experiment from the store to which its runs have copied them.
-
-    Raises:
-        StoreError: The store cannot be reached, or holds no results.
-        UsageError: The URL has an unknown scheme, or the extra `cluster` is not installed.
-    """
+    """Load the results of an experiment from the store to which its runs have copied them."""
     results = PublishedResults(ObjectStore(url))
     if not results.files:
         raise StoreError(f"no results in the store {url!r}; a run with `store` set to this URL copies them there when it ends")
@@ -458,7 +447,7 @@ def _load_published(url: str) -> Results:
 
 
 def read_manifest(store: ObjectStore) -> dict[str, str]:
-    """Return the digest of each Parquet file in a store, by the name of the file; empty if no run has copied its tables there.
+    """Return the digest of each Parquet file in a store, by file name; empty if no run has copied its tables.
 
     Raises:
         StoreError: The store cannot be reached, or its list of files is damaged.

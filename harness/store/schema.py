@@ -1,14 +1,14 @@
 """Tables and views of a journal (the SQLite file with all sessions), and the migrations that create them.
 
-The table `event` is the log and the source of truth; its rows never change. The tables `step`, `compaction`, `version` and
-`retired` repeat data of events in typed columns for the analysis and are written in the same transaction. Each long string of an
-event is stored once in the table `text` under its address; the event then holds `{"address": ...}` in its place.
+The table `event` is the log and the source of truth; its rows never change. For the analysis, the tables `step`, `compaction`,
+`version` and `retired` repeat data of events in typed columns; they are written in the same transaction. Each long string of an
+event is stored once in the table `text` under its address. The event then holds `{"address": ...}` in its place.
 
 The tables `action` (statistics of the action cache) and `draft` (unfinished answers of models) are no part of the log.
 
-Any SQLite program can query the views `sessions`, `messages`, `parts` and `compaction_events`. Because such a program cannot
-unpack zstd, the views show only the beginning of a packed text (a long tool output or argument) and a note. `Journal.query`
-replaces them by views of the same names that show every text whole.
+Any SQLite program can query the views `sessions`, `messages`, `parts` and `compaction_events`. Such a program cannot unpack zstd,
+so the views show only the beginning of a packed text (a long tool output or argument) and a note. `Journal.query` replaces them
+by views of the same names that show every text whole.
 """
 
 import sqlite3
@@ -193,8 +193,11 @@ _STATEMENTS: dict[int, Migration] = {
     14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
     16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
 }
-"""SQL statements of each migration, by the form (schema version) to which it brings a journal. Released statements never change.
-A column of results that is stored under the same name needs no statement here, because `harness.store.columns` declares it."""
+"""SQL statements of each migration, by the form (schema version) to which it brings a journal.
+
+Released statements never change. A column of results that is stored under the same name needs no statement here, because
+`harness.store.columns` declares it.
+"""
 
 _NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() for column in columns))
 MIGRATIONS: tuple[Migration, ...] = tuple(

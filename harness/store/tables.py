@@ -1,7 +1,7 @@
 """Functions that read the six tables of results from a journal in batches, and export them to Parquet files.
 
 Each table is exported to several files, one for each block of sessions (or of trials) with consecutive keys. A file also holds a
-digest of the data from which its rows were computed, so that an export rewrites only files that are missing or outdated.
+digest of the data from which its rows were computed. By this digest, an export rewrites only files that are missing or outdated.
 """
 
 import hashlib
@@ -43,8 +43,8 @@ _ARROW: dict[str, Any] = {
 class TableReader:
     """Reader of the tables of results from an open journal.
 
-    The rows of `trials` and `checks` belong to trials, the rows of the other tables belong to sessions. Trials and sessions are
-    identified by their integer keys, in whose order the rows are read.
+    The rows of `trials` and `checks` belong to trials, the rows of the other tables to sessions. Rows are read in the order of
+    the integer keys of trials or sessions.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -83,7 +83,8 @@ def read_batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()
     Args:
         journal: Journal to read.
         name: Name of the table of results, such as `steps`.
-        skip: Ids of sessions to leave out, because they were read from another file; for `trials` and `checks`, ids of trials.
+        skip: Ids to leave out, because they were read from another file: for `trials` and `checks` ids of trials, else of
+            sessions.
     """
     reader = TableReader(journal)
     yield from reader.read_batches(name, reader.list_keys(name, skip))
@@ -105,7 +106,7 @@ def build_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the column `summary` of the table of compactions, after replacing references to long summaries by their texts."""
+    """Return the column `summary` of the table of compactions, with references to long texts replaced by the texts."""
     summaries = list(values_by_name["summary"])
     references = {
         index: json.loads(summary)
@@ -119,7 +120,7 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return those columns of the table of messages that are computed from a message's stored form, such as text and length."""
+    """Return the columns of the table of messages that are computed from stored messages, such as the text."""
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])
@@ -135,14 +136,14 @@ def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -
 
 
 def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
-    """Return a message's text, the tool of its first call or result, and the number of characters cut from its tool outputs."""
+    """Return a message's text, the tool of its first call or result, and the number of characters cut from its outputs."""
     content = "\n".join([_extract_part_text(part, texts) for part in parts])
     tool = next((part["name"] for part in parts if "call_id" in part), "")
     return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
 
 
 def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
-    """Return the text of a stored message part as a model reads it; `texts` holds long texts by address (hash)."""
+    """Return the text of a stored message part; `texts` holds long texts by address (hash)."""
     names, separator = PART_TEXTS[part["kind"]]
     return separator.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 
@@ -157,8 +158,10 @@ _STATE_SQL = {
     "trial": f"""SELECT r.revision, s.key, {_SESSION_SQL} FROM trial AS r
         LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key ORDER BY r.revision""",
 }
-"""SQL that returns, for each session or trial, numbers that change whenever the data of the session or trial changes. These are
-the length of the log, which only grows, and the revision of the trial, which is new each time the trial is recorded."""
+"""SQL for numbers of each session or trial that change whenever the data of the session or trial changes.
+
+These are the length of the log, which only grows, and the revision of the trial, which is new each time the trial is recorded.
+"""
 
 
 def compute_states(journal: Journal) -> dict[str, BlockStates]:
@@ -174,7 +177,7 @@ def compute_states(journal: Journal) -> dict[str, BlockStates]:
 
 
 def _digest_blocks(rows: Sequence[Sequence[Any]]) -> dict[int, str]:
-    """Return a digest of the rows in each block, by block number. The block of a row follows from the key in its first column.
+    """Return a digest of the rows in each block, by block number; the first column of a row is its key.
 
     Without rows, the result is one block with an empty digest.
     """
@@ -190,7 +193,7 @@ def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
 
     Args:
         journal_path: Journal file.
-        results_dir: Folder for the results; it is created if needed, with a folder of Parquet files for each table.
+        results_dir: Folder for the results, created if needed, with a folder of Parquet files for each table.
 
     Returns:
         Paths of the files that were written, in the order of `TABLES`.

@@ -1,7 +1,7 @@
 """Storage of long strings in a journal: each is stored once, compressed or plain, under a hash of the text (its address).
 
 The address is the SHA-256 of the text, truncated to 168 bits, so journals that share texts can be merged without renaming. Texts
-that people read in a SQLite shell (prompts, answers, summaries) stay plain up to 16,384 characters; tool outputs, arguments and
+that people read in a SQLite shell (prompts, answers, summaries) stay plain up to 16,384 characters. Tool outputs, arguments and
 files are packed with zstd.
 """
 
@@ -53,9 +53,9 @@ def compute_address(text: str) -> str:
 
 
 def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
-    """Move each long string in JSON-ready data to `texts`, and return the data with the string's address (hash) in its place.
+    """Move each long string in JSON-ready data to `texts`, and leave the string's address (hash) in its place.
 
-    Dicts are changed in place.
+    Dicts are changed in place; use the returned data.
 
     Args:
         plain: JSON-ready dicts, lists, strings and numbers.

@@ -53,7 +53,6 @@ class MemoryWorkspaces:
     """Store in memory for snapshots of workspaces and the contents of their files."""
 
     def __init__(self) -> None:
-        """Create a store without snapshots."""
         self._contents = TemporaryBlobStore()
         self._snapshots: dict[str, Snapshot] = {}
 
@@ -128,7 +127,6 @@ class JournalWorkspaces:
             self._forget_contents()
 
     def _write_contents(self) -> None:
-        """Compress the buffered contents of files, and write them to the journal."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         blobs = ((sha256, len(content), pack(content)) for sha256, content in self._new.items())
         self._database.executemany("INSERT OR IGNORE INTO blob VALUES (?, ?, ?)", blobs)

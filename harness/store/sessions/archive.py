@@ -1,7 +1,7 @@
 """Archive of sessions: each archived session is moved from its journal to a file of its own, compressed with zstd.
 
-The file is a complete journal of one session, with its texts, metrics and saved outputs. The file is written, flushed and read
-back before anything is deleted from the journal. If archiving fails midway, the session is still in the journal, and archiving it
+The file is a complete journal of one session, with its texts, metrics and saved outputs. It is written, flushed and read back
+before anything is deleted from the journal. If archiving fails midway, the session is still in the journal, and archiving it
 again replaces the file.
 
 Archiving a session of a trial also moves the record of the trial, because tables never show a trial without its steps. The
@@ -70,8 +70,8 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
 
     Args:
         journal: Journal to search.
-        before_ms: Time in milliseconds since the epoch. A session is old if its last event was logged before.
-        with_trials: Whether old sessions of trials are to be archived, too, instead of being kept.
+        before_ms: Time in milliseconds since the epoch. A session is old if its last event was logged earlier.
+        with_trials: Whether to archive old sessions of trials, too, instead of keeping them.
     """
     old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
     trial_sessions = [row for row in old if row.trial_id and not with_trials]
@@ -79,7 +79,9 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:
-    """Move sessions from a journal to archive files. Their long texts stay in the journal until `cleanup.clean` removes them.
+    """Move sessions from a journal to archive files.
+
+    The long texts of the sessions stay in the journal until `cleanup.clean` removes them.
 
     Raises:
         StoreError: A file cannot be written, or a session id is too long for a file name; earlier sessions stay archived.
@@ -116,7 +118,7 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
 
 
 def _write(file: Path, whole: Path) -> None:
-    """Write a compressed copy of a journal, flush the copy to the disk, and check that it reads back unchanged."""
+    """Write a compressed copy of a journal, flush it to the disk, and check that it reads back unchanged."""
     size_bytes = whole.stat().st_size
     if size_bytes > MAX_JOURNAL_BYTES:
         raise StoreError(f"the session takes {size_bytes:,} bytes; at most {MAX_JOURNAL_BYTES:,} bytes can be archived")
@@ -136,8 +138,7 @@ def _unpack(file: Path, target: Path) -> None:
     """Write the journal in a compressed file to a new file.
 
     Raises:
-        StoreError: The compressed file cannot be read, or its content is larger than `MAX_JOURNAL_BYTES` or than the file's
-            header says.
+        StoreError: The file cannot be read, or its content is larger than `MAX_JOURNAL_BYTES` or than its header says.
     """
     try:
         with open_input(file) as opened, target.open("wb") as unpacked:

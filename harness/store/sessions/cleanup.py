@@ -18,18 +18,13 @@ class OutputCleaner:
     """Remover of saved tool outputs older than `RETENTION_MS`; it works at most once per `CLEANUP_INTERVAL_MS`. Thread-safe."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
-        """Create a cleaner whose first removal is due at once.
-
-        Args:
-            journal: Journal of the running session, open for writing.
-            clock: Source of the current time, in seconds since the epoch.
-        """
+        """Create a cleaner whose first removal is due at once."""
         self._journal, self._clock = journal, clock
         self._due_at_ms = 0
         self._lock = threading.Lock()
 
     def remove_if_due(self) -> None:
-        """Remove the old tool outputs of all sessions of the journal, unless the last removal is less than an hour ago.
+        """Remove the old tool outputs of all sessions, unless the last removal is less than an hour ago.
 
         Raises:
             StoreError: The journal cannot be written; the next attempt is due an hour later.
@@ -50,8 +45,10 @@ class CleanupResult(NamedTuple):
     texts: int
     """Number of stored texts that were removed because no session referred to them any more."""
     files: int | None
-    """Number of workspace files that were removed because no session referred to them any more; None if a session was running,
-    so that none was removed."""
+    """Number of workspace files that were removed because no session referred to them any more.
+
+    None if a session was running, so that no file was removed.
+    """
     freed_bytes: int
     """Number of bytes by which the journal file became smaller."""
 
@@ -59,10 +56,8 @@ class CleanupResult(NamedTuple):
 def clean(journal: Journal, *, outputs_before_ms: int) -> CleanupResult:
     """Remove old tool outputs and unused contents from a journal, and shrink the file.
 
-    Other processes may read and write the journal meanwhile.
-
-    Files of workspaces are removed only while no session of the journal runs, because a session writes files some time before the
-    event that refers to them. A session that starts later finds the journal as it is after the clean-up.
+    Other processes may read and write the journal meanwhile. Files of workspaces are removed only while no session of the journal
+    runs, because a session writes files some time before the event that refers to them.
 
     Args:
         journal: Journal to clean up, open for writing.
@@ -90,7 +85,7 @@ def _remove_workspaces(journal: Journal, referenced_hashes: set[str]) -> int:
 
 
 def _remove(journal: Journal, table: str, needed: set[str]) -> int:
-    """Remove all rows that nothing refers to from a table of texts, files or snapshots, and return their number."""
+    """Remove the rows to which nothing refers from a table of texts, files or snapshots; return their number."""
     name = CONTENT_TABLES[table]
     unused = {row[0] for row in journal.database.execute(f"SELECT {name} FROM {table}")} - needed
     journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(one,) for one in unused])
@@ -103,7 +98,7 @@ def _measure_size(journal: Journal) -> int:
 
 
 def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:
-    """Return the references in all sessions and records of a journal: addresses of texts, and hashes of workspaces and files."""
+    """Return the addresses of texts, and the hashes of workspaces and files, to which rows of the journal refer."""
     execute = journal.database.execute
     referenced_addresses: set[str] = set()
     referenced_hashes: set[str] = set()

@@ -21,7 +21,7 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
     If the process is killed, the operating system releases the lock.
 
     Args:
-        journal: Journal file of the session, beside which the lock file is created; None for a session in memory, without a lock.
+        journal: Journal file of the session, beside which the lock file is created. A session in memory (None) needs no lock.
         session_id: Id of the session.
 
     Raises:
@@ -56,10 +56,10 @@ def has_running_session(journal: Path) -> bool:
 
 
 def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
-    """Lock a file, which is created if needed, and return it open; closing the file releases the lock.
+    """Lock a file and return it open; closing the file releases the lock.
 
     Args:
-        path: Path of the lock file, which is created with its folder.
+        path: Path of the lock file, which is created with its folder if needed.
         busy: Error message if another process holds the lock.
         advice: Advice that is added to the error message if the folder cannot be written.
 

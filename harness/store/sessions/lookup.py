@@ -1,7 +1,8 @@
 """Lookup of sessions by their id in one or more places.
 
 A place is a journal file, the folder of an experiment, its output folder, or a folder of journal files. A session is found by its
-id or by the id of its trial. A unique beginning or end of the id is enough; ids made at about the same time differ in their ends.
+id or by the id of its trial. A unique beginning or end of the id is enough. The ends are useful because ids made at about the
+same time begin alike.
 """
 
 import os
@@ -74,10 +75,10 @@ def name_default_journal(session_id: str) -> Path:
 
 
 def list_journals(place: Path) -> tuple[Path, ...]:
-    """Return the journal files in a place (a journal file or a folder); the result is empty if nothing was run there.
+    """Return the journal files in a place (a journal file or a folder); empty if nothing was run there.
 
-    Journals of running trials come first: a trial that is merged into the experiment's journal meanwhile is then read twice, not
-    missed.
+    Journals of running trials come first. A trial that is merged into the experiment's journal meanwhile is then read twice
+    instead of being missed.
     """
     if place.is_file():
         return (place,)
@@ -91,9 +92,10 @@ def list_trial_journals(output: Path) -> list[Path]:
 
 
 def find_scope(journal: Path, place: Path) -> Path:
-    """Return the place in which a journal's session ids are unique: the folder of its experiment or, without one, the file.
+    """Return the path within which the ids of a journal's sessions are unique.
 
-    A session id may occur in two files of an experiment, because the journal of a trial is merged into the experiment's journal.
+    This is the folder of the journal's experiment or, without one, the journal file. Two files of an experiment may hold the same
+    session, because the journal of a trial is merged into the experiment's journal.
     """
     return place if journal.parent.name == JOURNALS_FOLDER or journal.name == JOURNAL_FILE else journal
 
@@ -168,7 +170,7 @@ def is_partial_id(name: str, session_id: str) -> bool:
 
 
 def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:
-    """Return the given sessions without those of sub-agents, whose ids are the calling session's id, a dot and a suffix."""
+    """Leave out sessions of sub-agents, whose ids are the calling session's id, a dot and a suffix."""
     names = {one.session_id for one in locations}
     return [one for one in locations if one.session_id.rpartition(".")[0] not in names]
 

@@ -1,7 +1,7 @@
 """Queries over a journal for sessions, messages, their parts, the latest compaction, and text.
 
-Messages and parts are returned in the order of their creation; if only messages in view are asked for, in the order in which the
-model gets them. Compressed texts are returned whole, but any text ends at its first NUL character, as in SQLite.
+Messages and parts are returned in the order of their creation. If only messages in view are asked for, they are in the order in
+which the model gets them. Compressed texts are returned whole, but any text ends at its first NUL character, as in SQLite.
 
 Ids show what belongs to what: `SESSION/000003` is the third message of a session, and `SESSION/000003/0001` is the second part of
 that message. The ids of one session's messages sort by time. The number of a message may be written without the zeros.
@@ -56,8 +56,15 @@ class PartRow(NamedTuple):
     """State of the tool call: `pending`, `running`, `completed`, `error` or `compacted`; empty if the part is no call."""
     is_compacted: bool
     data_json: str
-    """JSON object with what the other fields do not show: snapshot, reason, tokens and cost of a step, hash and files of a patch,
-    model, session and cost of a sub-agent, times of a call; empty for other parts."""
+    """JSON object with what the other fields do not show; empty if there is nothing else.
+
+    - Step: snapshot, reason, tokens and cost.
+    - Changes of files (patch): hash and files.
+    - Sub-agent: model, session, steps, tokens and cost.
+    - Tool call: times.
+    - Attached file: MIME type.
+    - Compaction: whether it was automatic, its number, and the tokens before and after.
+    """
 
 
 class MessageRow(NamedTuple):
@@ -165,7 +172,7 @@ def format_message_id(session_id: str, sequence: int) -> str:
 
 
 def _split_message_id(message_id: str) -> tuple[str, int]:
-    """Return the session id and the message number in the id of a message; the number is 0 if the id is invalid."""
+    """Return the session id and the message number in a message id; the number is 0 if the id is invalid."""
     session_id, _, sequence = message_id.rpartition("/")
     return session_id, int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
 

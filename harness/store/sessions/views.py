@@ -61,7 +61,7 @@ _COMPACTED_AT_SQL = f"(SELECT c.at_ms FROM event AS c WHERE c.session = i.sessio
 
 
 def _build_result_sql(value: str) -> str:
-    """Return SQL that computes `value` from the result of a tool call (`a`) and its event (`o`); NULL if there is no result."""
+    """Return SQL for `value`, an expression over a tool call's result (`a`) and its event (`o`); NULL without a result."""
     return f"""(SELECT {value}
         FROM event AS o JOIN json_each(o.body, '$.parts') AS a
         WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < {_NEXT_ANSWER_SQL}
@@ -84,7 +84,7 @@ _STEP_EVENTS_SQL = "('step-finished', 'sub-agent-ended', 'workspace-saved')"
 
 
 def _build_snapshot_sql(session: str, seq: str) -> str:
-    """Return SQL for the id of the newest workspace snapshot that was saved before an event; NULL if there is none."""
+    """Return SQL for the id of the newest workspace snapshot saved before an event; NULL if there is none."""
     undone = "b.session = w.session AND b.to_event < w.seq AND b.seq > w.seq"
     return f"""(SELECT json_extract(w.body, '$.tree_id') FROM event AS w
         WHERE w.session = {session} AND w.seq < {seq} AND w.kind = 'workspace-saved'
@@ -92,10 +92,10 @@ def _build_snapshot_sql(session: str, seq: str) -> str:
 
 
 def _build_step_parts_sql(stored_text_sql: str) -> str:
-    """Return the SELECT statements for parts that belong to a step as a whole, such as its start, and not to a message.
+    """Return SQL for the parts that belong to a step as a whole, such as its start, and not to a message.
 
-    They are listed with the parts of the model's answer: the start of the step first, and the sub-agents, the end of the step and
-    the changes of files (patch) last, in the order in which they were logged.
+    They are listed with the parts of the model's answer. The start of the step comes first. The sub-agents, the end of the step
+    and the changes of files (patch) come last, in the order of the log.
     """
     arguments = _build_string_sql("p.value", "$.arguments_json", stored_text_sql)
     question = f"""(SELECT iif(json_valid({arguments}), json_extract({arguments}, '$.question'), NULL)
@@ -144,10 +144,7 @@ _IS_ANSWER_SQL = "(i.path = '$' AND i.role = 'assistant')"
 def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     """Return the SQL statements that create the views `sessions`, `messages`, `compaction_events` and `parts`.
 
-    Ids sort by time and show what belongs to what: `SESSION/000003` is the third message of a session, `SESSION/000003/0001` the
-    second part of that message. The column `data_json` of `parts` has the data that no other column shows: for a step the
-    snapshot, reason, tokens and cost; for a patch the hash and files; for a sub-agent the model, session and cost; for a call the
-    times.
+    `harness.store.sessions.queries` describes the ids in the views, and `PartRow.data_json` the column `data_json` of `parts`.
 
     Args:
         prefix: Beginning of each statement, such as `CREATE VIEW` or `CREATE TEMP VIEW`.
