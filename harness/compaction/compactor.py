@@ -69,7 +69,7 @@ class _SummaryOutcome:
     """Texts, such as long tool results, to save for the agent's tools if the compaction removes them from the conversation."""
 
     def note_shortening(self, times: int, error: ModelError) -> None:
-        """Record how often the summarizer's prompt was shortened, and why; replace the note of the previous time."""
+        """Note how often the summarizer's prompt was shortened, and why; the note of the previous time is replaced."""
         too_long = isinstance(error, ContextOverflow)
         cause = "it was too long for the summarizer" if too_long else f"the summarizer failed ({error})"
         note = f"the prompt was shortened {format_count(times, 'time')}, because {cause}"
@@ -172,7 +172,7 @@ class SessionCompactor:
         return event
 
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
-        """Return the log event of an attempt; a `patch` (change of the conversation) of None means that it failed."""
+        """Return the log event of an attempt; `patch` None means that a summary failed and nothing changes."""
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
         attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
         if patch is None:
@@ -194,7 +194,7 @@ class SessionCompactor:
             return None if plan.fallback is None or skipped else self._build_patch(plan.fallback, view, outcome, signal)
 
     def _save_texts(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """Save texts outside the conversation, and return the names by which the agent can read them."""
+        """Save texts outside the conversation; return the names by which the agent's tools can read them."""
         if self._outputs is None:
             raise UsageError(f"policy {self._policy_name!r} saves texts of the view, but has no store for them; pass `outputs`")
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
@@ -273,7 +273,7 @@ class SessionCompactor:
         return [self._call_summarizer(prompt, slot, outcome).text]
 
     def _limit_slot(self, slot: Slot) -> Slot:
-        """Limit the prompt of a planned summary to the number of tokens that the summarizer accepts."""
+        """Limit the prompt for a planned summary (slot) to the tokens that the summarizer accepts."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
         limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
@@ -297,7 +297,6 @@ class SessionCompactor:
         return sum(map(self.policy.counter.count, prompt))
 
     def _add_costs(self, event: Compaction, replies: list[Reply]) -> Compaction:
-        """Add the tokens, price and duration of the requests for summaries to a log event."""
         if not replies or self._summarizer is None:
             return event
         costs = [reply.cost_usd for reply in replies]
@@ -362,14 +361,12 @@ def _should_hold_back(view: View) -> bool:
 
 
 def _assemble_patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
-    """Return all changes of a plan; a message that is both replaced and evicted is only evicted."""
-    gone = set(plan.forget)
+    gone = set(plan.forget)  # a message that is both replaced and evicted is only evicted
     changes = tuple(change for change in plan.replace if change.item not in gone)
     return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert), set_aside=plan.set_aside)
 
 
 def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compaction:
-    """Return the log event of an attempt that changed nothing."""
     return Compaction(
         round=view.rounds,
         step=step,

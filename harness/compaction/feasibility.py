@@ -124,7 +124,6 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
 
 
 def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
-    """Yield the minimum amounts that the parts of a rule retain, as far as the parts report them."""
     kind: type = type(part)
     if _is_retaining(kind):
         amount = cast(Retaining, part).compute_kept_amount(budget)

@@ -145,12 +145,11 @@ def check_ranges(policy: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
-    """Return the name and the valid range of each policy field with a range, including fields that may be None."""
     hints = get_type_hints(policy_class, include_extras=True)
     return tuple(
         (name, extra)
         for name, hint in hints.items()
-        for part in (hint, *get_args(hint))
+        for part in (hint, *get_args(hint))  # the parts of a union, for fields that may be None
         for extra in getattr(part, "__metadata__", ())
         if isinstance(extra, Range)
     )

@@ -313,7 +313,6 @@ class Mask:
         return with_output(result, self.stub)
 
     def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
-        """Return what `read` computes from the list of old tool results that may be masked."""
         return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
@@ -448,7 +447,7 @@ class _OldResults:
             self._release_old()
 
     def _note_requests(self, item: Item) -> None:
-        """Remember the text of a user message, or the calls of an answer that the user asked for."""
+        """Remember what the user wrote, and the calls of an answer whose target the user has named."""
         if item.message.role == "user" and item.item_id not in self._summaries:
             self._asked = item.message.text
         self._requested_ids.update(call.call_id for call in item.message.calls if is_named(call, self._asked))

@@ -125,7 +125,6 @@ def _replace_beginnings(text: str, secret: str) -> str:
 
 
 def _list_credential_forms(credentials: str) -> set[str]:
-    """Return the forms in which the `user:password` of an address may appear, such as base64 in a header."""
     plain = unquote(credentials)
     password = credentials.partition(":")[2]
     return {credentials, plain, password, unquote(password), base64.b64encode(plain.encode()).decode()}

@@ -186,7 +186,6 @@ class LitellmModel:
         return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        """Yield the chunks of a streamed answer as plain dictionaries."""
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))
         limit = _limit_answer(stream, self.max_answer_bytes)
         try:
@@ -287,7 +286,6 @@ def _read_whole_answer(stream: Any) -> JsonObject | None:
 
 
 def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
-    """Count the tokens of a request and its answer with litellm's tokenizers."""
     count_tokens, model = load_litellm().token_counter, arguments["model"]
     delta = chunk["choices"][0]["delta"]
     functions = [str(call.get("function")) for call in delta["tool_calls"]]

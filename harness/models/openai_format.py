@@ -138,7 +138,6 @@ def _decode_call(plain: object) -> ToolCall:
 
 
 def _decode_text(content: object) -> str:
-    """Return the text of a message's `content`, which is a string or a list of text blocks."""
     if isinstance(content, str):
         return content
     return "\n".join(_coerce_string(_coerce_mapping(block).get("text")) for block in _coerce_sequence(content))

@@ -181,7 +181,10 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 
 
 def _load_entries(model: str) -> Mapping[str, Any]:
-    """Return litellm's registry by model name; litellm is imported only if its entries must be changed."""
+    """Return the entries of litellm's registry by model name.
+
+    litellm is imported only if this project changes the entries: for the user's own table, and for retired models.
+    """
     if model in list_retired_models() or load_litellm.cache_info().currsize or os.environ.get(TABLE_VARIABLE):
         return cast(Mapping[str, Any], load_litellm().model_cost)
     return _read_registry_file()
@@ -189,7 +192,6 @@ def _load_entries(model: str) -> Mapping[str, Any]:
 
 @cache
 def _read_registry_file() -> Mapping[str, Any]:
-    """Return the registry from its file in the litellm package; litellm is imported if the file is missing."""
     package = find_spec("litellm")
     for folder in package.submodule_search_locations or () if package else ():
         try:

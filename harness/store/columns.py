@@ -86,7 +86,6 @@ def _make_sum(name: str, unit: str, sql: str, description: str, dtype: Dtype = "
 
 
 def _make_use(name: str, description: str) -> Column:
-    """Return a column that counts how often tool calls used the facts (values to remember) of the task."""
     return Column(name, "Int64", "", f"{description}; {_MISSING_USES}", f"k.{name}")
 
 
@@ -96,7 +95,6 @@ def _make_sub_agent_sum(name: str, dtype: Dtype, unit: str, description: str) ->
 
 
 def _make_ratio(name: str, unit: str, dividend_sql: str, divisor_sql: str, description: str) -> Column:
-    """Return a column that divides one number by another; the value is missing where the divisor is 0."""
     return Column(name, "float64", unit, description, f"{dividend_sql} * 1.0 / nullif({divisor_sql}, 0)")
 
 

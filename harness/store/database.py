@@ -121,16 +121,14 @@ def is_database(path: Path) -> bool:
 
 @cache
 def _build_empty_journal() -> bytes:
-    """Return the bytes of a journal with empty tables; they are cached, because creating tables is slow."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection)
+        migrate(connection)  # slow, hence the cache
         return connection.serialize()
 
 
 def _place_empty_journal(path: Path) -> None:
-    """Create an empty journal file in one step; failures are ignored, since SQLite then creates the file."""
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with suppress(OSError):
+    with suppress(OSError):  # SQLite creates the file if this fails
         try:
             temporary_path.write_bytes(_build_empty_journal())
             os.link(temporary_path, path)

@@ -258,7 +258,8 @@ class Journal(AbstractContextManager["Journal"]):
             trial_ids: Ids of the trials; a trial without such records (probes) has no rows.
 
         Returns:
-            One row for each fact and compaction: trial id, kind of fact, whether the fact was visible before, and whether after.
+            One row for each fact and compaction, with the trial id, the kind of the fact, and whether the fact was visible before
+            and after the compaction.
         """
         rows = self.query(
             "SELECT t.trial_id, f.kind, p.seen_before, p.seen_after FROM trial AS t JOIN session AS s ON s.id = t.session_id"

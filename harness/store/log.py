@@ -150,7 +150,6 @@ class SessionLog:
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
     def _is_in_view(self, item: ItemId) -> bool:
-        """Return whether the model still sees a message: it was added, and no compaction has removed it."""
         return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _PendingRows) -> None:

@@ -197,7 +197,6 @@ class Results:
         self._registered.add(name)
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a table as a data frame; `column_names` None means all columns."""
         return self._convert_table(name, [] if name in self._tables else self._list_exported(name), column_names)
 
     def _convert_table(self, name: str, paths: Sequence[Path], column_names: Sequence[str] | None) -> pd.DataFrame:
@@ -303,7 +302,6 @@ class PublishedResults(Results):
         self._registered.add(name)
 
     def _find_address(self, file: str) -> str:
-        """Return the address of a file of the store for DuckDB."""
         return str(self._store.file_system.unstrip_protocol(self._store.find_path(file)))
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
@@ -372,8 +370,7 @@ def _read_parquet(paths: Sequence[Path]) -> pa.Table:
 
 @contextmanager
 def _use_system_memory() -> Iterator[None]:
-    """Make pyarrow use the system's allocator in a `with` block, because its own keeps freed memory."""
-    before = pa.default_memory_pool()
+    before = pa.default_memory_pool()  # keeps freed memory
     pa.set_memory_pool(pa.system_memory_pool())
     try:
         yield
@@ -382,8 +379,8 @@ def _use_system_memory() -> Iterator[None]:
 
 
 def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
-    """Read one column of all files; text gets 64-bit offsets as in pandas, so that it is not copied later."""
     read = (chunk for file in files for chunk in file.read(columns=[name])[name].chunks)
+    # 64-bit offsets, as in pandas, so that text need not be copied later
     chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
     return pa.chunked_array(chunks)
 
@@ -439,7 +436,6 @@ def _load_one(folder: str | os.PathLike[str]) -> Results:
 
 
 def _load_published(url: str) -> Results:
-    """Load the results of an experiment from the store to which its runs have copied them."""
     results = PublishedResults(ObjectStore(url))
     if not results.files:
         raise StoreError(f"no results in the store {url!r}; a run with `store` set to this URL copies them there when it ends")

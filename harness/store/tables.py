@@ -120,7 +120,6 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the columns of the table of messages that are computed from stored messages, such as the text."""
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])

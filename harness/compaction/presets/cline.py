@@ -214,7 +214,6 @@ class Digest:
 
 
 def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
-    """Yield the lines of the notice about evicted messages: files, commands and answers."""
     for item in gone:
         for call in item.message.calls:
             if label := LABELS.get(call.name):

@@ -284,7 +284,6 @@ class _OpenHands(SummarizingPreset):
     event_characters: Positive = 500
 
     def check_combination(self) -> None:
-        """Raise UsageError if the first `keep_first` events leave too little of `max_size` to evict anything."""
         if self.max_size // 2 - self.keep_first - 1 <= 0:
             limit = f"less than half of max_size={self.max_size!r}, less one for the summary"
             raise UsageError(f"keep_first={self.keep_first!r} must be {limit}")

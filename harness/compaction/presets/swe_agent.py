@@ -36,7 +36,6 @@ class _ResultTally:
         """Whether the conversation contains a tool result that was already replaced by a line."""
 
     def add(self, item: Item) -> None:
-        """Count the next message if it is a tool result; start again at 0 if it was already replaced by a line."""
         if item.message.role == "tool":
             elided = _is_elided(item)
             self.masked |= elided
@@ -110,7 +109,6 @@ class _TurnTally:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """Count the next message if it contains tool calls; start again at 0 if it is the newest summary."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 

@@ -255,7 +255,6 @@ def _refuse(fault: Fault, model: Model) -> None:
 
 
 def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
-    """Damage the tool calls of a reply if the injected fault is `malformed` or `unknown-tool`."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
     parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)

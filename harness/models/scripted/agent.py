@@ -115,7 +115,7 @@ class ScriptedModel:
         return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
     def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
-        """Return the message that carries out a step, or one that first looks up a missing fact."""
+        """Return the message that carries out a step or repair, or that first looks up a missing fact."""
         known = self._select_known_facts(step, act.required_facts, context)
         for name in act.required_facts:
             if name not in known and (look := find_next_look_up(self._facts[name], context.visible)):
@@ -127,7 +127,6 @@ class ScriptedModel:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
     def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
-        """Return the values of the needed facts that the agent sees and does not overlook."""
         return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
     def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:

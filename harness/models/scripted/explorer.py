@@ -77,7 +77,6 @@ class ScriptedExplorer:
         return assistant("\n".join(lines) or UNKNOWN_ANSWER)
 
     def _iter_asked_facts(self, messages: Sequence[Message]) -> Iterator[Fact]:
-        """Yield the facts whose names occur in the user's messages."""
         text = "\n".join(message.text for message in messages if message.role == "user")
         for fact in self._facts:
             words = map(re.escape, re.split(r"[_\s-]+", fact.name))

@@ -300,7 +300,6 @@ def _extract_part_text(part: Part) -> str:
 
 
 def _join_arguments(call: ToolCall) -> str:
-    """Join the text arguments of a tool call as plain text, without JSON escapes."""
     return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
 
 

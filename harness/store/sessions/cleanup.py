@@ -18,7 +18,6 @@ class OutputCleaner:
     """Remover of saved tool outputs older than `RETENTION_MS`; it works at most once per `CLEANUP_INTERVAL_MS`. Thread-safe."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
-        """Create a cleaner whose first removal is due at once."""
         self._journal, self._clock = journal, clock
         self._due_at_ms = 0
         self._lock = threading.Lock()
