@@ -22,7 +22,7 @@ CutBoundary: TypeAlias = Literal["no-result", "user", "assistant", "user-or-assi
 
 
 class Tail(Protocol):
-    """Rule that selects the newest messages of a conversation, which are retained when older ones are evicted."""
+    """Rule that selects the newest messages of a conversation, which stay when older ones are evicted."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Return the index of the oldest message that belongs to the retained end of the conversation.
@@ -32,7 +32,7 @@ class Tail(Protocol):
         ...
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the minimum number of tokens or messages retained at the end of the conversation, or None if it is unknown."""
+        """Return the minimum number of tokens or messages retained at the end of the conversation; None if unknown."""
         ...
 
 
@@ -49,7 +49,7 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
 
 
 def find_fitting_start(sizes: Sequence[int], room: int) -> int:
-    """Return the index from which on the sizes of the last messages have a sum of at most `room`, as small as possible.
+    """Return the smallest index from which on the sizes add up to at most `room`.
 
     If not even the last size fits, the index is the length of the list.
     """
@@ -119,7 +119,7 @@ class LastShare:
     """Number of messages at the beginning of the conversation that do not count when the share of messages is computed."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained message, so that the configured share of messages or characters is retained."""
+        """Return the index of the first retained message, given the configured share of messages or characters."""
         if self.unit == "messages":
             beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
@@ -132,13 +132,13 @@ class LastShare:
         return len(items)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return `ALL_KEPT` if the share is 1, so that everything stays; otherwise None, as a share is no fixed number."""
+        """Return `ALL_KEPT` (everything stays) if the share is 1; otherwise None, as a share is no fixed number."""
         return ALL_KEPT if self.share >= 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snap:
-    """Rule that moves the boundary between evicted and retained messages so that no tool call loses its results."""
+    """Rule that moves the boundary between evicted and retained messages, so that no tool call loses its results."""
 
     direction: Literal["back", "forward"] = "back"
     """Direction in which the end of the evicted messages is moved: back to an earlier message, or forward to a later one."""

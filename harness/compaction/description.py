@@ -35,13 +35,13 @@ def name_policy(policy: object) -> str:
 
 
 def find_summarizer(policy: object) -> str | None:
-    """Return the name of the model that writes the policy's summaries, or None if the policy requests none."""
+    """Return the name of the model that writes a policy's summaries; None if the policy requests none."""
     name: str | None = getattr(policy, "summarizer", None)
     return name
 
 
 def inspect_abilities(policy: object) -> Abilities:
-    """Return whether a policy with its settings can ever shorten the conversation, and whether it can request summaries."""
+    """Return whether a policy with its settings can ever compact, and whether it can request summaries."""
     pipeline = getattr(policy, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
@@ -57,7 +57,7 @@ def walk_parts(value: object) -> Iterator[object]:
 
 
 def list_parts(value: object) -> tuple[object, ...]:
-    """Return the elements of a tuple or the field values of a dataclass; an empty tuple for any other value."""
+    """Return the elements of a tuple or the field values of a dataclass; empty for any other value."""
     if isinstance(value, tuple):
         return value
     if is_dataclass(value) and not isinstance(value, type):
@@ -82,7 +82,7 @@ def describe_stages(policy: object) -> tuple[str, ...]:
 
 
 def format_stage(value: object) -> str:
-    """Return a text such as `Full(above=True)`, with the class name of a value and the fields that differ from their defaults."""
+    """Return a value as a text such as `Full(above=True)`, without fields that have their default value."""
     if isinstance(value, SummaryFormat):
         return type(value).__name__
     if isinstance(value, Message):
@@ -106,7 +106,10 @@ def resolve_default(field: "Field[Any]") -> object:
 
 
 def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
-    """Return the fields that configure a policy, the threshold first and the fields that many policies share last."""
+    """Return the fields that configure a policy.
+
+    The threshold comes first, and the fields that many policies share come last.
+    """
     shared_bases = [base for base in policy_class.__mro__ if base.__module__ == Preset.__module__]
     ranks = {name: rank for rank, base in enumerate(shared_bases, start=1) for name in inspect.get_annotations(base)}
     config_fields = [field for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS]

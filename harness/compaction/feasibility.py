@@ -31,7 +31,7 @@ SHARE_FIELDS = frozenset({"keep_share", "preserve"})
 
 
 class _Conflict(NamedTuple):
-    """Contradiction in a rule that finds nothing to compact, because it retains at least the amount that triggers it."""
+    """Reason why a rule finds nothing to compact: it retains at least the amount that triggers it."""
 
     kept_amount: Amount
     """Minimum number of tokens or messages that the rule always retains."""
@@ -64,7 +64,7 @@ def check_feasible(policy: object, budget: Budget) -> None:
 
 
 def has_unknown_threshold(policy: Policy, window: Window) -> bool:
-    """Return whether a policy lacks a token threshold only because the size of the context window is unknown."""
+    """Return whether a policy has no token threshold only because the size of the context window is unknown."""
     return policy.budget(window).threshold_tokens is None and policy.budget(UNBOUNDED_WINDOW).threshold_tokens is not None
 
 

@@ -33,14 +33,17 @@ def inherit_field_help(owner: type) -> None:
 
 
 def read_entries(docstring: str) -> dict[str, str]:
-    """Return the entries of a docstring's `Attributes` section, each with its indentation, by the name of the field."""
+    """Return the entries of a docstring's `Attributes` section, with their indentation, by field name."""
     section = next((text for text in _split_sections(docstring) if text.startswith(_HEADING)), "")
     entries = _ENTRY.split(section)[1:]
     return {entry.strip().partition(":")[0]: entry.rstrip() for entry in entries}
 
 
 def add_entries(docstring: str, entries: Iterable[str]) -> str:
-    """Return a docstring with more entries at the end of its `Attributes` section, which is created if there is none."""
+    """Add entries at the end of a docstring's `Attributes` section, and return the docstring.
+
+    The section is created if there is none.
+    """
     added = list(entries)
     sections = _split_sections(docstring)
     if not added:

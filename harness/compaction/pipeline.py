@@ -113,7 +113,10 @@ def join_plans(first: Plan, second: Plan) -> Plan:
 
 
 class Range(NamedTuple):
-    """Range of the numbers that are valid in a field of a policy; None is also valid if the type of the field allows it."""
+    """Range of the numbers that are valid in a field of a policy.
+
+    None is also valid if the type of the field allows it.
+    """
 
     contains: Callable[[float], bool]
     """Function that returns whether a number is valid."""
@@ -216,7 +219,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the number of tokens that the policy keeps free in a context window, and the number at which it acts.
+        """Return how many tokens the policy keeps free in a context window, and at how many it acts.
 
         Raises:
             UsageError: The reserves leave nothing of the window.
@@ -227,7 +230,7 @@ class Preset(StrictFields, ABC):
         return _build_pipeline(self).division.compute_budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return a plan to shorten the conversation if a rule's condition is met at this point (hook) of the session, or None."""
+        """Return a plan to shorten the conversation; None if no rule's condition is met at this point of the session."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
 
 
@@ -254,7 +257,7 @@ class OwnPreset(Preset):
 
     @property
     def truncation(self) -> Truncation:
-        """Limits on the length of tool outputs, which retain the exit code and the end of standard error of a command."""
+        """Limits on the length of tool outputs, which retain a command's exit code and the end of its standard error."""
         return Truncation(max_characters=self.clip_characters, keep_essentials=True, proposes_explore=True)
 
 
@@ -298,7 +301,7 @@ class ThresholdPreset(Preset):
     context_window: Positive | None = None
 
     def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return a pipeline with one rule, which shortens the conversation by the given reducer when the threshold is reached."""
+        """Return a pipeline with one rule, which applies a reducer when the threshold is reached."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,

@@ -36,7 +36,7 @@ class FittedPolicy:
     """Context window in tokens for which the policy's constants were chosen; None means that they were not scaled."""
 
     def describe_rule(self, rule: str) -> str:
-        """Return the text `rule`, which explains a token budget, with a note added if the policy's constants were scaled."""
+        """Add a note to `rule`, which explains a token budget, if the policy's constants were scaled."""
         if self.nominal_window_tokens is None:
             return rule
         return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"

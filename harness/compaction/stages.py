@@ -37,7 +37,7 @@ class Reducer(Protocol):
     """Part of a policy that proposes how to shorten the view (the messages that the model sees next), without side effects."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the conversation; a plan without changes gives the reason why there is nothing to do."""
+        """Return a plan that shortens the conversation; an empty plan says why there is nothing to do."""
         ...
 
 
@@ -52,7 +52,7 @@ class Span(Protocol):
         ...
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the minimum number of tokens or messages that are never selected for eviction, or None if it is unknown."""
+        """Return the minimum number of tokens or messages that are never selected; None if unknown."""
         ...
 
 
@@ -61,7 +61,7 @@ class Retaining(Protocol):
     """Part of a policy that can report a minimum number of tokens or messages that it always retains."""
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the minimum number of tokens or messages that are always retained, or None if no number can be given."""
+        """Return the minimum number of tokens or messages that are always retained; None if unknown."""
         ...
 
 
@@ -111,7 +111,7 @@ EVERYTHING = Middle(tail=LastMessages(count=0))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
-    """Part of a policy that evicts neighbouring messages, so that the model no longer sees them, without a summary."""
+    """Part of a policy that evicts neighbouring messages without a summary."""
 
     middle: Span
     """Selection of the messages to evict, such as all between the beginning and the end of the conversation."""
@@ -119,7 +119,7 @@ class Forget:
     """Whether earlier summaries among the selected messages are retained instead of being evicted."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts the selected messages; the plan is empty if no message is selected."""
+        """Return a plan that evicts the selected messages; empty if no message is selected."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
         gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
@@ -171,7 +171,7 @@ class Summarize:
     """Retries, review and replacement text for a summary that fails or is empty."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces the selected messages by a summary; the plan is empty if too few messages are selected."""
+        """Return a plan that replaces the selected messages by a summary; empty if too few are selected."""
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
@@ -278,7 +278,7 @@ class Mask:
     """Token counter with which the tokens saved by replacing tool results are computed."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces unprotected old tool results by short texts; the plan is empty if that saves too little."""
+        """Return a plan that replaces unprotected old tool results by short texts; empty if that saves too little."""
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -360,7 +360,7 @@ class Mask:
 
 
 def is_named(call: ToolCall, text: str) -> bool:
-    """Return whether a text mentions the key argument of a tool call, such as a path or a command, or the last part of a path."""
+    """Return whether a text mentions the key argument of a tool call, such as a path, or the last part of a path."""
     key = transcript.find_key_argument(call)
     names = {key, key.rstrip("/").rpartition("/")[2]} - {"", "."}
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w/-])", text) for name in names)
@@ -368,12 +368,12 @@ def is_named(call: ToolCall, text: str) -> bool:
 
 @lru_cache(maxsize=1_000)
 def compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[str, Callable[[str], object]], ...]:
-    """Return each shell pattern, such as `git *`, with a function that tests whether a text matches the pattern."""
+    """Return each shell pattern, such as `git *`, with a function that matches texts against it."""
     return tuple((pattern, re.compile(translate(pattern)).match) for pattern in patterns)
 
 
 class _OldResults:
-    """Running list of the old tool results that may be replaced by a short text, oldest first, with their sum of tokens."""
+    """Running list of the old tool results that may be replaced, oldest first, and their number of tokens."""
 
     __slots__ = (
         "_asked",
@@ -495,7 +495,7 @@ def with_output(result: ToolResult, output: str) -> ToolResult:
 
 
 def replace_results(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
-    """Return a replacement for a tool message, in which every tool result is changed by the function `change`."""
+    """Return a replacement for a tool message, in which `change` was applied to every tool result."""
     parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
@@ -510,7 +510,7 @@ def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
 
 
 def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
-    """Return the view as a plan's evictions and replacements leave it, without the plan's summaries, which do not exist yet."""
+    """Return the messages in view after a plan's evictions and replacements, without its unwritten summaries."""
     items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
@@ -525,7 +525,7 @@ class Prunable:
     """Reducer that replaces old tool results by short texts. The policy acts if this reducer would save enough tokens."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason to act if replacing old tool results by short texts would save enough tokens, or None."""
+        """Return a reason if masking old tool results would save enough tokens; None otherwise."""
         if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
@@ -540,20 +540,23 @@ class Prunable:
 
 
 def is_from_user(view: View, index: int) -> bool:
-    """Return whether the user wrote the message at an index of the view; a summary with the role of the user does not count."""
+    """Return whether the user wrote the message at an index of the view.
+
+    A summary with the role of the user does not count.
+    """
     item = view.items[index]
     return item.message.role == "user" and item.item_id not in view.summaries
 
 
 def find_last_user_text(view: View) -> str:
-    """Return the text of the user's newest message that the model sees, or of the session's first request if there is none."""
+    """Return the text of the newest user message in view, or of the first request if there is none."""
     indexes = range(len(view.items) - 1, 0, -1)
     texts = (view.items[index].message.text for index in indexes if is_from_user(view, index))
     return next(texts, view.task.text if view.task else "")
 
 
 def find_answered_end(view: View) -> int:
-    """Return the index of the first user message that the model has not answered, or the number of messages if there is none."""
+    """Return the index of the first user message without an answer; the number of messages if all are answered."""
     end = len(view.items)
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
@@ -611,6 +614,6 @@ class Block(NamedTuple):
 
 
 def group_blocks(items: Sequence[Item]) -> list[Block]:
-    """Return messages in blocks that must stay together; a block is one message with the results of its tool calls."""
+    """Group messages into blocks that must stay together, such as a call with its results."""
     starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
     return [Block(tuple(items[start:end])) for start, end in pairwise((*starts, len(items)))]

@@ -49,14 +49,14 @@ def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[st
 
 
 def format_material(request: SummaryRequest) -> str:
-    """Return the text that the summarizer reads: the former summary, if there is one, and a transcript of the messages."""
+    """Return the text that the summarizer reads: the former summary, if any, and a transcript of the messages."""
     former = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
     return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """Summary format with a fixed instruction to the summarizer, extended by a sentence if there is a former summary."""
+    """Summary format with a fixed instruction, to which a sentence is added if there is a former summary."""
 
     instruction: str
     """Instruction to the summarizer, which begins with `Create a summary`."""
@@ -98,7 +98,7 @@ class Brief:
         return (*((system(self.system),) if self.system else ()), user(prompt_text))
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summary as the agent sees it, which is the summarizer's answer between the heading and the closing line."""
+        """Return the summarizer's answer between the heading and the closing line, as the agent sees it."""
         body = remove_tag(self.drops, text) if self.drops else text.strip()
         body = truncate_text(body, self.most_characters) if self.most_characters is not None else body
         body = append_file_lists(body, request) if self.files else body
@@ -106,7 +106,7 @@ class Brief:
 
 
 def remove_tag(tag: str, text: str) -> str:
-    """Return a text without its first `<tag>...</tag>`; the text stays unchanged if nothing else would be left."""
+    """Remove the first `<tag>...</tag>` from a text, unless nothing else would be left."""
     before, opening, rest = text.partition(f"<{tag}>")
     _, ending, after = rest.partition(f"</{tag}>")
     left = f"{before}{after}".strip() if opening and ending else ""
@@ -115,7 +115,7 @@ def remove_tag(tag: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapTexts:
-    """Rule that cuts long tool results and other long texts to their beginnings before the summarizer reads them."""
+    """Rule that cuts long texts, such as tool results, to their beginnings before the summarizer reads them."""
 
     result_characters: int
     """Maximum length in characters of a tool result that the summarizer reads."""
@@ -125,7 +125,7 @@ class CapTexts:
     """Text of a user message that is not shown to the summarizer, such as the question that an earlier summary answers."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages for the summarizer, with long texts cut to their beginnings and without the message `without`."""
+        """Return the messages with long texts cut to their beginnings and without the message `without`."""
         shown = (message for message in messages if not (self.without and message == user(self.without)))
         return tuple(replace(message, parts=tuple(map(self._cap_part, message.parts))) for message in shown)
 
@@ -161,7 +161,7 @@ ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """Summary format with an instruction above a transcript as its prompt, and with a heading above the summary."""
+    """Summary format whose prompt is an instruction above a transcript; the summary gets a heading."""
 
     instruction: str
     """Instruction to the summarizer, placed above the messages to summarize."""
@@ -174,13 +174,13 @@ class Notes:
         return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summary as the agent sees it, which is the summarizer's answer below the heading."""
+        """Return the summarizer's answer below the heading, as the agent sees it."""
         return f"{self.heading}\n{text.strip()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:
-    """Summary format that asks the summarizer for sections with given titles and opens the summary with a fixed line."""
+    """Summary format that asks for sections with given titles, and begins the summary with a fixed line."""
 
     titles: tuple[str, ...]
     """Titles of the sections that the summary must have, in order."""
@@ -192,7 +192,7 @@ class Sections:
     """Whether the prompt for the summarizer repeats the user's request, even if the messages contain it."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message that lists the sections, followed by the former summary and the messages to summarize."""
+        """Return a user message with the section titles, the former summary and the messages to summarize."""
         titles = "\n".join(f"## {title}" for title in self.titles)
         heading = "PREVIOUS SUMMARY, to be brought up to date"
         former = f"\n\n{heading}:\n{request.previous_summary}" if request.previous_summary else ""
@@ -205,7 +205,7 @@ class Sections:
         return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summary as the agent sees it, which is the summarizer's answer between the opening and the closing line."""
+        """Return the summarizer's answer between the opening and the closing line, as the agent sees it."""
         return "\n\n".join(part for part in (self.opening, text.strip(), self.closing) if part)
 
 

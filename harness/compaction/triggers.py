@@ -88,11 +88,11 @@ class Trigger(Protocol):
     """Condition under which a compaction policy acts, checked at a cost that does not grow with the conversation."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason for a compaction, such as `900 tokens ≥ threshold 800`, or None if the policy need not act now."""
+        """Return the reason to compact now, such as `900 tokens ≥ threshold 800`; None if there is none."""
         ...
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the sizes of the conversation, in tokens or messages, at which this condition for a compaction is met.
+        """Return the sizes of the conversation, in tokens or messages, at which this condition is met.
 
         Return `DUE_IN_ANY_VIEW`, an empty result, if the condition does not depend on the size.
         """
@@ -115,7 +115,7 @@ def compute_due_amounts(trigger: Trigger, budget: Budget) -> DueAmounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserves:
-    """Numbers of tokens in the context window that are kept free, so that compaction begins before the window is full."""
+    """Numbers of tokens in the context window that are kept free, so that compaction begins early enough."""
 
     system_tokens: int = 2_000
     """Number of tokens of the window kept free for the system prompt."""
@@ -149,7 +149,7 @@ class ShareOfAvailable:
     """Maximum number of tokens at which compaction begins, also used if the window is unknown; None sets no maximum."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return a budget whose threshold is a share of the window without the reserves, at most `at_most_tokens`."""
+        """Return a budget whose threshold is a share of the window less the reserves, at most `at_most_tokens`."""
         if window.tokens == 0:
             return FixedTokens(tokens=self.at_most_tokens).compute_budget(window) if self.at_most_tokens else UNKNOWN_BUDGET
         reserved = self.reserves.total_tokens
@@ -170,7 +170,7 @@ class WindowMinusReserve:
     """Number of tokens of the context window that are kept free; compaction begins when only these are left."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget whose threshold is the window less the reserve; there is no threshold if the window is unknown."""
+        """Return a budget whose threshold is the window less the reserve; no threshold for an unknown window."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         threshold = subtract_reserves(window, self.reserve_tokens)
@@ -193,7 +193,7 @@ class UsableInput:
     """Number of tokens kept free below the input limit, at most as many as are reserved for the answer."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the budget whose threshold is the model's input limit or, without one, the window less the answer's tokens."""
+        """Return a budget whose threshold is the model's input limit, or the window less the answer's tokens."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
@@ -223,7 +223,7 @@ class FixedTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoThreshold:
-    """Rule without a threshold in tokens, for policies that act for another reason (such as the number of messages) or never."""
+    """Rule without a threshold in tokens, for policies that never act or act for another reason."""
 
     rule: str
     """Text that explains to users what triggers the policy, since there is no token threshold."""
@@ -284,7 +284,7 @@ class Full:
     """Whether the number of tokens must exceed the threshold; if false, reaching the threshold is enough."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason such as `900 tokens ≥ threshold 800` if the conversation has reached the threshold, or None."""
+        """Return a reason such as `900 tokens ≥ threshold 800` at the threshold; None below."""
         if budget.threshold_tokens is None:
             return None
         tokens = measure_tokens(self.measure, view, usage)
@@ -293,7 +293,7 @@ class Full:
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the number of tokens at which the policy acts, which is the threshold; infinite if there is none."""
+        """Return the threshold, at which the policy acts; infinite if there is none."""
         size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
         amount = Amount(size, "tokens")
         return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
@@ -312,12 +312,12 @@ class MoreThan:
     """Unit that is counted, either messages or events (messages, tool calls and tool results)."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason such as `41 messages > 40` if there are more than `count` messages or events, or None."""
+        """Return a reason such as `41 messages > 40` if the limit is exceeded; None otherwise."""
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the size of the conversation at which the policy acts: `count` + 1 messages, or no size if events count."""
+        """Return the size at which the policy acts, `count` + 1 messages; no size if events are counted."""
         amount = Amount(self.count + 1, "messages")
         return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
 
@@ -331,7 +331,7 @@ class Always:
         return "asked at every step"
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger does not depend on how much the model sees."""
+        """Return no size (an empty `DueAmounts`), since this trigger does not depend on the conversation."""
         return DUE_IN_ANY_VIEW
 
 
@@ -343,11 +343,11 @@ class AnyOf:
     """Conditions (triggers) of which at least one must be met for the policy to act."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reason for a compaction that the first met condition gives, or None if no condition is met."""
+        """Return the reason that the first met condition gives; None if no condition is met."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the sizes of the conversation that meet a condition; no size if any condition depends on something else."""
+        """Return the sizes that meet one of the conditions; no size if a condition does not depend on the size."""
         statements = [compute_due_amounts(trigger, budget) for trigger in self.triggers]
         smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
         waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
@@ -365,30 +365,30 @@ class AllOf:
     """Conditions (triggers) that must all be met at the same time for the policy to act."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return the reasons of all conditions, joined by "and", or None if a condition is not met."""
+        """Return the reasons of all conditions, joined by "and"; None if a condition is not met."""
         reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since no size of the conversation is certain to meet all conditions."""
+        """Return no size (an empty `DueAmounts`), since no size is certain to meet all conditions."""
         return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attended:
-    """Trigger that makes the policy act only while a person attends the session and can be asked, e.g. about repeated calls."""
+    """Trigger that makes the policy act only while a person attends the session and can be asked."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """Return a reason for a compaction if a person attends the session, or None if nobody does."""
         return "somebody attends the session" if view.attended else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger does not depend on how much the model sees."""
+        """Return no size (an empty `DueAmounts`), since this trigger does not depend on the conversation."""
         return DUE_IN_ANY_VIEW
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
-    """Return the number of tokens in the view, measured in the given way, or estimated if the provider reported no usage."""
+    """Return the number of tokens in view, measured in the given way; estimated if no usage was reported."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:

@@ -13,7 +13,7 @@ from harness.view import View
 
 
 def count_required_messages(reducer: Reducer) -> int:
-    """Return the minimum number of messages that a reducer (a way to shorten the conversation) needs to act; 0 if none."""
+    """Return how many messages a reducer (a way to shorten the conversation) needs to act; 0 if there is no minimum."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
 
@@ -28,7 +28,7 @@ class OnFailure:
     """Second way to shorten the conversation, used if a summary of the first way fails."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of `first`, with the plan of `then` as its fallback, which is carried out if a summary fails."""
+        """Return the plan of `first`, with the plan of `then` as the fallback for a failed summary."""
         plan = self.first.reduce(view, budget, reason)
         if not plan.slots:
             return plan
@@ -80,7 +80,7 @@ class IfMessages:
     """Whether the last summary itself counts as one of the messages since the last summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the conversation; the plan is empty if too few messages follow the last summary."""
+        """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
@@ -90,7 +90,7 @@ class IfMessages:
         return self.reducer.reduce(view, budget, reason)
 
     def count_required_messages(self) -> int:
-        """Return the minimum number of messages in the conversation at which this part of the policy can do something."""
+        """Return the minimum number of messages at which this part of the policy can act."""
         return max(self.count, count_required_messages(self.reducer))
 
 
@@ -106,7 +106,7 @@ class WithClosingMessage:
     """Cases in which the closing message is added; `interrupted` requires that the conversation ends with a tool result."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens the conversation and, if the plan contains a summary, adds a user message at the end."""
+        """Return the plan of the reducer and, if it contains a summary, add a user message at the end."""
         plan = self.reducer.reduce(view, budget, reason)
         last = view.items[-1]
         if not plan.slots or (self.when == "interrupted" and last.message.role != "tool"):

@@ -27,7 +27,7 @@ RECEIPT_CHARACTERS = 100
 
 
 class RankedBlock(NamedTuple):
-    """Block of messages (such as a call with its results), with the rank that decides whether it is retained."""
+    """Messages that stay together, such as a call with its results, and their rank for being retained."""
 
     rank: tuple[float, ...]
     """Sort key of the block among the blocks that could be retained; blocks with lower ranks are retained first."""
@@ -36,10 +36,10 @@ class RankedBlock(NamedTuple):
 
 
 class Ranking(Protocol):
-    """Rule that ranks blocks of messages (such as a call with its results), so that the best-ranked are retained first."""
+    """Rule that ranks blocks of messages (such as a call with its results); the best-ranked are retained first."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return each block of messages with its rank, in the given order; None for a block that is not worth retaining."""
+        """Return each block of messages with its rank, in the given order; None for a block not worth retaining."""
         ...
 
 
@@ -57,7 +57,7 @@ class Retain:
     """Maximum size of the retained messages, as a share of the number of tokens that triggers compaction."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that retains the best-ranked messages up to the allowed number of tokens and evicts all others."""
+        """Return a plan that retains the best-ranked messages up to the allowed tokens and evicts all others."""
         *candidates, newest = group_blocks(view.items[1:]) or [Block(())]
         room = int((budget.threshold_tokens or 0) * self.share) - newest.tokens - sum(item.tokens for item in view.items[:1])
         ranked_blocks = self.ranking.rank_blocks(view, candidates)
@@ -116,7 +116,7 @@ class OracleRanking:
     """Token counter with which the shortened messages are measured."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Return each block of messages ranked by its most urgent message; None for a block that is never needed again."""
+        """Return each block of messages with the rank of its most urgent message; None if it is never needed again."""
         needs = dict(zip((item.item_id for item in view.items), self.oracle.predict_needs(view.messages), strict=True))
         return [self._rank_block(block, [needs[item.item_id] for item in block.items]) for block in candidates]
 
@@ -134,7 +134,7 @@ class OracleRanking:
 
 
 def shorten_part(part: Part) -> Part:
-    """Return a tool call with only its first argument, or a tool result with only its first line; other parts are unchanged."""
+    """Shorten a tool call to its first argument, or a tool result to its first line; leave other parts unchanged."""
     if isinstance(part, ToolResult):
         return replace(part, output=part.output.split("\n", 1)[0][:RECEIPT_CHARACTERS])
     if isinstance(part, ToolCall):
@@ -145,10 +145,10 @@ def shorten_part(part: Part) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class MissingRanking:
-    """Placeholder for the ranking of messages, used until the policy has an oracle (a predictor of future needs)."""
+    """Placeholder for a ranking of messages, used while the policy has no oracle (a predictor of future needs)."""
 
     def rank_blocks(self, view: View, candidates: Sequence[Block]) -> list[RankedBlock | None]:
-        """Raise UsageError, because messages cannot be ranked without an oracle that predicts which of them are needed.
+        """Raise UsageError, because messages cannot be ranked without a predictor of future needs.
 
         Raises:
             UsageError: Always, because no oracle was given.
@@ -273,7 +273,7 @@ class OracleRetention(OwnPreset, ThresholdPreset):
         return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
-        """Return a copy of this policy that uses an oracle, which predicts the messages that one session will need again."""
+        """Return a copy of this policy with an oracle, which predicts the messages that one session will need again."""
         return OraclePolicy(self, oracle)
 
 
@@ -293,9 +293,9 @@ class OraclePolicy:
         return self._policy.counter
 
     def budget(self, window: Window) -> Budget:
-        """Return the token budget (such as the trigger threshold) of a context window; the oracle does not change it."""
+        """Return the token budget (such as the trigger threshold) of a context window; it does not depend on the oracle."""
         return self._policy.budget(window)
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Return a plan that retains the messages that the oracle expects to be needed, or None if no compaction is triggered."""
+        """Return a plan that retains the messages that the oracle expects to be needed; None if nothing is triggered."""
         return self._pipeline.plan(view, budget, usage, hook)

@@ -73,7 +73,7 @@ class BeforeNewest:
     """Maximum size of the conversation after a compaction."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages before the newest tokens and before the user's last message, up to a user message or answer."""
+        """Return the messages to replace, up to a user message or answer."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
@@ -86,7 +86,7 @@ class BeforeNewest:
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the number of retained messages depends on the conversation and on the user's last message."""
+        """Return None, since the number of retained messages depends on the conversation."""
         return None
 
 
@@ -105,7 +105,7 @@ class WindowTable:
     """Number of tokens kept free in a window whose size is not in the table, unless `share` triggers compaction later."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Look up the threshold for the window's size in the table, or compute it for other sizes, and return it as a budget."""
+        """Return the budget with the threshold from the table, or a computed threshold for other window sizes."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
@@ -115,7 +115,7 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unless:
-    """Part of a policy that shortens the conversation in one way and, if that saves too little, in a second way as well."""
+    """Part of a policy that shortens the conversation in one way, and in a second way as well if that saves too little."""
 
     first: Reducer
     """First way to shorten the conversation (a reducer), whose plan is always carried out."""
@@ -127,7 +127,7 @@ class Unless:
     """Token counter with which the conversation is measured after the first reducer's plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first way, joined with the plan of the second way if the first saves too few characters."""
+        """Return the plan of the first way, joined with that of the second way if the first saves too few characters."""
         plan = self.first.reduce(view, budget, reason)
         if plan.is_empty:
             return self.then.reduce(view, budget, reason)
@@ -180,7 +180,7 @@ class Digest:
     """Number of newest answers that the notice about evicted messages repeats."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts old messages and lists their files, commands and answers below the user's last message."""
+        """Return a plan that evicts old messages and lists their files, commands and answers below the last user message."""
         request_indexes = [index for index in range(1, len(view.items)) if is_from_user(view, index)]
         survivors = {
             0,
@@ -233,7 +233,7 @@ def _describe_call(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetHalf:
-    """Part of a policy that evicts a share of the messages after the first ones, and inserts a notice about this."""
+    """Part of a policy that evicts a share of the messages after the first ones, and inserts a notice that says so."""
 
     share: float
     """Share of the messages to evict, counted after the first messages, which are always retained."""
@@ -287,13 +287,13 @@ class ForgetHalf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteRereads:
-    """Part of a policy that keeps only the newest reading of each file; older readings are replaced by a note."""
+    """Part of a policy that replaces all but the newest reading of each file by a note."""
 
     note: str
     """Text that replaces an older reading of a file."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces older results of reading a file by a note; an empty plan if no file was read twice."""
+        """Return a plan that replaces older readings of a file by a note; empty if no file was read twice."""
         paths = {
             call.call_id: transcript.find_key_argument(call)
             for item in view.items

@@ -17,10 +17,10 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutOldest:
-    """Way to shorten a summarizer's prompt that is too long, by leaving out one more of the oldest messages in each attempt."""
+    """Way to shorten a summarizer's prompt that is too long: each attempt leaves out one more of the oldest messages."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages without the n oldest ones in the n-th attempt; an empty result if none would be left."""
+        """Return the messages without the n oldest ones in the n-th attempt; empty if none would be left."""
         starts = [index for index, message in enumerate(messages) if message.role != "tool"]
         return messages[starts[attempt] :] if attempt < len(starts) else ()
 
@@ -45,7 +45,7 @@ class HandOver:
     """Procedure for a summary that fails or is empty, with the number of retries and the text used in place of the summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that retains the user's newest messages and replaces all others, if there are any, by a summary."""
+        """Return a plan that retains the user's newest messages and replaces all others by a summary."""
         end = find_answered_end(view)
         kept, change = self._select_kept(view, end)
         summarized_items = view.items[1:end]
@@ -90,7 +90,7 @@ class HandOver:
 
 
 def remove_middle(text: str, half: int) -> str:
-    """Return the first and the last `half` characters of a text, with a mark that gives the number of omitted characters."""
+    """Return the first and last `half` characters of a text, with a mark that says how many are omitted."""
     return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[len(text) - half :]}"
 
 

@@ -15,20 +15,20 @@ from harness.view import Item, View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredSpan:
-    """Rule that selects all messages for a summary, except the system message and the user's messages since the last answer."""
+    """Rule that selects all messages for a summary, except the system message and unanswered user messages."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return all messages except the system message and the user's messages after the last answer."""
         return view.items[1 : find_answered_end(view)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the number of retained messages, which the user wrote after the last answer, is not known."""
+        """Return None, since the number of user messages after the last answer is not known."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemainingTokens:
-    """Rule that triggers compaction when a share of the window is left, or, in a large window, a fixed number of tokens."""
+    """Rule that triggers compaction when a share of the window is left; in a large window, a fixed number of tokens."""
 
     share: float
     """Share of the window that is still free when compaction is triggered, for windows that are not large."""
@@ -38,7 +38,7 @@ class RemainingTokens:
     """Size in tokens above which a context window counts as large."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return a budget whose threshold leaves a share of the window free, or a fixed number of tokens of a large window."""
+        """Return a budget whose threshold leaves a share of the window free, or a fixed number of tokens."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)

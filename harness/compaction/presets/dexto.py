@@ -32,7 +32,7 @@ class BeforeTurnsOrShare:
     """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages to summarize: all before the last turns or, if there are none, all but the newest few."""
+        """Return the messages before the last turns; if there are none, all messages but the newest few."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
@@ -49,7 +49,10 @@ class BeforeTurnsOrShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCap:
-    """Rule that computes the trigger threshold as if the context window had at most a given size, also for an unknown window."""
+    """Rule that computes the trigger threshold as if the context window had at most a given size.
+
+    The maximum size is also used if the window is unknown.
+    """
 
     tokens: int
     """Maximum size in tokens of the context window; a larger window is treated as if it had this size."""
@@ -57,14 +60,14 @@ class WindowCap:
     """Rule that computes the budget (such as the trigger threshold) from the limited window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return the token budget computed for the window, or for the maximum size if the window is larger or unknown."""
+        """Return the budget for the window, or for the maximum size if the window is larger or unknown."""
         within = 0 < window.tokens <= self.tokens
         return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsAndTools:
-    """Writer of the text that replaces a failed summary: a list of the user's requests and of the tools used."""
+    """Writer of a replacement for a failed summary, which lists the user's requests and the tools used."""
 
     request_characters: int = 200
     """Maximum length in characters of a user request in the text that replaces a failed summary."""
@@ -72,7 +75,7 @@ class RequestsAndTools:
     """Maximum number of user requests in the text that replaces a failed summary; the newest ones are taken."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return a text with one line for each request of the user, and one line with the number of calls of each tool."""
+        """Return a text with a line for each user request, and a line with the number of calls of each tool."""
         request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
         newest = (" ".join(text.split()) for text in request_texts[-self.requests :])
         lines = [f"- asked: {truncate_text(text, self.request_characters)}" for text in newest]

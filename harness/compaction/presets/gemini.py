@@ -29,11 +29,11 @@ class BeforeUserMessage:
     """Whether the selected messages may also end before an answer of the model, instead of only before a user message."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the oldest messages, which are all before the retained share, and further ones up to the next allowed cut."""
+        """Return the oldest messages, up to the first allowed cut after the share to summarize."""
         return view.items[1 : self._find_end(view.items)]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return `ALL_KEPT` if the retained share is 1; otherwise None, because the number depends on the conversation."""
+        """Return `ALL_KEPT` (everything stays) if the retained share is 1; otherwise None, since it is not known."""
         return ALL_KEPT if self.keep_share >= 1 else None
 
     def _find_end(self, items: Sequence[Item]) -> int:
@@ -55,7 +55,7 @@ class BeforeUserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
-    """Part of a policy that cuts long tool results, except the newest ones, whenever another part shortens the conversation.
+    """Part of a policy that cuts long old tool results whenever another part shortens the conversation.
 
     If the other part (`reducer`) finds nothing to do, no result is cut either.
     """
@@ -107,7 +107,7 @@ class Recheck:
     """Question to the summarizer about what is missing in its first version of the summary."""
 
     def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """Return the first prompt, followed by the summarizer's first summary and the question about what is missing in it."""
+        """Return the first prompt, the summary that answered it, and the question about what the summary leaves out."""
         return (*prompt, assistant(draft.text), user(self.question))
 
 
@@ -144,12 +144,12 @@ class Offload(Mask):
 
 
 def compute_least_characters(preview_characters: int) -> int:
-    """Return the minimum length in characters of a tool result, so that the text which replaces the result is shorter."""
+    """Return the minimum length in characters of a tool result that is longer than its replacement."""
     return 2 * preview_characters + POINTER_CHARACTERS
 
 
 def format_pointer(text: str, preview_characters: int) -> str:
-    """Return the replacement of a saved text: its beginning and end, the number of omitted characters, and where to read it."""
+    """Return the replacement of a saved text: its two ends, the number of omitted characters, and where to read it."""
     head, tail = text[:preview_characters], text[len(text) - preview_characters :]
     head, tail = head.rpartition("\n")[0] if "\n" in head else head, tail[tail.find("\n") + 1 :]
     gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"

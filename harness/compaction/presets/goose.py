@@ -14,13 +14,13 @@ from harness.plan import SummaryProcedure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutResults:
-    """Way to shorten a summarizer's prompt that is too long, by emptying more tool results in each attempt, middle ones first."""
+    """Way to shorten a summarizer's prompt that is too long: each attempt empties more tool results, middle ones first."""
 
     shares: tuple[float, ...]
     """Shares of the tool results to empty, one share for each attempt to shorten the prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages with some of their tool results emptied, more in each attempt; none after the last attempt."""
+        """Return the messages with some tool results emptied, more in each attempt; empty after the last attempt."""
         results = [index for index, message in enumerate(messages) if message.role == "tool"]
         if attempt > len(self.shares) or not results:
             return ()

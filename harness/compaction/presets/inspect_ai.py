@@ -28,7 +28,7 @@ class Repeat:
     """Token counter with which the conversation is measured between two runs."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return one plan with the changes of all runs; the last run is the one that reaches the threshold or saves nothing."""
+        """Return one plan with the changes of all runs, up to the run that reaches the threshold or saves nothing."""
         plan = self.reducer.reduce(view, budget, reason)
         if plan.is_empty or plan.slots:
             return plan

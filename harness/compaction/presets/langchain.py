@@ -52,7 +52,7 @@ class ShortenArguments:
     """Text that follows the kept beginning of a shortened argument."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that shortens long arguments of old tool calls; an empty plan if no old call has a long argument."""
+        """Return a plan that shortens long arguments of old tool calls; empty if there are none."""
         first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
         start = 0 if first is None else self.tail.find_start(view.items, budget)
         changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
@@ -60,7 +60,7 @@ class ShortenArguments:
         return Plan(reason=f"{reason}{outcome}", replace=tuple(changes))
 
     def shorten_item(self, item: Item) -> Replace | None:
-        """Return a message with its long tool call arguments shortened, or None if the message has no long argument."""
+        """Return a message with its long tool call arguments shortened; None if it has no long argument."""
         if item.message.role != "assistant":
             return None
         parts = tuple(map(self._shorten_part, item.message.parts))
@@ -103,12 +103,12 @@ class LastOfWindow:
     """Minimum number of messages retained at the end of the conversation, however long they are."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained message, so that the messages from there on fit the share of the window."""
+        """Return the index from which on the messages fit the share of the window."""
         tokens = max(1, int(budget.window_tokens * self.share))
         return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the number of tokens that the retained messages may fill, or None if the context window is unknown."""
+        """Return the number of tokens that the retained messages may fill; None if the window is unknown."""
         return Amount(int(self.share * budget.window_tokens), "tokens") if budget.window_tokens else None
 
 
@@ -126,7 +126,7 @@ class NewestFromUser:
     """Token counter with which the messages for the summarizer are measured."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the newest messages that fit the token limit, beginning at a user message; empty if there is no such message."""
+        """Return the newest messages that fit the token limit, beginning at a user message; may be empty."""
         start, room = len(messages), self.tokens
         while start and (held := self.counter.count(messages[start - 1])) <= room:
             start, room = start - 1, room - held
@@ -146,7 +146,7 @@ class NewestFromUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMiddle:
-    """Way to shorten a summarizer's prompt that is too long, by leaving out the middle of the transcript, once only."""
+    """Way to shorten a summarizer's prompt that is too long, once only: leave out the middle of the transcript."""
 
     share: float
     """Share of the transcript's characters that the shortened prompt for the summarizer keeps."""
@@ -154,7 +154,7 @@ class WithoutMiddle:
     """Share of the kept characters that comes from the beginning of the transcript; the rest comes from its end."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the beginning and end of the transcript as one message, for one second request; nothing for a third request."""
+        """Return the beginning and end of the transcript as one message; empty after the first attempt."""
         text = transcript.render(messages)
         kept = int(self.share * len(text))
         head = int(self.head_share * kept)

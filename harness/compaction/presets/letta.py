@@ -34,7 +34,7 @@ class UpToShare:
     """Maximum share of the window that the system message and the retained messages may fill."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the oldest messages, as few as needed so that the rest is small enough, or else all but the system message."""
+        """Return as few of the oldest messages as needed for the rest to fit, or else all but the system message."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -52,7 +52,7 @@ class UpToShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Way to shorten a summarizer's prompt that is too long, by cutting tool results first and then leaving out the middle."""
+    """Way to shorten a summarizer's prompt that is too long: cut tool results, then leave out the middle."""
 
     result_characters: int
     """Maximum length in characters of a tool result in the shortened prompt for the summarizer."""
@@ -60,7 +60,7 @@ class Ends:
     """Share of the messages' characters to keep at the beginning, and again at the end, of the shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return a shorter prompt: with cut tool results in attempt 1, without the middle in attempt 2, nothing later."""
+        """Return a prompt with cut tool results in attempt 1, without the middle in attempt 2, and empty later."""
         clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped

@@ -32,14 +32,17 @@ class OrElse:
     """Second way to shorten the conversation, used if the first way finds nothing to do."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first way to shorten the conversation or, if this plan is empty, the plan of the second way."""
+        """Return the plan of the first way or, if that plan is empty, the plan of the second way."""
         plan = self.first.reduce(view, budget, reason)
         return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvents:
-    """Rule that retains the last messages with at most a number of events (messages, calls, results); below 0, all messages."""
+    """Rule that retains the last messages, up to a number of events (messages, tool calls and results).
+
+    A number below 0 retains all messages.
+    """
 
     count: int
     """Number of events to retain at the end of the conversation."""
@@ -47,19 +50,19 @@ class LastEvents:
     """Share of all events in the conversation that are retained in addition to the fixed number `count`, rounded down."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained message, so that the retained end has at most the allowed number of events."""
+        """Return the index from which on the messages have at most the allowed number of events."""
         sizes = [count_events(item.message) for item in items]
         room = int(self.share * sum(sizes)) + self.count
         return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since a limit on events (messages, calls, results) gives no minimum of messages or tokens."""
+        """Return None, since a limit on events gives no minimum of messages or tokens."""
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBelowThreshold:
-    """Rule that retains the last messages that, together with the first ones, have fewer tokens than a share of the threshold."""
+    """Rule that retains the last messages that, with the first ones, have fewer tokens than a share of the threshold."""
 
     share: float
     """Limit on the first and last messages together, as a share of the number of tokens that triggers compaction."""
@@ -69,13 +72,13 @@ class LastBelowThreshold:
     """Token counter for a message that is only partly (with some of its tool calls) in the retained beginning."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained last message, so that first and last messages together stay below the limit."""
+        """Return the index from which on the messages, together with the first ones, stay below the limit."""
         head = count_messages_for_events(items, self.head_events)
         room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
         return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the number of retained last messages depends on the size of the first messages."""
+        """Return None, since the number of retained messages depends on the size of the first ones."""
         return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
@@ -95,17 +98,17 @@ class LastBelowThreshold:
 
 @dataclass(frozen=True, slots=True)
 class ShortestTail:
-    """Rule that compares several rules for the retained end of the conversation and uses the one that retains the least."""
+    """Rule that uses the one of several rules that retains the fewest messages at the end of the conversation."""
 
     tails: tuple[Tail, ...]
     """Rules for the messages to retain at the end of the conversation; the rule that retains the fewest is used."""
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """Return the index of the first retained message, as the largest index that any of the rules gives."""
+        """Return the largest index of a first retained message that any of the rules gives."""
         return max(tail.find_start(items, budget) for tail in self.tails)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None instead of a minimum, since it is not known in advance which of the rules retains the fewest messages."""
+        """Return None, since it is not known in advance which of the rules retains the fewest messages."""
         return None
 
 
@@ -132,7 +135,9 @@ class TranscriptEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
-    """Summary format that lists messages, calls and results in the prompt, asks for named sections, and uses the answer as is.
+    """Summary format that lists events (messages, calls, results) in the prompt and asks for named sections.
+
+    The answer is used as it is.
 
     Source of the length limits: openhands-sdk 1.58.0 `event/`, and V0 `memory/condenser`.
     """
@@ -194,7 +199,7 @@ CUT_MARK = "[...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShorterEvents:
-    """Way to shorten a summarizer's prompt that is too long, by cutting the middle of long texts, further in each attempt.
+    """Way to shorten a summarizer's prompt that is too long: each attempt cuts more from the middle of long texts.
 
     The arguments of tool calls are not cut.
     """
@@ -207,7 +212,7 @@ class ShorterEvents:
     """Maximum number of attempts with a shortened prompt."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Return the messages of a summarizer's prompt with the middle of long texts cut out, shorter in each attempt.
+        """Return the messages with the middle of long texts cut out, shorter in each attempt.
 
         After the maximum number of attempts, the result is empty.
         """

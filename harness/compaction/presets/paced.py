@@ -33,7 +33,7 @@ class Steps:
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger counts steps instead of tokens or messages."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts steps."""
         return DUE_IN_ANY_VIEW
 
 
@@ -54,7 +54,7 @@ class KeepPinned:
     """Way to shorten the conversation; changes to pinned messages are removed from its plan."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of `reducer` without changes to pinned messages, which have a line that matches a pattern."""
+        """Return the plan of `reducer` without its changes to pinned messages."""
         plan = self.reducer.reduce(view, budget, reason)
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]
@@ -73,7 +73,10 @@ def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
 
 
 def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
-    """Return a copy of a plan without its changes to the given messages; a summary of only these messages is left out."""
+    """Return a copy of a plan without its changes to the given messages.
+
+    A summary of only these messages is left out.
+    """
     slots = (replace(slot, stands_for=tuple(one for one in slot.stands_for if one not in items)) for slot in plan.slots)
     changes = tuple(change for change in plan.replace if change.item not in items)
     written = "\n".join(result.output for change in changes for result in change.message.results)

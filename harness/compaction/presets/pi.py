@@ -40,7 +40,7 @@ class SummarizeSplitTurn:
     """Whether messages that the former compaction retained are evicted without a summary, as in old versions of pi."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
+        """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
         floor = self._find_floor(view)
         start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
         cut = Snap(direction="forward").find_legal_index(view.items, start)

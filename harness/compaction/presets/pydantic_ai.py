@@ -52,7 +52,7 @@ class LastBundles:
         return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return the number of bundles (requests and answers) that are retained at the end of the conversation, at least 1."""
+        """Return the number of bundles (requests and answers) that are retained at the end, at least 1."""
         return Amount(max(1, self.count), "requests and answers")
 
 
@@ -86,14 +86,14 @@ class MoreBundles:
     """Text of a cleared tool result; only bundles after the newest result with this text are counted. None counts all bundles."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason with the number of bundles (requests and answers) if there are more than `count`, or None."""
+        """Return a reason if there are more than `count` bundles (requests and answers); None otherwise."""
         key = _BundleTally, self.stub
         count = view.tally_cache.read(view.items, key, lambda: _BundleTally(self.stub), lambda tally: tally.count)
         since = "" if self.stub is None else " since results were cleared"
         return f"more than {self.count} requests and answers{since}" if count > self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return the smallest number of requests and answers at which compaction is triggered, which is `count` + 1."""
+        """Return the smallest number of requests and answers that triggers compaction: `count` + 1."""
         return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
 
 
@@ -107,7 +107,7 @@ class ForgetExceptRequest:
     """Whether the user's first message always stays in view, although it is older than the other retained messages."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts all but the newest messages; the user's first message also stays if `keep_request` is set."""
+        """Return a plan that evicts all but the newest messages and, if `keep_request` is set, the user's first one."""
         before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
         kept = find_request(view, len(before) + 1) if self.keep_request else None
         gone = tuple(item.item_id for item in before if item is not kept)
@@ -183,7 +183,7 @@ class QuarterOfTexts:
     kind: Literal["ceil-texts/4"] = "ceil-texts/4"
 
     def count(self, message: Message) -> Estimated:
-        """Return the estimated number of tokens in a message, with the estimate for each of its texts rounded up."""
+        """Return the estimated number of tokens in a message, rounded up for each of its texts."""
         return Estimated(sum(-(-len(text) // 4) for text in iter_texts(message)))
 
 

@@ -49,7 +49,7 @@ class Checkpoint:
     """Whether the summary covers the evicted part of a split turn (its end stays), instead of the earlier turns."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return a prompt of one user message that asks for a Markdown summary, or for an update of the former one."""
+        """Return a user message that asks for a Markdown summary, or for an update of the former one."""
         material = format_material(request)
         if self.part_of_turn:
             what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
@@ -61,7 +61,7 @@ class Checkpoint:
         return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
-        """Return the summary as the agent sees it: with lists of files, or, for a part of a turn, below `## Turn in progress`."""
+        """Return the summary as the agent sees it: with lists of files, or below `## Turn in progress`."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
         return append_file_lists(text, request)
@@ -86,7 +86,7 @@ class SummarizeBeforeRecent:
     """Maximum number of tokens in each summary that the reducer requests."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces everything before the newest tokens by one or two summaries, or an empty plan."""
+        """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
         start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
         first = 1 + len(view.summaries)
         turn = next((index for index in range(start, first, -1) if is_from_user(view, index)), first)

@@ -39,7 +39,7 @@ class ShareMinusReserve:
     """Number of tokens subtracted from the share of the window."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Return a budget with the threshold `share` × window − `reserve_tokens` + 1, rounded down, at which the policy acts."""
+        """Return a budget with the threshold `share` × window − `reserve_tokens` + 1, rounded down."""
         if window.tokens == 0:
             return UNKNOWN_BUDGET
         usable = int(self.share * window.tokens - self.reserve_tokens)
@@ -55,7 +55,7 @@ class ShareMinusReserve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullBy:
-    """Trigger that makes the policy act at a threshold of the trigger's own, instead of the policy's threshold."""
+    """Trigger that makes the policy act at a threshold of its own, instead of the policy's threshold."""
 
     division: Division
     """Rule that computes the threshold of this trigger from the size of the context window."""
@@ -63,11 +63,11 @@ class FullBy:
     """Way in which the tokens in the conversation are measured, such as by estimate or by the provider's report."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason that gives the number of tokens and the threshold if this trigger's threshold is reached, or None."""
+        """Return a reason with the number of tokens if this trigger's threshold is reached; None otherwise."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since the policy's budget does not contain the threshold of this trigger."""
+        """Return no size (an empty `DueAmounts`), since the budget does not contain this trigger's threshold."""
         return DUE_IN_ANY_VIEW
 
 

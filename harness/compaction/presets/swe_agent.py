@@ -62,12 +62,12 @@ class Overdue:
     """Number of tool results that are masked at a time."""
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """Return a reason to act if there are so many unmasked tool results that the oldest must be masked now, or None."""
+        """Return a reason if the oldest tool results must be replaced by lines now; None otherwise."""
         count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger counts tool results instead of tokens or messages."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts tool results."""
         return DUE_IN_ANY_VIEW
 
 
@@ -81,7 +81,7 @@ class ElideResults:
     """Number of tool results that are masked at a time."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces each old tool result by one line, which gives the number of lines omitted."""
+        """Return a plan that replaces each old tool result by a line with the number of omitted lines."""
         count = max(0, _count_overdue(view, self.keep, self.every))
         old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
         changes = tuple(replace_results(item, _elide_result) for item in old)
@@ -126,7 +126,7 @@ class TurnsSinceSummary:
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
     def compute_due_amounts(self, budget: Budget) -> DueAmounts:
-        """Return no size (an empty `DueAmounts`), since this trigger counts turns instead of tokens or messages."""
+        """Return no size (an empty `DueAmounts`), since this trigger counts turns."""
         return DUE_IN_ANY_VIEW
 
 
@@ -147,7 +147,7 @@ class SummarizeOldestTurns:
     """Maximum number of tokens that the summarizer may write."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that replaces the oldest turns by a checkpoint; an empty plan if there are no such turns."""
+        """Return a plan that replaces the oldest turns by a checkpoint; empty if there are too few turns."""
         items, former = view.items, set(view.summaries)
         first = 1 + (len(items) > 1 and is_from_user(view, 1))
         starts = [index for index, item in enumerate(items) if item.message.calls]

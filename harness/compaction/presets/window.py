@@ -33,7 +33,7 @@ class EvictThenSummarize:
     """Way to replace the messages that `evict` would evict, together with the former summary, by a new summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return a plan that evicts messages and lets them wait for a summary, or requests a summary of all that wait.
+        """Return a plan that evicts messages, and requests a summary if enough evicted messages wait for one.
 
         No summary is requested if these messages contain no text by the user or the model.
         """
@@ -154,12 +154,12 @@ class MessageWindow(OwnPreset, SummarizingPreset):
 
     @property
     def is_overcommitted(self) -> bool:
-        """Whether the messages preserved at the beginning and the end alone reach the maximum, so that no other message stays."""
+        """Whether the messages preserved at the beginning and the end alone reach the maximum."""
         return 0 < self.max_messages <= self.preserve_first_n + self.preserve_last_n
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings if the messages preserved at the beginning and the end leave no room for others; empty otherwise."""
+        """Warnings that the preserved messages leave no room for others; empty otherwise."""
         if not self.is_overcommitted:
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
