@@ -33,7 +33,7 @@ HEADER = b'{"cassette":1}\n'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cassette:
-    """Path of a file with recorded model answers (a cassette), and whether to record answers in the file or only replay them.
+    """File with recorded model answers (a cassette), and whether to record in it or only to replay it.
 
     A cassette is not part of a trial's configuration.
     """
@@ -162,7 +162,7 @@ class CassetteFile:
         self._lock = threading.Lock()
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """Return the first answer that was recorded for the request with this hash; None if no answer was recorded."""
+        """Return the first recorded answer to the request with this hash; None if no answer was recorded."""
         if key not in self._answers:
             self.read_new_lines()
         return self._answers.get(key)

@@ -42,7 +42,7 @@ ToolCallMode = Literal["native", "text"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """Settings, besides its name, with which a model is created, e.g. a file of recorded answers or a time limit."""
+    """Settings with which a model is created, besides its name, e.g. a file of recorded answers or a time limit."""
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Addresses of the local models that are being served on this machine, by model name.
@@ -105,7 +105,7 @@ def resolve_summarizer_name(name: str, agent_name: str) -> str:
 
 
 def check_explore_model(explore: bool, name: str) -> None:
-    """Check that a configuration names a model for sub-agents only if the agent has a tool that starts sub-agents.
+    """Check that a model for sub-agents is named only if the agent has a tool that starts sub-agents.
 
     Raises:
         UsageError: A model is named, but `explore` is false.
@@ -203,7 +203,7 @@ def open_explorer(name: str, *, agent: Model, task: Task | None, seed: int, wiri
 
 
 def _parse_agent_name(name: str, task: Task | None) -> tuple[Task, str]:
-    """Return the task of a scripted agent and its profile, which is the default one if the name contains none."""
+    """Return the task and the profile of a scripted agent; without a profile in the name, the default one."""
     if task is None:
         raise UsageError(f"model {name!r} follows a task, but no task was given; add --task or choose a real model (--model)")
     variant, profile_name = split_scripted_name(name)
@@ -256,7 +256,7 @@ def open_summarizer(
 
 
 def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
-    """Return a copy of a model that calls `on_wait` before each wait for a repeated call; only real models wait."""
+    """Return a copy of a model that calls `on_wait` before each wait; only real models wait."""
     if isinstance(model, LitellmModel | LocalModel):
         return replace(model, on_wait=on_wait)
     return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model
@@ -279,7 +279,7 @@ def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Mo
 
 
 def is_summarizer_variant(variant: str) -> bool:
-    """Return whether a part of a scripted model's name, such as `oracle` in `scripted/oracle`, names a summarizer."""
+    """Return whether a part of a model's name, such as `oracle` in `scripted/oracle`, names a summarizer."""
     return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 

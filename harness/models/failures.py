@@ -173,7 +173,7 @@ def _read_headers(error: Exception) -> Mapping[str, str]:
 
 
 def parse_retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the time in seconds that a `Retry-After` header asks to wait; None if the header is missing or unreadable.
+    """Return how many seconds a `Retry-After` header asks to wait; None if it is missing or unreadable.
 
     The header may hold seconds or a date. Keys of `headers` are in lower case.
     """

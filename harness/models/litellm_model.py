@@ -48,7 +48,10 @@ CACHE_CONTROL = {"type": "ephemeral"}
 
 
 def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
-    """Return the `messages` field of a request, with at most three marks up to which the provider should cache the prompt."""
+    """Return the `messages` field of a request, with marks up to which the provider should cache the prompt.
+
+    There are at most three marks.
+    """
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])

@@ -58,7 +58,7 @@ def _render_content(parts: Iterable[Part]) -> str:
 
 
 def encode_call(call: ToolCall) -> JsonObject:
-    """Return a tool call in the OpenAI chat format; its arguments stay as the model wrote them, even if they are invalid."""
+    """Return a tool call in the OpenAI chat format; its arguments stay as the model wrote them."""
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
@@ -144,7 +144,7 @@ def _decode_text(content: object) -> str:
 
 
 def convert_to_chunk(body: JsonObject) -> JsonObject:
-    """Convert a complete answer in the OpenAI format, and return it in the form of a single chunk of a streamed answer."""
+    """Convert a complete answer in the OpenAI format to a single chunk of a streamed answer."""
     choice = _coerce_mapping(next(iter(_coerce_sequence(body.get("choices"))), None))
     message = _coerce_mapping(choice.get("message"))
     calls = [{**_coerce_mapping(call), "index": index} for index, call in enumerate(_coerce_sequence(message.get("tool_calls")))]
@@ -154,7 +154,7 @@ def convert_to_chunk(body: JsonObject) -> JsonObject:
 
 
 def decode_usage(plain: object) -> Usage:
-    """Return the token usage in a provider's report in the OpenAI format, where `prompt_tokens` include cached tokens.
+    """Return the token usage in a report in the OpenAI format, in which `prompt_tokens` include cached tokens.
 
     Missing and negative numbers count as 0.
     """
@@ -248,7 +248,10 @@ class StreamedReply:
 
 
 def make_call_namer(messages: Iterable[Message]) -> Callable[[str], str]:
-    """Return a function that makes tool call ids unique in a conversation by adding a number to empty or repeated ids."""
+    """Return a function that makes tool call ids unique in a conversation.
+
+    The function adds a number to empty or repeated ids.
+    """
     taken = {call.call_id for message in messages for call in message.calls}
 
     def name_call(given: str) -> str:

@@ -56,7 +56,7 @@ FREE_PRICE = Price(input_usd=0.0, output_usd=0.0, above_prompt_tokens=-1)
 
 
 def identify_price_table() -> str:
-    """Return the names and versions of the price tables in use as one text, which is stored with each trial.
+    """Return the names and versions of the price tables in use, as stored with each trial.
 
     A table declared by the user is identified by its digest.
     """

@@ -136,7 +136,7 @@ def load_litellm() -> Any:
 
 @cache
 def list_retired_models() -> dict[str, dict[str, Any]]:
-    """Return an entry in the format of litellm's registry for each retired model, by model name without the provider."""
+    """Return a registry entry for each retired model, by model name without the provider."""
     return {
         name: {
             "litellm_provider": provider,
@@ -202,7 +202,7 @@ def _read_registry_file() -> Mapping[str, Any]:
 
 
 def look_up_entry(name: str) -> Mapping[str, Any]:
-    """Return the entry of a model in litellm's registry or in the list of retired models; empty if neither lists the model."""
+    """Return the entry of a model in litellm's registry or among the retired models; empty if there is none."""
     model = name.rpartition("/")[2]
     unrouted = ROUTING_SUFFIX.sub("", model)
     costs, retired = _load_entries(unrouted), list_retired_models().get(unrouted, {})
@@ -218,7 +218,7 @@ def supports_parameter(name: str, parameter: str) -> bool:
 
 
 def supports_cache_breakpoints(name: str) -> bool:
-    """Return whether the provider of a model accepts cache breakpoints, the marks up to which a prompt is cached."""
+    """Return whether a model's provider accepts cache breakpoints, marks up to which a prompt is cached."""
     provider = look_up_provider(name)
     if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
         return True

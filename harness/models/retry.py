@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Rule that decides how often and after which waits a model call is repeated after rate limits and provider faults.
+    """Rule for how often and after which waits a model call is repeated after rate limits and provider faults.
 
     Errors that a retry cannot cure are raised at once.
     """

@@ -52,7 +52,7 @@ EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
 
 
 def render_results(message: Message, tag: str, escape: Callable[[str], str]) -> Message:
-    """Return a user message that contains the results of tool calls, each between an opening and a closing tag."""
+    """Return a user message with the results of tool calls, each between an opening and a closing tag."""
     return user("\n".join(f"<{tag}>\n{escape(result.output)}\n</{tag}>" for result in message.results))
 
 
@@ -88,7 +88,7 @@ class AnswerFilter(ABC):
 
     @abstractmethod
     def take(self, text: str) -> str:
-        """Take the next piece of a model's answer, and return the text that can now be forwarded to the listener."""
+        """Take the next piece of an answer, and return the text that can now be forwarded to the listener."""
 
 
 class ParsedAnswer(NamedTuple):
@@ -150,7 +150,7 @@ def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) ->
 
 
 def describe_tools(tools: Sequence[ToolSpec]) -> str:
-    """Return the section of the system prompt that describes the tools and the textual form of a tool call."""
+    """Return the section of the system prompt that describes the tools and how to write a tool call."""
     return INSTRUCTIONS.format(
         tools="\n".join(json.dumps(encode_function(tool)) for tool in tools),
         example=f"{CALL_OPEN}\n{json.dumps(EXAMPLE)}\n{CALL_CLOSE}",
@@ -168,7 +168,7 @@ def _render_message(message: Message) -> Message:
 
 
 def escape_tags(text: str) -> str:
-    """Return the text with every tag of the tool-call protocol escaped, so that the text cannot look like a call."""
+    """Escape every tag of the tool-call protocol in a text, so that the text cannot look like a call."""
     return _TAG.sub("&lt;", text)
 
 
@@ -184,7 +184,7 @@ def render_call(call: ToolCall) -> str:
 
 
 def parse_answer(text: str) -> ParsedAnswer:
-    """Return the text and the tool calls of a model's answer; an unfinished call extends to the end of the answer."""
+    """Return the text and the tool calls of an answer; an unfinished call extends to the end of the answer."""
     opening = _OPENING.search(text)
     if opening is None:
         return ParsedAnswer(text, ())

@@ -55,7 +55,10 @@ def _load_encoding() -> "Encoding":
 
 
 class TokenCounts:
-    """Table of the token counts of texts, by digest of the text. The table can be packed for other processes. Thread-safe."""
+    """Table of the token counts of texts, by digest of the text. Thread-safe.
+
+    Other processes can take over the packed table.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[bytes, int] = {}
@@ -64,7 +67,7 @@ class TokenCounts:
         """Number of texts counted since `pack` was last called."""
 
     def find_or_count(self, text: str, count: Callable[[str], int]) -> int:
-        """Return the number of tokens in a text from the table; an unknown number is computed by `count` and remembered."""
+        """Return the number of tokens in a text from the table, or compute it with `count` and remember it."""
         if len(text) < MIN_DIGESTED_CHARACTERS:
             return count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

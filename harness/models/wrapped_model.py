@@ -25,6 +25,6 @@ class WrappedModel:
 
     @property
     def max_input_tokens(self) -> int | None:
-        """Maximum input of the wrapped model as a summarizer, in tokens; None means no limit besides the window."""
+        """Maximum input in tokens when the model writes summaries; None means no limit besides the window."""
         model: object = self.model
         return model.max_input_tokens if isinstance(model, LimitedInputModel) else None

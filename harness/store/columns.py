@@ -26,7 +26,7 @@ so.
 
 
 class Column(NamedTuple):
-    """Declaration of one column of a table of results: its name, type, unit, description and the SQL that computes it."""
+    """Declaration of one column of a table of results: name, type, unit, description and SQL."""
 
     name: str
     dtype: Dtype
@@ -511,7 +511,7 @@ def build_select(name: str) -> str:
 
 
 def list_added_columns(form: int) -> list[str]:
-    """Return the SQL statements that add new columns to a journal's tables: those that a form (schema version) introduced."""
+    """Return the SQL statements that add the columns of a form (schema version) to a journal's tables."""
     return [
         f"ALTER TABLE {SOURCES[name].table} ADD COLUMN {column.name} {_STORED_TYPES[column.dtype]}"
         for name, columns in TABLES.items()

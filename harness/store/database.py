@@ -70,12 +70,12 @@ class Database:
                 raise
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Return the result rows of a SQL statement over the tables of the journal; compressed texts stay compressed."""
+        """Return the rows of a SQL statement over the journal's tables; compressed texts stay compressed."""
         with translate_errors(self.path):
             return self._connection.execute(sql, parameters).fetchall()
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """Return the result rows of a SQL query over the tables and views of the journal; views show compressed texts in full."""
+        """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
         with translate_errors(self.path):
             if not self._shows_whole_texts:
                 self._show_whole_texts()
@@ -189,13 +189,13 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def build_insert(table: str, names: Sequence[str]) -> str:
-    """Return the SQL statement that inserts one row into a table, with a placeholder for the value of each column."""
+    """Return the SQL statement that inserts one row into a table, with a placeholder for each column."""
     columns = ", ".join(f'"{name}"' for name in names)
     return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
-    """Return the values of the named fields of a record for an SQL statement, with lone surrogates in strings replaced."""
+    """Return the named fields of a record for an SQL statement, with lone surrogates replaced."""
     values = [getattr(record, name) for name in names]
     return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])
 

@@ -89,7 +89,10 @@ class Journal(AbstractContextManager["Journal"]):
         return self.database.path
 
     def close(self) -> None:
-        """Close the journal file; closing again has no effect. The last connection merges the write-ahead log into the file."""
+        """Close the journal file; closing again has no effect.
+
+        The last connection merges the write-ahead log into the file.
+        """
         self.database.close()
 
     def open_session_log(
@@ -154,7 +157,7 @@ class Journal(AbstractContextManager["Journal"]):
         return read_entries(self.database, self.find_key(session_id), known_messages, kinds)
 
     def read_draft(self, session_id: str) -> UnfinishedStep | None:
-        """Return the answer that a session's model has not finished, as last saved; None if every answer is logged in full.
+        """Return the unfinished answer of a session's model, as last saved; None if there is none.
 
         Raises:
             StoreError: The journal has no such session.
@@ -183,11 +186,11 @@ class Journal(AbstractContextManager["Journal"]):
         return int(rows[0][0])
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
-        """Return the result rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
+        """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
         return self.database.query(sql, *parameters)
 
     def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
-        """Store the record of a trial and the results of its checks; an earlier record of the same trial is replaced."""
+        """Store the record of a trial and the results of its checks, replacing an earlier record of the trial."""
         with self.database.transaction():
             self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
             self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
@@ -218,7 +221,7 @@ class Journal(AbstractContextManager["Journal"]):
                 self.database.executemany(build_insert(table, ("session", *names)), rows)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
-        """Store, for each step of a session, how many commands were run and how many were answered from the action cache."""
+        """Store for each step how many commands were run and how many the action cache answered."""
         key = self.find_key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
@@ -236,7 +239,7 @@ class Journal(AbstractContextManager["Journal"]):
         return SavedOutputs(self.database, self.find_key(session_id), clock)
 
     def remove_outputs(self, before_ms: int) -> int:
-        """Delete the tool outputs saved before a time (milliseconds since the epoch) and return the number of deleted outputs."""
+        """Delete the tool outputs saved before a time (milliseconds since the epoch), and return their number."""
         with self.database.transaction():
             return self.database.execute("DELETE FROM saved_output WHERE created_at_ms < ?", (before_ms,)).rowcount
 

@@ -67,7 +67,7 @@ _STATEMENTS = {
 
 @dataclass(slots=True)
 class _PendingRows:
-    """Rows, for all tables of the journal, that one call of `SessionLog.append` collects and then writes together."""
+    """Rows for all tables of the journal that one call of `SessionLog.append` writes together."""
 
     at_ms: int
     by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
@@ -106,7 +106,7 @@ class SessionLog:
         return self._seq
 
     def save_draft(self, draft: UnfinishedStep) -> None:
-        """Store what the model has answered so far; it is deleted when the agent's next message or step is logged.
+        """Store what the model has answered so far, until the agent's next message or step is logged.
 
         Raises:
             StoreError: The journal cannot be written.
@@ -282,7 +282,7 @@ def read_entries(
 
 
 def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
-    """Load the long texts of stored events, which hold only the addresses (hashes) of the texts; the result is by address."""
+    """Load the long texts of stored events, which hold only their addresses (hashes); return them by address."""
     addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
@@ -316,7 +316,10 @@ RETENTION_MS = 7 * 24 * 60 * 60 * 1_000
 
 
 class SavedOutputs:
-    """Store for the full tool outputs of one session, in a journal. Thread-safe if nothing else uses the journal meanwhile."""
+    """Store in a journal for the full tool outputs of one session.
+
+    Thread-safe if nothing else uses the journal meanwhile.
+    """
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
         """Create the store; call `Journal.open_outputs` instead."""

@@ -124,7 +124,7 @@ class TrialRecord:
 
 
 class UnfinishedStep(NamedTuple):
-    """Unfinished step of a session, as last saved: the model's answer so far or, while tools run, their results so far."""
+    """Unfinished step, as last saved: the model's answer so far or, while tools run, their results so far."""
 
     step: int
     text: str
@@ -138,7 +138,7 @@ class UnfinishedStep(NamedTuple):
 
 
 class StepActions(NamedTuple):
-    """Record of how often the action cache, which answers commands without running them, was used in one step of a session."""
+    """Number of commands of one step that the action cache answered, and of those that were run."""
 
     step: int
     hits: int
@@ -183,7 +183,7 @@ class StepMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMetrics:
-    """Metrics of a session: what compactions removed and the agent fetched again, loops, and the use of the task's facts."""
+    """Metrics of a session, such as content that was removed and fetched again, loops, and the use of facts."""
 
     evicted_tokens: int = 0
     """Number of tokens that compactions removed from what the model sees, estimated by the policy's token counter."""
@@ -218,7 +218,7 @@ FactUse: TypeAlias = Literal["right", "stale", "wrong"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactRecord:
-    """Fact of a session's task, which is a piece of information that the agent needs, such as a port number."""
+    """Fact of a session's task: a piece of information that the agent needs, such as a port number."""
 
     number: int
     """Number that identifies the fact (a value to remember) within its session."""
@@ -231,7 +231,10 @@ class FactRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRecord:
-    """Whether a compaction kept the newest value of one fact (a value to remember), and when the agent used the fact next."""
+    """Record of whether a compaction kept the newest value of one fact, and when the agent used the fact next.
+
+    A fact is a value that the agent must remember.
+    """
 
     event: int
     """Number of the event in the session's log that records the compaction."""
@@ -257,7 +260,7 @@ class ProbeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """Records of which facts (values to remember) each compaction of a session kept in view, with descriptions of the facts."""
+    """Records of which facts (values to remember) each compaction of a session kept in view."""
 
     facts: tuple[FactRecord, ...] = ()
     rows: tuple[ProbeRecord, ...] = ()

@@ -161,7 +161,7 @@ class Results:
 
     @property
     def digest(self) -> str | None:
-        """Digest (hash) of the results, which changes whenever they change; None while trials run or if there is no journal."""
+        """Digest (hash) of the results; None while trials run or if there is no journal."""
         states = self._journal_states
         return None if not states or not all(states.values()) else hashlib.sha256(repr(states).encode()).hexdigest()
 

@@ -53,12 +53,15 @@ class TableReader:
         self._trial_ids: dict[str, str] = {row[0]: row[1] for row in rows}
 
     def list_keys(self, name: str, skip: frozenset[str] = frozenset()) -> list[int]:
-        """Return the keys of all sessions (or trials) that have rows in a table, except those whose ids are in `skip`."""
+        """Return the keys of all sessions (or trials) with rows in a table, except those with ids in `skip`."""
         sql = {"session": "SELECT key, id FROM session ORDER BY 1", "trial": "SELECT revision, trial_id FROM trial ORDER BY 1"}
         return [key for key, owner_id in self._journal.query(sql[SOURCES[name].owner]) if owner_id not in skip]
 
     def read_batches(self, name: str, keys: Sequence[int]) -> Iterator[pa.Table]:
-        """Yield the rows of a table for the sessions or trials with the given keys, in batches; the only one may be empty."""
+        """Yield a table's rows for the sessions or trials with the given keys, in batches.
+
+        There is at least one batch, which may be empty.
+        """
         sql = build_select(name)
         for start in range(0, max(len(keys), 1), BATCH_SIZE):
             yield self._build_table(name, self._journal.query(sql, json.dumps(keys[start : start + BATCH_SIZE])))
@@ -135,7 +138,7 @@ def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -
 
 
 def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
-    """Return a message's text, the tool of its first call or result, and the number of characters cut from its outputs."""
+    """Return a message's text, its first tool, and the number of characters cut from its tool outputs."""
     content = "\n".join([_extract_part_text(part, texts) for part in parts])
     tool = next((part["name"] for part in parts if "call_id" in part), "")
     return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
@@ -164,7 +167,10 @@ These are the length of the log, which only grows, and the revision of the trial
 
 
 def compute_states(journal: Journal) -> dict[str, BlockStates]:
-    """Return digests of a journal's data, one for each block of rows of each table; a digest changes when the data changes."""
+    """Return digests of a journal's data, one for each block of rows of each table.
+
+    A digest changes when the data changes.
+    """
     digests = {owner: _digest_blocks(journal.query(sql)) for owner, sql in _STATE_SQL.items()}
     return {
         name: {
@@ -240,7 +246,7 @@ def _locate_block(folder: Path, block: int) -> Path:
 
 
 def locate_old_file(results_dir: Path, name: str) -> Path:
-    """Return the path of the single Parquet file to which version 0.2 and older versions exported a table of results."""
+    """Return the path of the single Parquet file of a table that version 0.2 and older versions exported."""
     return results_dir / f"{name}.parquet"
 
 
@@ -250,7 +256,7 @@ def list_files(results_dir: Path, name: str) -> list[Path]:
 
 
 def read_states(results_dir: Path, name: str) -> BlockStates:
-    """Return, for each Parquet file of a table, the digest of the data from which it was written, to find outdated files.
+    """Return for each Parquet file of a table the digest of the data from which it was written.
 
     Files that are unreadable or have other columns than the table are left out.
     """
@@ -259,7 +265,7 @@ def read_states(results_dir: Path, name: str) -> BlockStates:
 
 
 def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
-    """Return the metadata of a Parquet file; empty if the file is missing, unreadable or has other columns than the table."""
+    """Return the metadata of a Parquet file; empty if it is missing, unreadable or has other columns."""
     try:
         schema = pq.read_schema(path)
     except (OSError, pa.ArrowInvalid):
@@ -268,7 +274,10 @@ def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
 
 
 def is_old_file_current(path: Path, name: str, journal: Journal | None) -> bool:
-    """Return whether a Parquet file of an older version has a table's columns and is as new as the journal, if there is one."""
+    """Return whether a Parquet file of an older version has a table's columns and is as new as the journal.
+
+    Without a journal, only the columns count.
+    """
     state = read_metadata(path, name).get(_OLD_STATE)
     return state is not None and (journal is None or state == _compute_old_state(journal))
 

@@ -48,7 +48,7 @@ def _to_bytes(text: str) -> bytes:
 
 
 def compute_address(text: str) -> str:
-    """Return the address under which a text is stored, which is a hash of the text as 28 characters of base64."""
+    """Return the address under which a text is stored: a hash as 28 characters of base64."""
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
@@ -90,7 +90,7 @@ def list_addresses(stored: Any) -> list[str]:
 
 
 def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """Put the long texts back into stored data in place of their addresses (hashes), which reverses `detach_texts`.
+    """Put long texts back in place of their addresses (hashes), which reverses `detach_texts`.
 
     Tuples that `detach_texts` received are lists in the result.
     """
@@ -104,7 +104,7 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
 
 
 def check_unpacked_size(data: bytes, max_bytes: int) -> None:
-    """Raise StoreError unless zstd-compressed data declares its unpacked size, and that size is at most `max_bytes`."""
+    """Raise StoreError unless zstd-compressed data declares an unpacked size of at most `max_bytes`."""
     try:
         size_bytes = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:
@@ -115,14 +115,14 @@ def check_unpacked_size(data: bytes, max_bytes: int) -> None:
 
 
 class Packer:
-    """Compressor of texts with zstd, which reuses buffers between calls, so each thread needs a packer of its own."""
+    """Compressor of texts with zstd, which reuses buffers; each thread needs a packer of its own."""
 
     def __init__(self) -> None:
         self._decompress = zstandard.ZstdDecompressor().decompress
         self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
-        """Return the table row that stores a text, compressed if requested or if SQLite cannot store one of its characters."""
+        """Return the table row for a text, compressed if requested or if SQLite cannot store one of its characters."""
         if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
         head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))

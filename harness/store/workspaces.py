@@ -33,7 +33,9 @@ class Workspaces(BlobStore, Protocol):
     """Store for snapshots of workspaces (the agent's files) and the contents of the files. Thread-safe."""
 
     def save(self, snapshot: Snapshot) -> None:
-        """Store a snapshot of a workspace whose file contents were passed to `put` before; storing it again has no effect.
+        """Store a snapshot of a workspace, whose file contents were passed to `put` before.
+
+        Storing it again has no effect.
 
         Raises:
             StoreError: The snapshot could not be stored.
@@ -76,7 +78,7 @@ class MemoryWorkspaces:
 
 
 class JournalWorkspaces:
-    """Store for workspace snapshots in a journal file, which it opens itself; the code that creates the store closes it."""
+    """Store for workspace snapshots in a journal file. The store opens the file; its creator closes the store."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open the journal file that holds the snapshots.
@@ -95,7 +97,7 @@ class JournalWorkspaces:
         self._lock = threading.Lock()
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Buffer the content of a file, under its SHA-256 hash, until `save` or a full buffer writes it to the journal."""
+        """Buffer the content of a file under its SHA-256 hash; `save` or a full buffer writes it to the journal."""
         with self._lock:
             self._new_bytes += 0 if sha256 in self._new else len(content)
             self._new[sha256] = content
@@ -116,7 +118,7 @@ class JournalWorkspaces:
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot of a workspace to the journal, together with the buffered file contents that `put` has received."""
+        """Write a snapshot of a workspace to the journal, with the file contents that `put` has buffered."""
         pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         files = {path: (state.mode, state.sha256, state.size_bytes) for path, state in snapshot.files.items()}
         tree = pack(json.dumps(files, separators=(",", ":")).encode())

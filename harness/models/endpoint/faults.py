@@ -60,7 +60,7 @@ _FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.]+))?@(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Artificial fault, such as a rate limit, that the server injects into its answers to some consecutive requests."""
+    """Artificial fault, such as a rate limit, in the server's answers to some consecutive requests."""
 
     kind: FaultKind
     first: int = 1
@@ -107,5 +107,5 @@ def find_fault(faults: Sequence[Fault], request: int) -> Fault | None:
 
 
 def render_overflow_message(wording: str, prompt_tokens: int, window_tokens: int) -> str:
-    """Return the error message for a prompt that is longer than the context window, in the wording of a provider."""
+    """Return a provider's error message for a prompt that is longer than the context window."""
     return OVERFLOW_MESSAGES[wording].format(prompt=prompt_tokens, window=window_tokens)

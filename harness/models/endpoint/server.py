@@ -41,7 +41,7 @@ FindModel = Callable[[str], Model]
 
 
 class AnsweredRequest(NamedTuple):
-    """Record of a chat completion request that the server has answered: its number, the HTTP status and the injected fault."""
+    """Record of an answered chat completion request: its number, the HTTP status and the injected fault."""
 
     number: int
     """Number of the request in the order of arrival at the server, from 1; retries count as requests."""
@@ -50,7 +50,7 @@ class AnsweredRequest(NamedTuple):
 
 
 class _Refusal(Exception):
-    """Exception that ends the handling of a request; the client gets its HTTP status and its message as the error."""
+    """Exception that ends the handling of a request; the client gets the HTTP status and the message."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -219,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _break_off(self, how: str) -> None:
-        """End an answer early: `stall` sends nothing until the client disconnects; `reset` resets the connection."""
+        """End an answer early; `stall` sends nothing until the client disconnects, and `reset` resets the connection."""
         if how == "stall":
             while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
@@ -272,7 +272,7 @@ MAX_OPEN_MODELS = 64
 
 
 def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Return the model names that the server lists: one scripted agent for each task, and scripted summarizers."""
+    """Return the model names that the server lists: a scripted agent for each task, and scripted summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
     summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
     return agents + tuple(f"scripted/{name}" for name in summarizers)

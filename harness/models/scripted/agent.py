@@ -51,12 +51,12 @@ class _CallContext(NamedTuple):
 
 
 class ScriptedModel:
-    """Model that works through the steps of a task's script, and knows only what the visible messages show. Thread-safe."""
+    """Model that works through the steps of a task's script and knows only what the messages show. Thread-safe."""
 
     def __init__(
         self, *, name: str, facts: Sequence[Fact], script: Script, profile: Profile, seed: int, window_tokens: int
     ) -> None:
-        """Create the model from the facts' text patterns and the script, neither of which contains the values of the facts.
+        """Create the model from text patterns and a script, which do not contain the values of the facts.
 
         Args:
             name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
@@ -75,7 +75,7 @@ class ScriptedModel:
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request with the next step of the script, the repair of an error, a look-up of a fact, or a final text."""
+        """Answer a request with the next step of the script, a repair, a look-up of a fact, or a final text."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
@@ -166,7 +166,7 @@ def find_next_look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
 
 
 def build_arguments_json(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> str:
-    """Return the arguments of a tool call in the script as JSON, with the values of facts in place of their placeholders."""
+    """Return the arguments of a scripted tool call as JSON, with values of facts in place of placeholders."""
     return json.dumps({name: Template(text).substitute(values) for name, text in call.arguments})
 
 

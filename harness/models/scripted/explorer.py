@@ -33,10 +33,10 @@ MAX_LINE_CHARACTERS = 500
 
 
 class ScriptedExplorer:
-    """Model that looks up the facts (values) named in a question, and quotes the lines in which it found them. Thread-safe."""
+    """Model that looks up the facts named in a question, and quotes the lines with their values. Thread-safe."""
 
     def __init__(self, *, name: str, facts: Sequence[Fact], profile: Profile, seed: int, window_tokens: int) -> None:
-        """Create the model from the facts' text patterns and look-up calls, which do not contain the values of the facts.
+        """Create the model from text patterns and look-up calls, which do not contain the values of the facts.
 
         Args:
             name: Name of the model as in a plan, e.g. `scripted/flashcards:attentive`.
@@ -52,7 +52,7 @@ class ScriptedExplorer:
         self._lock = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
-        """Answer a request with a tool call that looks up a fact, or with the lines of text in which the facts were found."""
+        """Answer a request with a tool call that looks up a fact, or with the lines in which facts were found."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)

@@ -35,9 +35,9 @@ ReceiptSlot = tuple[int, int]
 
 
 class FactMatch(NamedTuple):
-    """Value of a fact (a value that the agent must know) found in a text, with the name of the fact and the position in the text.
+    """Value of a fact (a value that the agent must know) that was found in a text.
 
-    The offset counts characters.
+    The offset counts characters from the beginning of the text.
     """
 
     name: str
@@ -98,11 +98,11 @@ class FactPatterns:
         return tuple(FactMatch(name, *told[-1]) for name, told in self._find_matches(text))
 
     def find_values(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Return the name of each fact with a value in a text, with all values of the fact in the order of the text."""
+        """Return all values in a text, in order, by name of the fact; facts without a value are left out."""
         return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
     def find_matches(self, text: str) -> tuple[FactMatch, ...]:
-        """Return every value of every fact in a text; all values of one fact come before those of the next fact."""
+        """Return every value of every fact in a text; the values of one fact follow each other."""
         return tuple(FactMatch(name, *one) for name, told in self._find_matches(text) for one in told)
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
@@ -127,12 +127,12 @@ class FactPatterns:
 
 @lru_cache(maxsize=MAX_CACHED_TASKS)
 def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
-    """Return the compiled patterns of a task's facts. Equal facts get the same object, which all sessions of a process share."""
+    """Return the compiled patterns of a task's facts; equal facts share one object in a process."""
     return FactPatterns(facts)
 
 
 class ReceiptPatterns:
-    """Index of the tool calls that show steps of a task's script as done; it finds the steps that match a successful call."""
+    """Patterns of the tool calls that show steps of a task's script as done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._exact: dict[tuple[str, str], list[ReceiptSlot]] = {}
@@ -146,7 +146,7 @@ class ReceiptPatterns:
                     self._exact.setdefault((tool, key), []).append((index, slot))
 
     def match_receipt(self, tool: str, key: str) -> tuple[ReceiptSlot, ...]:
-        """Return the steps, and in each step the call pattern, that match a successful call of a tool with this argument."""
+        """Return the steps, and in each step the pattern, that match a successful call with this argument."""
         slots = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
         return (*self._exact.get((tool, key), ()), *slots)
 
@@ -160,7 +160,7 @@ def _parse_exact_key(pattern: str) -> str | None:
 
 
 class StepCounters:
-    """Reader of counts in a text: a count such as "7 of 20 files renamed" means that the first seven steps are done."""
+    """Reader of counts in a text; "7 of 20 files renamed" means that the first seven steps are done."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         counted: dict[str, list[ReceiptSlot]] = {}
@@ -173,7 +173,7 @@ class StepCounters:
         self._indexes = [[index for _, index in pairs] for pairs in ordered]
 
     def read(self, text: str) -> dict[int, int]:
-        """Return the highest count of finished steps in a text, by index of the counter (the pattern that finds the count)."""
+        """Return the highest count of finished steps in a text, by index of the pattern that finds the count."""
         found = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
         return {at: max(map(int, numbers)) for at, numbers in found if numbers}
 
@@ -184,7 +184,7 @@ class StepCounters:
 
 
 class DonePattern(NamedTuple):
-    """Pattern that recognizes texts, such as lines of a summary, in which a step of the script is reported as done."""
+    """Pattern that recognizes lines, such as those of a summary, that report a step of the script as done."""
 
     step: int
     pattern: re.Pattern[str]
@@ -220,6 +220,6 @@ def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
 
 
 def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
-    """Return the tool and the first argument of a tool call in the task's script, which together identify the call."""
+    """Return the tool and the first argument of a scripted tool call, which together identify the call."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]

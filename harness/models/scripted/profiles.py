@@ -157,7 +157,7 @@ def parse_probability(name: str, text: str) -> float:
 
 
 def is_scripted(name: str) -> bool:
-    """Return whether a name has the form of a scripted model's name, i.e. begins with `scripted`; the model need not exist."""
+    """Return whether a name begins with `scripted`, like the names of scripted models; the model need not exist."""
     return name.partition("/")[0].partition(":")[0] == "scripted"
 
 

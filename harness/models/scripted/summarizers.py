@@ -99,7 +99,7 @@ REQUEST_SHARE = 0.7
 
 
 class ScriptedSummarizer:
-    """Scripted model that writes a summary by selecting some lines of the prompt that asks for it. Thread-safe."""
+    """Scripted model that writes a summary by selecting lines of the prompt. Thread-safe."""
 
     def __init__(self, *, name: str, summarize: Summarize, profile: Profile, window_tokens: int) -> None:
         self.name = name
@@ -122,7 +122,7 @@ class ScriptedSummarizer:
 
 
 def render_prompt(messages: Sequence[Message]) -> str:
-    """Return the text of a summary prompt; if the prompt is the conversation itself, return a transcript of its messages."""
+    """Return the text of a summary prompt; a prompt that is the conversation itself becomes a transcript."""
     if any(message.calls or message.results for message in messages):
         return transcript.render(messages)
     return "\n".join(message.text for message in messages)
@@ -188,7 +188,7 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
 
 @lru_cache(maxsize=MAX_CACHED_SUMMARIES)
 def summarize_extractively(prompt: str, limit_tokens: int) -> str:
-    """Return a summary that consists of the lines of a prompt that are most relevant to the user's request.
+    """Return a summary made of the prompt's lines that are most relevant to the user's request.
 
     Lines are ranked by their BM25 score for the request, divided by their number of tokens. If the prompt contains no request,
     all lines together are the query. Lines of the request itself get at most seven tenths of the summary. The chosen lines keep
@@ -218,10 +218,10 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
 
 
 def build_lossy_summarize(share: float, seed: int) -> Summarize:
-    """Return a function that writes an extractive summary and drops each of its lines with probability `share`.
+    """Return a function that writes an extractive summary without a random share of its lines.
 
-    Whether a line is dropped depends only on seed, prompt and line. A higher share drops all lines that a lower share drops. A
-    line that is missing from one summary can appear in the next, if the messages still contain the line.
+    Each line is dropped with probability `share`, depending only on seed, prompt and line. A higher share drops all lines that a
+    lower share drops. A line that is missing from one summary can appear in the next, if the messages still contain the line.
     """
 
     def summarize(prompt: str, limit_tokens: int) -> str:

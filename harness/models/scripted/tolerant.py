@@ -97,7 +97,7 @@ _OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
 
 
 def stem(word: str) -> str:
-    """Return the beginning (stem) that the forms of a word share, e.g. `cop` for copy and copies; a rough rule is enough here."""
+    """Return the beginning (stem) that the forms of a word share, e.g. `cop` for copy and copies, by a rough rule."""
     word = _ALIASES.get(word.lower(), word.lower())
     for endings in (("s",), ("ie", "ing", "ed", "al", "or", "er", "y", "e")):
         ending = next((one for one in endings if word.endswith(one) and len(word) - len(one) >= 3), "")
@@ -110,7 +110,10 @@ _UNIT_STEMS = frozenset(map(stem, _UNITS))
 
 
 def list_stems(text: str) -> list[str]:
-    """Return the stems of all words of a text in order, and then those of words that a number follows, joined with the number."""
+    """Return the stems of all words of a text in order, followed by those of words before a number.
+
+    The latter are joined with the number.
+    """
     numbered = [stem(word) + number for word, number in _NUMBERED.findall(text)]
     return [*map(stem, _WORD.findall(text)), *numbered]
 
@@ -140,7 +143,7 @@ def find_group(pattern: str) -> tuple[int, int]:
 
 
 def extract_words(pattern: str) -> str:
-    """Return the plain words of a regular expression that are outside of its capturing group, separated by spaces."""
+    """Return the plain words of a regular expression outside of its capturing group, separated by spaces."""
     start, end = find_group(pattern)
     text = pattern[:start] + " " + pattern[end:]
     text = re.sub(r"\[([A-Z])[a-z]\]", lambda match: match[1].lower(), text)
@@ -207,7 +210,7 @@ def _stem_key(word: str) -> str:
 
 
 def make_subject(fact: Fact) -> _Subject | None:
-    """Return the key words of a fact and the form of its values; None if the fact's first text pattern has no group."""
+    """Return the key words of a fact and the form of its values; None if its first text pattern has no group."""
     try:
         value = _make_value_type(fact)
     except UsageError:
@@ -227,7 +230,7 @@ def make_subject(fact: Fact) -> _Subject | None:
 
 
 class _Clause(NamedTuple):
-    """Part of a sentence, with its position in the text, and with the label before it, if any, as in "label: value"."""
+    """Part of a sentence, with its position in the text and the label before it, as in "label: value"."""
 
     text: str
     offset: int
@@ -398,7 +401,7 @@ def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> 
 
 @lru_cache(maxsize=patterns.MAX_CACHED_TASKS)
 def compile_tolerant_statements(facts: tuple[Fact, ...]) -> TolerantStatements:
-    """Return the tolerant reader for the facts of a task. Equal facts share one object, which all sessions of a process use."""
+    """Return the tolerant reader for a task's facts; equal facts share one object in a process."""
     return TolerantStatements(facts)
 
 

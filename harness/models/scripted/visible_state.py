@@ -28,7 +28,7 @@ LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
 
 
 class Receipt(NamedTuple):
-    """Record of an answered tool call: the tool, the argument that identifies the call, and whether the call succeeded."""
+    """Record of an answered tool call: the tool, the argument that identifies the call, and its success."""
 
     tool: str
     key: str
@@ -126,7 +126,7 @@ class FactReader:
         return tuple(newest.values())
 
     def find_values(self, message: Message) -> dict[str, tuple[str, ...]]:
-        """Return all values of each fact with a value in a message, by name of the fact, in the order of the text."""
+        """Return all values in a message, in order, by name of the fact; facts without a value are left out."""
         text = extract_searchable_text(message)
         if not (stated := self._find_stated(message)):
             return dict(self._patterns.find_values(text))
@@ -148,7 +148,7 @@ class FactReader:
 
 
 class MessageReader:
-    """Reader that finds facts, tool calls and finished steps of one task in single messages; results are cached."""
+    """Reader that finds facts, tool calls and finished steps of one task in single messages, with a cache."""
 
     def __init__(self, facts: Sequence[Fact], script: Script, reader: Reader = EXACT) -> None:
         self.counters = patterns.StepCounters(script.steps)
@@ -190,7 +190,7 @@ def build_message_reader(facts: tuple[Fact, ...], script: Script, reader: Reader
 
 
 class ConversationReader:
-    """Reader of conversations, which finds what the scripted agent can see: facts, failures and finished steps of one task.
+    """Reader that finds in a conversation what the scripted agent can see: facts, failures and finished steps.
 
     Not thread-safe, because each state is valid only until the next call of `read`.
     """
@@ -206,7 +206,7 @@ class ConversationReader:
         self._last: tuple[Sequence[Message], VisibleState] | None = None
 
     def read(self, messages: Sequence[Message]) -> VisibleState:
-        """Return the state (facts, failures and finished steps) that is visible after all messages of a conversation."""
+        """Return what is visible after all messages of a conversation: facts, failures and finished steps."""
         last, self._last = self._last, None
         seen, visible = last if last is not None and has_prefix(messages, last[0]) else ((), VisibleState())
         for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
@@ -218,7 +218,7 @@ class ConversationReader:
         return visible
 
     def read_each(self, messages: Sequence[Message], first: int = 0) -> Iterator[MessageReading]:
-        """Yield the facts, tool calls and reports of finished steps found in each message from index `first` on."""
+        """Yield the facts, tool calls and reports of finished steps in each message from index `first` on."""
         calls: dict[str, ToolCall] = {}
         for index in range(_find_caller_index(messages, first), len(messages)):
             message = messages[index]
@@ -228,7 +228,7 @@ class ConversationReader:
                 yield self._message_reader.read(message, call)
 
     def build_state(self, reading: MessageReading) -> VisibleState:
-        """Return the state (facts, failures and finished steps) that is visible after a single message."""
+        """Return what is visible after a single message: facts, failures and finished steps."""
         visible = VisibleState()
         self._add(visible, reading)
         return visible

@@ -48,14 +48,14 @@ class ArchivedSession(NamedTuple):
 
 
 class DueSessions(NamedTuple):
-    """Old sessions of a journal: those that can be archived, and those that are kept because they belong to trials."""
+    """Old sessions of a journal: those to archive, and those that are kept because they belong to trials."""
 
     sessions: tuple[queries.SessionRow, ...]
     trial_sessions: tuple[queries.SessionRow, ...]
 
 
 def locate_archive(journal: Path) -> Path:
-    """Return the folder that holds the archived sessions of a journal file; every journal has a folder of its own."""
+    """Return the folder for the archived sessions of a journal file; every journal has its own."""
     return journal.parent / FOLDER / journal.name
 
 

@@ -15,7 +15,10 @@ CLEANUP_INTERVAL_MS = 60 * 60 * 1_000
 
 
 class OutputCleaner:
-    """Remover of saved tool outputs older than `RETENTION_MS`; it works at most once per `CLEANUP_INTERVAL_MS`. Thread-safe."""
+    """Remover of saved tool outputs older than `RETENTION_MS`. Thread-safe.
+
+    It works at most once per `CLEANUP_INTERVAL_MS`.
+    """
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal, self._clock = journal, clock

@@ -30,7 +30,7 @@ _Row = TypeVar("_Row")
 
 
 class StoredSession(NamedTuple):
-    """Contents of a logged session as read from its journal: events with their times, and the answer that is unfinished."""
+    """Contents of a logged session: events with their times, and the unfinished answer."""
 
     entries: tuple[Entry, ...]
     times_ms: tuple[int, ...]
@@ -70,7 +70,7 @@ class SessionLocation(NamedTuple):
 
 
 def name_default_journal(session_id: str) -> Path:
-    """Return the path of a new journal for a session for which the user names no journal: a file in `SESSIONS_FOLDER`."""
+    """Return the path of a new journal in `SESSIONS_FOLDER`, for a session for which the user names none."""
     return Path(SESSIONS_FOLDER) / f"{session_id}.sqlite"
 
 

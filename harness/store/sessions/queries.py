@@ -20,7 +20,7 @@ AROUND_CHARACTERS = 60
 
 
 class SessionRow(NamedTuple):
-    """Overview of one session for a list of sessions, with its state and size; `SessionTotals` has its tokens and costs."""
+    """Overview of one session for a list of sessions, with its state and size."""
 
     session_id: str
     trial_id: str
@@ -42,7 +42,7 @@ class SessionRow(NamedTuple):
 
 
 class PartRow(NamedTuple):
-    """Row of a journal's SQL view `parts`: a part of a message, e.g. a tool call, or of its step, e.g. the changes of files."""
+    """Part of a message, e.g. a tool call, or of its step, e.g. the changes of files; row of the SQL view `parts`."""
 
     part_id: str
     position: int
@@ -68,7 +68,7 @@ class PartRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """Row of a journal's SQL view `messages`, which shows one message of a session. Only `read_message` fills in the parts."""
+    """Message of a session, as a row of the SQL view `messages`; only `read_message` fills in the parts."""
 
     message_id: str
     sequence: int
@@ -83,7 +83,7 @@ class MessageRow(NamedTuple):
 
 
 class CompactionRow(NamedTuple):
-    """Row of a journal's SQL view `compaction_events`, which shows one compaction that was applied to a session."""
+    """Applied compaction of a session, as a row of the SQL view `compaction_events`."""
 
     compaction_id: str
     round: int
@@ -143,7 +143,7 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
 
 
 def read_message(journal: Journal, message_id: str) -> MessageRow:
-    """Return the message with a given id, such as `SESSION/3`, together with its parts and those of its step.
+    """Return the message with an id such as `SESSION/3`, with its parts and those of its step.
 
     Raises:
         StoreError: The journal has no such message.
@@ -155,7 +155,7 @@ def read_message(journal: Journal, message_id: str) -> MessageRow:
 
 
 def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
-    """Return the parts of the message with a given id and of its step, in order; empty if there is no such message."""
+    """Return the parts of the message with a given id and of its step; empty if there is no such message."""
     session_id, number = _split_message_id(message_id)
     rows = journal.query(
         """SELECT id, position, type, coalesce(text, ''), coalesce(call_id, ''), coalesce(tool, ''), coalesce(state, ''),
