@@ -233,10 +233,10 @@ class OracleRetention(OwnPreset, ThresholdPreset):
     This policy removes messages and writes no summary. The summarizer `scripted/oracle`, by contrast, writes the best possible
     summary for a policy that summarizes, such as `keep-last`.
 
-    Messages whose content cannot be obtained again are retained first, then all others, both in the order in which steps will
-    need them, until a share of the threshold is filled. Messages that are never needed again are evicted even if there is room.
-    If the task only needs to know that a tool was called, the call is retained with the first line of its result, because whole
-    messages would soon fill any budget.
+    Messages whose content cannot be obtained again are retained first, then all others. Both are retained in the order in which
+    steps will need them, until a share of the threshold is filled. Messages that are never needed again are evicted even if there
+    is room. If the task only needs to know that a tool was called, the call is retained with the first line of its result,
+    because whole messages would soon fill any budget.
 
     The policy is an upper bound only if all messages that one step needs fit into the share. The task `spec-api` has a step that
     needs seven readings of its specification at once (15,000 tokens), and a later step that needs more than the 21,768 tokens

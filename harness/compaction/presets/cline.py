@@ -389,9 +389,11 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     Source: Cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`.
 
-    The user's last message is always retained, unless it is the first message of all. If the summary fails, and after an overflow
-    (a prompt that the provider refuses as too long), the notice of `cline-basic` replaces the messages. An empty summary leaves
-    the conversation unchanged. The lists of files are compiled from the tool calls; the summarizer does not write them.
+    The user's last message is always retained, unless it is the first message of all. The lists of files in a summary are
+    compiled from the tool calls; the summarizer does not write them.
+
+    If the summary fails, and after an overflow (a prompt that the provider refuses as too long), the notice of `cline-basic`
+    replaces the messages. An empty summary leaves the conversation unchanged.
 
     One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 
@@ -470,9 +472,11 @@ class ClineClassic(Preset):
     First, a note replaces all but the newest reading of each file. If that saves 30 % of the characters, nothing else is done.
     Otherwise half of the messages after the first request and answer are evicted, and a notice in that answer says so.
 
-    Two differences from the original: results of the first answer stay with their calls, so the evicted part begins and ends one
-    message later. And the original evicts three quarters after a change of the model if half is not enough; a session of this
-    package never changes its model.
+    Differences from the original:
+
+    - Results of the first answer stay with their calls, so the evicted part begins and ends one message later.
+    - The original evicts three quarters after a change of the model if half is not enough. Here a session never changes its
+      model.
 
     Attributes:
         enough_share: Share of the conversation's characters that must be saved by replacing repeated readings of a file; if less

@@ -114,9 +114,10 @@ class Codex(SummarizingPreset):
     Source: Codex CLI (codex-rs) in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction.
 
     The summarizer receives the messages of the session and one more message with the instruction, so its prompt begins like the
-    last request to the model. A former summary is summarized again and does not count as a message of the user. If the prompt is
-    too long, each further attempt leaves out one more of the oldest messages. If the summary fails, the conversation stays
-    unchanged. An empty summary is replaced by a constant text, and the log records that.
+    last request to the model. A former summary is summarized again and does not count as a message of the user.
+
+    If the prompt is too long, each further attempt leaves out one more of the oldest messages. If the summary fails, the
+    conversation stays unchanged. An empty summary is replaced by a constant text, and the log records that.
 
     One difference from the original: instructions and environment are part of the system message, which always stays.
 

@@ -71,9 +71,10 @@ class Crush(SummarizingPreset):
     Source: Crush 37f36e93, `internal/agent/agent.go`.
 
     The summarizer receives the messages of the session and one more message with the instruction. If the compaction interrupts a
-    turn, a sentence with the user's last message follows the summary; after several compactions these sentences are nested, as in
-    the original. If the summary fails or is empty, the conversation stays unchanged, while the original ends the turn. To-do
-    lists are left out, because no tool here keeps one.
+    turn, a sentence with the user's last message follows the summary. After several compactions these sentences are nested, as in
+    the original. To-do lists are left out, because no tool here keeps one.
+
+    If the summary fails or is empty, the conversation stays unchanged, while the original ends the turn.
 
     Attributes:
         left_share: Share of the window that is still free when compaction is triggered, for windows that are not large.

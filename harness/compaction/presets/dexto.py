@@ -101,9 +101,10 @@ class Dexto(SummarizingPreset):
     Source: Dexto ea2b1863, `packages/core/src/context/compaction`.
 
     If the conversation has no more than two turns, the last fifth of the messages since the last summary is retained, at least 3
-    messages. The original may separate a call from its result there; here such a call is retained too. A former summary is
-    evicted without being summarized again, so its content is lost, as in the original. If the summary fails or is empty, a list
-    of the user's requests and of the tools used replaces it.
+    messages. The original may separate a call from its result there; here such a call is retained too.
+
+    A former summary is evicted without being summarized again, so its content is lost, as in the original. If the summary fails
+    or is empty, a list of the user's requests and of the tools used replaces it.
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.

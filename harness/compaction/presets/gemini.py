@@ -190,11 +190,13 @@ class GeminiCli(SummarizingPreset):
     Source: Gemini CLI 5411f113, `packages/core/src/context/chatCompressionService.ts`.
 
     The retained messages begin with a message of the user. In a session with a single request there is no second message of the
-    user, so every attempt changes nothing; `adapted` also allows a cut before an answer of the model.
+    user, so no attempt changes anything. With `adapted`, the retained messages may also begin with an answer of the model.
 
-    The summarizer is asked twice: for a draft, and for what the draft leaves out. Results beyond the newest 50K tokens of tool
-    output are shortened to `result_characters`; this has no effect unless `clip_characters` is larger. If the summary fails or is
-    empty, the conversation stays unchanged.
+    The summarizer is asked twice: for a draft, and for what the draft leaves out. If the summary fails or is empty, the
+    conversation stays unchanged.
+
+    Results beyond the newest 50K tokens of tool output are shortened to `result_characters`. This has no effect unless
+    `clip_characters` is larger.
 
     Differences from the original:
 

@@ -135,8 +135,10 @@ class InspectTrim(_Inspect):
 
     Source: Inspect AI 0.3.285, `model/_compaction/trim.py`.
 
-    Different from the original, the session goes on if four evictions are not enough, and the tokens of the last answer are taken
-    from the provider's report.
+    Differences from the original:
+
+    - The session goes on if four evictions are not enough.
+    - The tokens of the last answer are taken from the provider's report.
 
     Attributes:
         preserve: Share of the messages behind the user's request that each eviction retains, at least 0 and at most 1.

@@ -307,12 +307,13 @@ class LangChainSummary(SummarizingPreset):
     Source: LangChain 1.4.7, `summarization.py`.
 
     The original has no default trigger; 0.8 of the window is the example of its documentation. As in the original, the trigger
-    corrects its token estimate by the provider's report; the limit `trim_tokens` uses the plain estimate.
+    corrects its token estimate by the provider's report, but the limit `trim_tokens` uses the plain estimate.
 
     By default the summarizer reads only the last 4,000 tokens, beginning at a message of the user. In a long run without user
     messages it therefore reads nothing: the summary is then a fixed sentence, and no model is asked. `trim_tokens=None` passes
-    all messages. If the prompt is too long for the summarizer, one more request is made with half of the transcript, without its
-    middle.
+    all messages.
+
+    If the prompt is too long for the summarizer, one more request is made with half of the transcript, without its middle.
 
     If the summary fails, the conversation stays unchanged, while the original ends the run. An empty summary is accepted.
 
@@ -397,7 +398,9 @@ class DeepAgents(SummarizingPreset):
     Source: deepagents 0.7.32, `middleware/summarization.py`, with the sizes of its factory.
 
     The user's request is summarized with the rest, and the summarizer reads all messages. A refused prompt triggers a summary
-    too. A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted. If the
+    too.
+
+    A prompt that is too long for the summarizer is shortened as in `langchain-summary`. An empty summary is accepted. If the
     summary fails, the conversation stays unchanged.
 
     Differences from the original:

@@ -90,8 +90,8 @@ class Letta(SummarizingPreset):
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`.
 
     The policy tries the oldest 40 % of the messages (`sliding_share` plus `step_share`), then 50 % and so on, until the rest fits
-    70 % of the window. The rest begins with an answer of the model. In the original, the setting called the share to keep is in
-    fact the share to evict, and, as here, one step is added before the first attempt.
+    70 % of the window. The rest begins with an answer of the model. In the original, too, one step is added before the first
+    attempt. The setting that the original calls the share to keep is in fact the share to evict.
 
     If the summary fails or is empty, everything is summarized instead; if that fails too, the conversation stays unchanged. If
     the summarizer's prompt is too long, its tool results are cut in a second attempt, and its middle is left out in a third one.

@@ -92,10 +92,11 @@ class OpenCode(SummarizingPreset):
 
     Source: OpenCode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`.
 
-    After a compaction, the conversation holds a question of the user, the summary as its answer, the retained turns, and a
-    request to continue. Each compaction updates the former summary. After an overflow (a prompt that the provider refuses as too
-    long), nothing is retained but the user's last message, repeated behind the summary. If the summary fails or is empty, the
-    conversation stays unchanged, while the original stops.
+    After a compaction, the conversation consists of a question of the user, the summary as the answer, the retained turns, and a
+    request to continue. Each compaction updates the former summary.
+
+    After an overflow (a prompt that the provider refuses as too long), nothing is retained but the user's last message, which is
+    repeated behind the summary. If the summary fails or is empty, the conversation stays unchanged, while the original stops.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.

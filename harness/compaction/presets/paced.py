@@ -113,9 +113,10 @@ class Paced(OwnPreset, SummarizingPreset):
     Source: this project, to vary the frequency of compaction alone.
 
     Each edit of the conversation breaks the cached prefix of the provider, so the policy compacts only after a minimum number of
-    steps. With `threshold`, the conversation must also have reached that share of the window. Summaries and retained messages are
-    the same as with `keep-last`. A step is a call of the model with the results of its tools. If the summary fails or is empty,
-    the conversation stays unchanged, and the summary is requested again before the next step.
+    steps. A step is a call of the model with the results of its tools. With `threshold`, the conversation must also have reached
+    that share of the window. Summaries and retained messages are the same as with `keep-last`.
+
+    If the summary fails or is empty, the conversation stays unchanged, and the summary is requested again before the next step.
 
     Attributes:
         every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the

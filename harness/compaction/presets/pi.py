@@ -112,10 +112,12 @@ class Pi(SummarizingPreset):
 
     Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`.
 
-    What is retained begins with the first of the newest messages that is not a tool result. If that lies within a turn, the
-    beginning of this turn is summarized separately from the history before it. Each compaction updates the summary, which also
-    lists the files that were read and modified. If the newest tool result alone is longer than the tokens to retain, nothing can
-    be summarized. If the summary fails or is empty, the conversation stays unchanged.
+    The retained messages begin with the first of the newest messages that is not a tool result. If that message lies within a
+    turn, the beginning of this turn is summarized separately from the history before the turn. Each compaction updates the
+    summary, which also lists the files that were read and modified.
+
+    If the newest tool result alone is longer than the tokens to retain, nothing can be summarized. If the summary fails or is
+    empty, the conversation stays unchanged.
 
     In the original at that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces
     this defect. Thinking is not summarized, because a view does not contain it.

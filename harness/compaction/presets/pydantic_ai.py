@@ -300,8 +300,12 @@ class PydanticWindow(_PydanticAi):
 
     Source: pydantic-ai-harness 0.62.0, `compaction/_sliding_window_compaction.py`, with the trigger of its documentation.
 
-    A request is a message of the user, or all tool results of one answer. Different from the original, each queued message of the
-    user counts as a request, and `keep_tokens` is compared with estimated tokens.
+    A request is a message of the user, or all tool results of one answer.
+
+    Differences from the original:
+
+    - Each queued message of the user counts as a request.
+    - `keep_tokens` is compared with estimated tokens.
 
     Attributes:
         trigger_messages: Number of requests and answers above which compaction is triggered; all results of one answer are one

@@ -128,10 +128,12 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
 
     Source: this project (docs/sources.md).
 
-    What is retained begins with a message of the user. A turn is split at an answer if it is the newest one and has more than the
-    retained tokens, or if a cut before it would evict nothing or leave the conversation above the threshold. Each compaction
-    merges the former document with the new messages and lists the files that were read and modified. If the summary fails or is
-    empty, the conversation stays unchanged.
+    The retained messages begin with a message of the user, that is, with a turn. A turn is split at an answer in two cases: it is
+    the newest turn and has more tokens than are to be retained, or a cut before the turn would evict nothing or leave the
+    conversation above the threshold.
+
+    Each compaction merges the former document with the new messages and lists the files that were read and modified. If the
+    summary fails or is empty, the conversation stays unchanged.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

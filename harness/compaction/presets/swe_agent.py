@@ -176,8 +176,10 @@ class MiniSweAgent(Preset):
     Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`.
 
     The history is linear and complete, as in the published results of that agent. A refused prompt ends the run, as in the
-    original. Different from the original, the line between the two ends is part of the maximum length, so each end is 30
-    characters shorter.
+    original.
+
+    One difference from the original: the line between the two ends is part of the maximum length, so each end is 30 characters
+    shorter.
 
     Attributes:
         clip_characters: Maximum length of a tool output, in characters; of a longer output, both ends are logged, half each.

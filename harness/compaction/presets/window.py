@@ -108,9 +108,10 @@ class MessageWindow(OwnPreset, SummarizingPreset):
     Source: this project (docs/sources.md).
 
     The system message does not count among the 100 messages. More messages are retained at the end if a call would lose its
-    results, so the conversation may exceed the maximum by the messages of one turn. A call among the first messages that always
-    stay is evicted nevertheless if its results lie behind these messages. If the summary fails or is empty, the messages are
-    evicted without one.
+    results, so the conversation may exceed the maximum by the messages of one turn. A call among the first messages, which always
+    stay, is evicted nevertheless if its results lie behind these messages.
+
+    If the summary fails or is empty, the messages are evicted without one.
 
     Attributes:
         max_messages: Maximum number of messages in the conversation; 0 never evicts any. Default: `100`.
