@@ -137,7 +137,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name of the package from its module at the first use."""
     if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     home = import_module(_MODULE_BY_NAME[name])

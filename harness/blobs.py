@@ -17,7 +17,6 @@ class TemporaryBlobStore:
     """Store for file contents by hash. Contents beyond `MAX_MEMORY_BYTES` of memory are kept on disk. Thread-safe."""
 
     def __init__(self) -> None:
-        """Create an empty store; the temporary file is created when it is needed, and disappears with the store."""
         self._contents: dict[str, bytes] = {}
         self._places: dict[str, tuple[int, int]] = {}
         self._memory_bytes = self._file_bytes = 0

@@ -32,8 +32,10 @@ Held = TypeVar("Held")
 Accepted = TypeVar("Accepted")
 
 ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
-"""Metadata that marks a dataclass field as added to a configuration after version 0.1. While such a field has its default value,
-it is left out of the configuration's hash, so that older ids remain valid."""
+"""Metadata of a dataclass field that was added to a configuration after version 0.1.
+
+While such a field has its default value, the id of the configuration is computed without it, so older ids remain valid.
+"""
 
 MAX_WHOLE_NUMBER = 2**63 - 1
 """Largest whole number that a configuration may contain; result tables store whole numbers in 64 bits."""
@@ -47,43 +49,37 @@ _known_functions: dict[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFunction:
-    """Function that a stored session names, such as the grading function of its task; equal to the function of this name.
+    """Reference by name to a function, such as the grading function of a task, as stored sessions contain it.
 
-    The session may come from an untrusted source. Calling the function therefore imports no module and runs no file: only
-    functions of the built-in tasks, and functions that were passed to `remember_function` in this process, can be called.
+    A reference equals the function with its name. It can be called if the function belongs to a built-in task or was passed to
+    `remember_function` in this process; any other call raises `UsageError`. Because the session may come from an untrusted
+    source, a call imports no other module and runs no file.
     """
 
     name: str
     """Name of the function: `MODULE:FUNCTION`, or `PATH.py:FUNCTION` if the file cannot be imported as a module."""
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function that has the stored name.
-
-        Raises:
-            UsageError: The function belongs neither to a built-in task nor to a task that this process has loaded.
-        """
+        """Call the function with the stored name, and return its result."""
         return _find_function(self.name)(*arguments)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other object is a function with this name."""
         return callable(other) and _name_function(other) == self.name
 
     def __hash__(self) -> int:
-        """Return the hash of the function's name, because references with equal names are equal."""
         return hash(self.name)
 
 
 def remember_function(function: object) -> None:
-    """Register a function of this process, so that a stored session can call the function by its name.
+    """Register a function of this process, so that stored sessions can call it by its name.
 
-    A function that is defined inside another function is not registered, because several of these may have the same name.
+    Functions defined inside other functions are not registered, because several of them may have the same name.
     """
     if "<locals>" not in getattr(function, "__qualname__", "<locals>"):
         _known_functions[_name_function(function)] = function
 
 
 def _find_function(name: str) -> Any:
-    """Return the function with a stored name, which must be a registered function or one of a built-in task."""
     if name in _known_functions:
         return _known_functions[name]
     place, _, function_name = name.rpartition(":")
@@ -137,7 +133,7 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
     Args:
         value_type: Type of the value to build.
         plain: Dicts, lists, strings and numbers, as `to_plain` returns them.
-        where: Path of the data within a larger document; error messages put it before the path of an invalid field.
+        where: Path of the data within a larger document; in error messages, it precedes the path of an invalid field.
 
     Raises:
         UsageError: The data is invalid; the message gives the path of each invalid field, its value and what is required.
@@ -151,7 +147,6 @@ def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
 
 
 def _refuse_large_numbers(plain: object, where: str) -> None:
-    """Raise UsageError if JSON-ready data contains a whole number that tables cannot store."""
     if isinstance(plain, int) and not -MAX_WHOLE_NUMBER <= plain <= MAX_WHOLE_NUMBER:
         raise UsageError(f"{where or 'number'}: must be between -2^63 and 2^63 - 1 (got a number of {plain.bit_length()} bits)")
     if isinstance(plain, Mapping):
@@ -168,11 +163,11 @@ class StrictFields:
     __slots__ = ()
 
     def __new__(cls, *_: object, **given: object) -> Self:
-        """Create an instance after checking that every keyword argument names a field of the class.
+        """Check that every keyword argument names a field, and that every required field is given.
 
         Raises:
             UnknownName: A field is unknown; the message offers the closest names.
-            UsageError: A required field is missing; the message names the field and, if the field gives advice, what to do.
+            UsageError: A required field is missing.
         """
         of: Any = cls
         allowed = _list_argument_names(of)
@@ -185,7 +180,6 @@ class StrictFields:
 
 
 def _refuse_missing(kind: Any, given: Mapping[str, object]) -> None:
-    """Raise `UsageError` for the first field without a default that has no value."""
     for one in fields(kind):
         if one.init and one.kw_only and one.default is MISSING and one.default_factory is MISSING and one.name not in given:
             advice = one.metadata.get("advice", "")
@@ -198,14 +192,14 @@ def _list_argument_names(kind: Any) -> tuple[str, ...]:
 
 
 def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
-    """Check that the values of fields have the types that their class declares; no value is converted.
+    """Check that values have the types that the fields of a class declare; no value is converted.
 
     Args:
-        kind: Class whose annotations give the types; annotations that are no data types, such as protocols, are not checked.
-        given: Values of fields by name; unknown names are ignored here, because `StrictFields` reports them.
+        kind: Class that declares the fields. Fields whose types are no data types, such as protocols, are not checked.
+        given: Values by name of the field. Unknown names are ignored, because `StrictFields` reports them.
 
     Raises:
-        UsageError: A field has the wrong type; the message gives each such field, its value and what is required.
+        UsageError: A value has the wrong type; the message gives each such field, its value and what is required.
     """
     lines = []
     of: Any = kind
@@ -224,7 +218,7 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
 
 
 def refuse_mistyped_fields(made: "DataclassInstance") -> None:
-    """Check that the fields of a new dataclass instance have the types that its class declares; no value is converted.
+    """Check that the fields of a dataclass instance have the types that its class declares.
 
     Raises:
         UsageError: A field has the wrong type; the message gives each such field, its value and what is required.
@@ -233,16 +227,16 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
-    """Return the values of those fields of the class `kind` that `source` has as attributes, as a dict by name."""
+    """Return the attributes of `source` that are also fields of the class `kind`, as a dict by name."""
     return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
 
 
 if TYPE_CHECKING:
 
     class Converted(Generic[Held, Accepted]):
-        """Type of a dataclass field whose argument is converted, e.g. from a string to a path; for type checkers only.
+        """Type of a dataclass field that converts its argument, e.g. a string to a path; for type checkers only.
 
-        Type checkers recognize the type only if the field has a default, so a required field gets the default `required()`.
+        Type checkers recognize the type only if the field has a default. A required field gets the default `required()`.
         """
 
         @overload
@@ -307,7 +301,7 @@ REQUIREMENT_BY_ERROR = {
 
 
 def _describe_requirement(problem: ErrorDetails) -> str:
-    """Return a phrase for an error message that says what an invalid value should have been, such as "must be a number"."""
+    """Return what an invalid value should have been, as a phrase such as "must be a number"."""
     if problem["type"] == "dataclass_exact_type":
         return f"must be a {problem['ctx']['class_name']}"
     if problem["type"] == "literal_error":
@@ -321,7 +315,11 @@ RESULTS_ADAPTER: TypeAdapter[tuple[ToolResult, ...]] = build_adapter(tuple[ToolR
 
 
 def parse_event(kind: str, plain: object) -> Event:
-    """Build an event of a session's log from the kind of event, such as `step-finished`, and the event's JSON-ready fields.
+    """Build an event of a session's log from its stored form.
+
+    Args:
+        kind: Kind of event, such as `step-finished`.
+        plain: Fields of the event as JSON-ready data.
 
     Raises:
         KeyError: There is no such kind of event.
@@ -372,11 +370,11 @@ def hash_canonical_json(text: str) -> str:
 
 
 def digest_message(message: Message, before: bytes = b"", encoded: bytes | None = None) -> bytes:
-    """Return a SHA-256 digest (32 bytes) of a conversation, given its last message and the digest of all earlier messages.
+    """Return the SHA-256 digest (32 bytes) of a conversation.
 
     Args:
-        message: Last message.
-        before: Digest of all earlier messages.
+        message: Last message of the conversation.
+        before: Digest of the conversation without its last message; empty if there is only one message.
         encoded: Last message as `encode_message` returns it; None encodes it.
     """
     return hashlib.sha256(before + (encode_message(message) if encoded is None else encoded)).digest()

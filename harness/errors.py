@@ -53,7 +53,9 @@ def shorten_repr(text: str) -> str:
 
 
 class HarnessError(Exception):
-    """Base class of every error that this package raises. Errors can be pickled, so processes can send them to each other.
+    """Base class of every error that this package raises.
+
+    Errors can be pickled, so processes can send them to each other.
 
     Example::
 

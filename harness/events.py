@@ -17,8 +17,13 @@ from harness.messages import File, Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
-"""Occasion on which a compaction policy is called: before a turn (work on one user message), before a step (one model call),
-after the provider refused the prompt as too long (`overflow`), or on request of the user (`manual`)."""
+"""Occasion on which a compaction policy is called.
+
+- `turn`: Before a turn, which is the work on one user message.
+- `step`: Before a step, which is one model call.
+- `overflow`: After the provider refused the prompt as too long.
+- `manual`: On request of the user.
+"""
 
 StopReason: TypeAlias = Literal[
     "replied",
@@ -38,13 +43,21 @@ StopReason: TypeAlias = Literal[
     "crashed",
     "repeated_crash",
 ]
-"""Reason why a turn or a session stopped. `replied` (an answer without tool calls) and `declared` (the model declared that it is
-done) complete a session; the other reasons are failures. `cut_short`: the output limit cut off the last answer. `doom_loop`: the
-model repeated the same tool call and was stopped. `sandbox_error`: the machine lost the sandbox. `sandbox_killed`: the commands
-of the model ended the sandbox, for example by using up its memory. `illegal_plan`: the compaction policy proposed an invalid
-conversation. `timeout`: the tools of a trial took too much time, or the trial exceeded its time limit. `broken_off`: the process
-was killed during a step, as detected when the session is opened again. `crashed`: an error of the program ended the session.
-`repeated_crash`, of trials only: the trial crashed in every attempt after its session had begun."""
+"""Reason why a turn or a session stopped.
+
+Two reasons complete a session: `replied` (an answer without tool calls) and `declared` (the model declared that it is done).
+All other reasons are failures. Those that need an explanation:
+
+- `cut_short`: The output limit cut off the last answer.
+- `doom_loop`: The model repeated the same tool call and was stopped.
+- `sandbox_error`: The machine lost the sandbox.
+- `sandbox_killed`: The commands of the model ended the sandbox, for example by using up its memory.
+- `illegal_plan`: The compaction policy proposed an invalid conversation.
+- `timeout`: The tools of a trial took too much time, or the trial exceeded its time limit.
+- `broken_off`: The process was killed during a step, as detected when the session is opened again.
+- `crashed`: An error of the program ended the session.
+- `repeated_crash`: The trial crashed in every attempt after its session had begun.
+"""
 
 
 SANDBOX_LOST_REASONS: Final = frozenset({"sandbox_error", "sandbox_killed"})
@@ -271,8 +284,10 @@ class WorkspaceSaved:
     changed_files: tuple[str, ...] = ()
     """Paths of the files that differ from the previous snapshot, sorted; at most 1,000."""
     patch_hash: str | None = None
-    """SHA-256 (hexadecimal) of the changes since the previous snapshot; empty if no file has changed. None if the changes are
-    unknown: for the first snapshot, after a crash, and in a log of version 0.2 or older."""
+    """SHA-256 (hexadecimal) of the changes since the previous snapshot; empty if no file has changed.
+
+    None if the changes are unknown: for the first snapshot, after a crash, and in a log of version 0.2 or older.
+    """
     kind: Literal["workspace-saved"] = "workspace-saved"
 
 

@@ -17,13 +17,13 @@ _append_lock = threading.Lock()
 class GrowingSequence(Sequence[T]):
     """Immutable sequence of items, equal to a tuple with the same items. Slices are tuples. Thread-safe.
 
-    Several sequences share one list, to which items are only appended; each sequence consists of the first items of the list.
+    A sequence shares its memory with the longer sequences made from it. They share one list, to which items are only appended,
+    and each sequence consists of the first items of this list.
     """
 
     __slots__ = ("_length", "_storage")
 
     def __init__(self, items: Iterable[T] = ()) -> None:
-        """Create a sequence with a copy of the items."""
         self._storage = list(items)
         self._length = len(self._storage)
 
@@ -41,9 +41,9 @@ class GrowingSequence(Sequence[T]):
         return longer
 
     def starts_with(self, prefix: Sequence[T]) -> bool:
-        """Return whether this sequence begins with the items of another one (the prefix), which it may have been extended from.
+        """Return whether this sequence begins with the items of `prefix`.
 
-        In that case, no items are compared.
+        No items are compared if one of the two sequences was made by extending the other.
         """
         if len(prefix) > self._length:
             return False
@@ -87,7 +87,7 @@ class GrowingSequence(Sequence[T]):
 
 
 def has_prefix(items: Sequence[T], prefix: Sequence[T]) -> bool:
-    """Return whether a sequence begins with the items of another one (the prefix)."""
+    """Return whether a sequence begins with the items of `prefix`."""
     if isinstance(items, GrowingSequence):
         return items.starts_with(prefix)
     return tuple(items[: len(prefix)]) == tuple(prefix)

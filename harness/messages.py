@@ -136,9 +136,9 @@ def tool(result: ToolResult) -> Message:
 
 
 def sanitize_message(message: Message) -> Message:
-    """Return a message with every lone surrogate replaced by `?`, or the same message if it has none.
+    """Return a message with every lone surrogate replaced by `?`; a message without any is returned as it is.
 
-    Models and tools may write lone surrogates, but UTF-8 cannot encode them, so no provider, file or hash accepts them.
+    Models and tools may write lone surrogates. UTF-8 cannot encode them, so no provider, file or hash accepts them.
     """
     parts = tuple(_sanitize_part(part) for part in message.parts)
     return message if parts == message.parts else replace(message, parts=parts)

@@ -109,15 +109,21 @@ class Slot:
     role: Literal["system", "user", "assistant"]
     """Role of the message that contains the summary."""
     stands_for: tuple[ItemId, ...]
-    """Ids of the messages to summarize, in order. Earlier summaries among them are merged into the new summary. Messages that
-    the model no longer sees can be summarized if they were set aside for a later summary."""
+    """Ids of the messages to summarize, in order.
+
+    Earlier summaries among them are merged into the new summary. Messages that the model no longer sees can be summarized if they
+    were set aside for a later summary.
+    """
     format: SummaryFormat
     """Format that builds the summarizer's prompt and renders its answer as the inserted text."""
     max_tokens: int
     """Maximum number of output tokens that the summarizer may use for the summary."""
     max_input_tokens: int | None = None
-    """Maximum length of the summarizer's prompt in tokens, counted by the summarizer itself if it can count. Of a longer prompt,
-    the oldest messages are left out. None applies only the summarizer's own limit (`harness.protocols.LimitedInputModel`)."""
+    """Maximum length of the summarizer's prompt in tokens; of a longer prompt, the oldest messages are left out.
+
+    The summarizer counts the tokens itself if it can. None applies only the summarizer's own limit
+    (`harness.protocols.LimitedInputModel`).
+    """
     former: Literal["apart", "among"] = "apart"
     """Where the summarizer's prompt has earlier summaries: in a place of their own (`apart`) or among the messages (`among`)."""
     continues: bool = False
@@ -136,9 +142,9 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Change that a policy proposes for the messages that the model sees next: what to evict, to replace and to summarize.
+    """Changes that a compaction policy proposes for the conversation: what to evict, to replace and to summarize.
 
-    An empty plan means that the compaction policy was triggered but found nothing to change.
+    An empty plan means that the policy was triggered but found nothing to change.
     """
 
     reason: str
@@ -158,7 +164,7 @@ class Plan:
     """Texts that are saved before the plan is applied, such as evicted tool outputs. The agent's tools can then read them by
     name (see `harness.truncation.name_output`)."""
     fallback: "Plan | None" = None
-    """Plan that is applied if the summarizer fails or its summary saves no tokens; None leaves the conversation unchanged."""
+    """Plan applied instead if the summarizer fails or its summary saves no tokens; None leaves the conversation unchanged."""
 
     @property
     def is_empty(self) -> bool:
@@ -167,10 +173,10 @@ class Plan:
 
 
 def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
-    """Collect the messages and texts from which the prompt for one planned summary (a slot) is built.
+    """Collect the messages and texts for the prompt that asks for one summary of a plan.
 
     Raises:
-        KeyError: The slot refers to a message that is neither in the view nor set aside for a later summary.
+        KeyError: The summary refers to a message that is neither in the view nor set aside for a later summary.
     """
     messages_by_id = {item.item_id: item.message for item in (*view.set_aside, *view.items)}
     former = set(view.summaries) if slot.former == "apart" else set()

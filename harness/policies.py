@@ -104,7 +104,9 @@ PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"]
 
 
 def list_policy_names() -> tuple[str, ...]:
-    """Return the sorted public names of all policies. Policies of other packages are included, but not loaded.
+    """Return the public names of all policies, sorted.
+
+    Policies of other installed packages are included, but not loaded.
 
     Example:
         >>> from harness.policies import list_policy_names
@@ -115,7 +117,9 @@ def list_policy_names() -> tuple[str, ...]:
 
 
 def load_policy_classes() -> dict[str, type[Any]]:
-    """Return every policy class by its public name. If another package uses a name of this package, this package's class counts.
+    """Return every policy class by its public name.
+
+    If another package uses a name of this package, the class of this package is returned.
 
     Raises:
         UsageError: The policy of an installed package cannot be loaded.
@@ -132,7 +136,9 @@ def load_policy_classes() -> dict[str, type[Any]]:
 
 
 def load_policy_class(name: str, where: str = "policy") -> type[Any]:
-    """Return the policy class with a public name. Of the policies that other packages define, only this one is loaded.
+    """Return the policy class with a public name.
+
+    A policy of another installed package is loaded only if it has this name.
 
     Args:
         name: Public name of the policy, such as `keep-last`.
@@ -169,7 +175,7 @@ def _load_entry_point(point: EntryPoint) -> type[Any]:
 
 
 def _describe_defect(policy_class: object, name: str) -> str:
-    """Return a text for an error message that says why a class cannot be used as a policy; empty if it can."""
+    """Return why a class cannot be used as a policy, as a phrase for an error message; empty if it can."""
     if not isinstance(policy_class, type) or not is_dataclass(policy_class):
         return "it must be a dataclass"
     if not policy_class.__dataclass_params__.frozen:  # type: ignore[attr-defined]
@@ -181,7 +187,7 @@ def _describe_defect(policy_class: object, name: str) -> str:
 
 
 def _describe_missing(policy: object) -> str:
-    """Return a text for an error message that names the required attributes that a policy lacks; empty if it has all."""
+    """Return which required attributes a policy lacks, as a phrase for an error message; empty if it has all."""
     own_fields = getattr(policy, "__dataclass_fields__", ())
     missing = [name for name in REQUIRED_ATTRIBUTES if name not in own_fields and not hasattr(policy, name)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
@@ -209,7 +215,7 @@ def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
 
 
 def check_policy(value: object, where: str = "policy") -> None:
-    """Raise UsageError for a value that is not a policy, such as a policy class, a number or a table.
+    """Check that a value is a policy, and not, for example, a policy class, a number or a table.
 
     Args:
         value: Value that should be a policy.
@@ -236,10 +242,10 @@ def check_policy(value: object, where: str = "policy") -> None:
 
 
 def expand_shorthand(value: object) -> object:
-    """Convert the short form of a policy in a plan file, such as `"none"`, to its full table; return any other value unchanged.
+    """Convert the short form of a policy in a plan file to a full table; return other values unchanged.
 
-    A string such as `"none"` stands for a kind with its default fields. A whole number such as `30` stands for a `message-window`
-    with that maximum number of messages.
+    A string such as `"none"` stands for the policy of this kind with default fields. A whole number such as `30` stands for the
+    policy `message-window` with this maximum number of messages.
 
     Args:
         value: Value that stands for a policy in a plan file, such as `"none"`, `30` or a table.

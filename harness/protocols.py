@@ -135,7 +135,7 @@ class Policy(Protocol):
         """Return how many tokens of the model's window are for messages and how many for replies; called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
-        """Decide whether to compact now, and return the plan of the compaction, or None if none is needed.
+        """Return the plan of a compaction if one is needed now, otherwise None.
 
         The method must not do I/O, read a clock or call a model. When no compaction is needed, the time taken must not depend on
         the number of messages.
@@ -230,7 +230,7 @@ class Compactor(Protocol):
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Compact the view (the messages that the model sees next) if needed, and return the event to log, or None.
+        """Compact the messages that the model sees next, if needed; return the event to log, or None without an attempt.
 
         Raises:
             IllegalPlan: The policy proposed messages that must not be sent to a model.
@@ -273,8 +273,8 @@ enforced.
 class SandboxLimits(StrictFields):
     """Limits on the resources of a sandbox, such as memory and processes.
 
-    Not every backend enforces every limit; `SandboxInfo.enforced` lists those that it does. `SANDBOX_BOUNDS` holds the smallest
-    and largest value of each limit.
+    Not every backend enforces every limit; `SandboxInfo.enforced` lists the enforced limits. `SANDBOX_BOUNDS` has the smallest
+    and largest allowed value of each limit.
 
     Attributes:
         memory_bytes: Maximum memory of all processes of the sandbox together, in bytes. Default: `536_870_912`.
@@ -299,7 +299,6 @@ class SandboxLimits(StrictFields):
     network: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse limits that have the wrong type or are outside their allowed range."""
         refuse_mistyped_fields(self)
         for name, (least, most) in SANDBOX_BOUNDS.items():
             value = getattr(self, name)
@@ -318,8 +317,8 @@ class SandboxInfo:
     enforced: tuple[str, ...]
     """Names of the limits (e.g. `memory_bytes`) that the sandbox enforces for all its processes together.
 
-    They include `files` if the number of files is limited, and `seccomp` if a seccomp program refuses system calls that commands
-    do not need.
+    `files` is among them if the number of files is limited. `seccomp` is among them if a filter refuses system calls that
+    commands do not need.
     """
     versions: tuple[tuple[str, str], ...] = ()
 
@@ -424,9 +423,10 @@ class Sandbox(Protocol):
         """Return the entries of a directory in the workspace, sorted by name."""
 
     def allow_parallel_calls(self) -> AbstractContextManager[None]:
-        """Allow several threads to run commands and to read, write and list files at once, in the `with` block of the result.
+        """Allow several threads to use the sandbox at once, in the `with` block of the result.
 
-        Each command keeps its own timeout. All calls must end before the block does. Blocks may be nested, in any thread.
+        The threads may run commands and read, write and list files. Each command keeps its own timeout. All calls must end before
+        the block does. Blocks may be nested, in any thread.
         """
 
     def snapshot(self) -> Snapshot:
@@ -443,7 +443,7 @@ class Sandbox(Protocol):
         """Restore the files of the workspace to the state of a snapshot."""
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
-        """Prepare the workspace for a grader: end every process, empty the directory for temporary files, and write files.
+        """End every process, empty the directory for temporary files, and write the files of a grader.
 
         Args:
             files: Content of each file by its path relative to the workspace. Before writing, the first component of each path is

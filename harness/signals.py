@@ -30,7 +30,7 @@ def install_signal_handler(
 
 
 def end_with_parent() -> None:
-    """Make this process receive the signal SIGTERM as soon as its parent process has ended, even if the parent was killed.
+    """Make this process receive SIGTERM as soon as its parent process has ended, even if the parent was killed.
 
     Meant as the initializer of a process pool. Has no effect in a process that `multiprocessing` has not started.
     """

@@ -22,30 +22,29 @@ R = TypeVar("R")
 
 
 class TallyCache:
-    """Cache of tallies (running totals) over a growing list, where each new list is the previous one with items appended.
+    """Cache of running totals (tallies) over a list that grows by appended items. Thread-safe.
 
     A total is continued only if the item that it added last is still at the same index and is the same object. Otherwise, the
-    list has changed in another way than by growing, and the total starts again. Thread-safe. Copies and pickles start empty.
+    list has changed in another way than by growing, and the total starts again. Copies and pickles start empty.
     """
 
     __slots__ = ("_tallies",)
 
     def __init__(self) -> None:
-        """Create a cache without tallies."""
         self._tallies: dict[Hashable, tuple[int, object, Any]] = {}
 
     def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":
-        """Pickle as an empty cache, because cached totals are valid only for the same objects in memory, not for copies."""
+        # The totals are valid only for the same objects in memory, not for copies.
         return TallyCache, ()
 
     def read(self, items: Sequence[object], key: Hashable, make_tally: Callable[[], T], read_tally: Callable[[T], R]) -> R:
-        """Return a running total over all items of a list; only the items added since the last call are counted.
+        """Return a running total over a list, adding only the items that are new since the last call.
 
         Args:
             items: Complete list, including the items that earlier calls have counted.
-            key: Name of the tally within the cache; equal keys continue the same tally.
-            make_tally: Function that creates a new tally, to which no item has been added.
-            read_tally: Function that computes the result from a tally; it must not keep the tally.
+            key: Name of the total within the cache; equal keys continue the same total.
+            make_tally: Function that creates a new total, to which no item has been added.
+            read_tally: Function that computes the result from a total; it must not keep the total.
         """
         count, last, tally = self._tallies.pop(key, (0, None, None))  # removed, so that no other thread updates the tally
         if tally is None or count > len(items) or (count and items[count - 1] is not last):

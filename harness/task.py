@@ -45,7 +45,7 @@ class CallTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    r"""Description of a value that an agent must remember to finish a task, with patterns that find the value in visible text.
+    r"""Value that an agent must remember to finish a task, described by patterns that find the value in a text.
 
     Attributes:
         name: Name of the fact. A script refers to the value by the placeholder `${name}`. Required.
@@ -102,7 +102,7 @@ class Fact:
 
     @property
     def reacquisition_calls(self) -> int | None:
-        """Number of tool calls that an agent needs to see a forgotten value again; None if the value cannot be recovered.
+        """Number of tool calls after which an agent sees a forgotten value again; None if the value cannot be recovered.
 
         The calls are `recover`, and before it a directory listing that shows `source`, if `source` is set.
         """
@@ -113,14 +113,14 @@ class Fact:
 class Evidence:
     """Signs in the visible conversation by which a scripted model recognizes that a step of its script is done.
 
-    One of four kinds of signs is enough: results of tool calls, directory listings, a line that reports the step, or a number of
-    finished steps.
+    There are four kinds, of which one is enough: results of tool calls, directory listings, a line that reports the step, and a
+    number of finished steps.
     """
 
     receipts: tuple[tuple[str, str], ...] = ()
     """Tool calls of the step, each as the name of the tool and a regular expression for its main argument, e.g. the path.
 
-    The step is done once the conversation shows that each tool call succeeded (`ok` or `exit code 0`).
+    The step is done once the conversation shows that each of these calls succeeded (`ok` or `exit code 0`).
     """
     listed_paths: tuple[str, ...] = ()
     """Paths of files in the workspace. Once directory listings show all these files, the step counts as done."""
@@ -189,7 +189,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Steps with which a competent agent does a task. A scripted model always takes the first step that is not visibly done.
+    """Steps with which a competent agent does a task.
+
+    A scripted model always takes the first step that is not visibly done.
 
     Attributes:
         steps: Steps of the agent, in the order of the work. Required.
@@ -228,11 +230,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interview:
-    r"""Program that answers questions about the agent's code. It runs in the sandbox, in a process of its own.
+    r"""Program that answers questions about the agent's code.
 
-    The program may import and call the agent's code, which can read everything in the process. The program must therefore contain
-    no value that the agent has to remember. A question about such a value tries all candidate values instead and returns which of
-    them has an effect.
+    The program runs in the sandbox, in a process of its own. It may import and call the agent's code, which can read everything
+    in the process. The program must therefore contain no value that the agent has to remember. A question about such a value
+    tries all candidate values instead and returns which of them has an effect.
 
     Attributes:
         source: Source of the program. In Python, each question is the name of a function without parameters that returns a JSON
@@ -248,8 +250,8 @@ class Interview:
             `()`.
         broken: Modules that are broken on purpose in some runs, each given by its path in the workspace and by code that breaks
             it when run at its end. If there are any, the interview has five runs, of which one to three, drawn at random, have
-            intact modules. The judge gets the list of answers in the intact runs under the name of the answer, and the list of
-            answers in the runs with broken modules under that name with the prefix `broken_`. Default: `()`.
+            intact modules. The judge gets two lists of answers: those of the intact runs under the name of the answer, and those
+            of the other runs under that name with the prefix `broken_`. Default: `()`.
         timeout_seconds: Maximum duration of the interview in seconds; questions that it does not reach have no answer. Default:
             `30.0`.
 
@@ -268,7 +270,6 @@ class Interview:
     timeout_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        """Check that each answer has a name."""
         if self.answer_names and len(self.answer_names) != len(self.questions):
             counts = f"{len(self.answer_names)} names, {len(self.questions)} questions"
             raise UsageError(f"answer_names: as many names as questions are needed (got {counts})")
@@ -291,14 +292,14 @@ class Submission(Protocol):
         """Values from `Grader.expected` with which the grading function compares the work of the agent."""
 
     def read_text(self, path: str) -> str:
-        """Return the text of a file in the workspace, or an empty string if there is no such file or it cannot be read.
+        """Return the text of a file in the workspace; empty if there is no such file or it cannot be read.
 
         Raises:
             UsageError: Called after `ask`, which runs the agent's code; that code may have changed the files.
         """
 
     def list_files(self, path: str) -> tuple[str, ...]:
-        """Return the sorted names of the files in a folder of the workspace, or nothing if there is no such folder.
+        """Return the sorted names of the files in a folder of the workspace; empty if there is no such folder.
 
         Raises:
             UsageError: Called after `ask`, which runs the agent's code; that code may have changed the files.
@@ -307,8 +308,8 @@ class Submission(Protocol):
     def ask(self) -> Mapping[str, Any]:
         """Run the programs that question the agent's code (`Interview`), and return the answers by name of the question.
 
-        A question without an answer is left out. If the agent's code raises an exception, the answer is the exception's type and
-        message.
+        A question without an answer is left out. If the agent's code raises an exception, the answer is a text with the type and
+        message of the exception.
         """
 
 
@@ -318,7 +319,7 @@ Judge: TypeAlias = Annotated[Callable[[Submission], Iterable[tuple[str, bool, st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grader:
-    """Grading of a task: the function that finds out which checks pass (the judge), the values it expects, and its questions.
+    """Function that grades a task (the judge), with the values and the interviews that it needs.
 
     The judge runs in the harness, never in the sandbox. It reads the files that the agent left, then runs the interviews, and
     compares files and answers with the expected values. A check for which the judge yields nothing has failed. See
@@ -348,7 +349,6 @@ class Grader:
     interviews: tuple[Interview, ...] = ()
 
     def __post_init__(self) -> None:
-        """Register the judge under the name by which a session stores it, and check that the names of answers are unique."""
         if not isinstance(self.judge, StoredFunction):
             remember_function(self.judge)
         names = [name for interview in self.interviews for name in interview.names]
@@ -422,11 +422,11 @@ DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World(StrictFields):
-    """Settings that change how much a task demands of the agent's memory; None keeps the task's own behaviour.
+    """Settings that change how much a task demands of the agent's memory.
 
-    Which compaction policy does best depends on these settings, so results are best compared over a range of settings. The task
-    `long-march` supports every number. All other tasks support the last four numbers, which then change how the user states the
-    facts (values to remember) of the request; see `harness.tasks.variants`.
+    A setting that is None keeps the task's own behaviour. Which compaction policy does best depends on these settings, so results
+    are best compared over a range of settings. The task `long-march` supports every number. All other tasks support the last four
+    numbers, which then change how the user states the facts (values to remember) of the request; see `harness.tasks.variants`.
 
     Attributes:
         steps: Number of steps that the task takes, at least 1. Default: `None`.
@@ -460,7 +460,6 @@ class World(StrictFields):
     difficulty: Difficulty = field(default="standard", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        """Check that each number is within its allowed range, and that the difficulty is known."""
         if self.difficulty not in DIFFICULTIES:
             raise UnknownName("world.difficulty:", str(self.difficulty), DIFFICULTIES)
         least = {"steps": 1, "tokens_per_step": 1, "redundancy": 1}
@@ -487,7 +486,10 @@ class World(StrictFields):
 TaskTemplate: TypeAlias = Callable[..., Task]
 """Function that makes a task from a seed.
 
-A template may take more arguments: `difficulty`, if the difficulty of `World` changes the task; `world`, if the template supports
-every setting of `World`; and `structure_seed`, a separate seed for the structure of the task, so that tasks with the same
-structure seed but other seeds differ only in their values.
+A template may have more parameters:
+
+- `difficulty`, if the difficulty of `World` changes the task.
+- `world`, if the template supports every setting of `World`.
+- `structure_seed`, a separate seed for the structure of the task. Tasks with the same structure seed but other seeds then differ
+  only in their values.
 """

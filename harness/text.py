@@ -28,9 +28,9 @@ _CELL_STYLE = "padding:2px 10px 2px 0;text-align:{align};white-space:nowrap;vert
 
 
 def render_html_table(heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """Return a heading, a table and notes as HTML, in which all texts are escaped and no word is broken.
+    """Return a heading, a table and notes as HTML, with all texts escaped.
 
-    A table that is wider than the page can be scrolled.
+    No word is broken; a table that is wider than the page can be scrolled.
 
     Args:
         heading: Heading above the table.

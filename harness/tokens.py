@@ -68,9 +68,10 @@ class RoundedQuarter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedCharacters:
-    """Token counter with one weight for ASCII characters and another for all others; the sum is rounded up for each message.
+    """Token counter with one weight for ASCII characters and another for all other characters.
 
-    The default weights are those of the policy `SeedGemini`; `GeminiCli` uses 1.5 for other characters.
+    The sum of the weights is rounded up for each message. The default weights are those of the policy `SeedGemini`; `GeminiCli`
+    uses 1.5 for other characters.
     """
 
     ascii_tokens: float = 0.25
@@ -120,10 +121,7 @@ _encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _count_part_characters(part: Part) -> int:
-    """Return the number of characters of a message part written as JSON.
-
-    Only the texts are encoded, which is three times as fast as encoding the whole object.
-    """
+    # Encoding only the texts is three times as fast as encoding the whole object.
     if isinstance(part, ToolCall):
         return len('{"name":,"args":}') + len(_encode_json(part.name)) + len(_encode_json(part.arguments_json))
     if isinstance(part, ToolResult):

@@ -19,9 +19,11 @@ class Truncation:
     max_bytes: int | None = None
     """Maximum number of UTF-8 bytes of a tool output, line ends not counted; None disables the limit."""
     keep: Literal["head", "tail", "ends"] = "head"
-    """Part of a longer output to keep: the beginning (`head`), the end (`tail`), or both with half of the space each (`ends`).
-    `tail` has an effect only under the limits on lines and bytes, `ends` only under the limit on characters; otherwise the
-    beginning is kept."""
+    """Part of a longer output to keep: the beginning (`head`), the end (`tail`), or half of the space for each (`ends`).
+
+    `tail` has an effect only under the limits on lines and bytes, `ends` only under the limit on characters. Otherwise the
+    beginning is kept.
+    """
     keep_essentials: bool = False
     """Whether a command's exit code and the last lines of its standard error are kept, wherever the output is cut."""
     saved: bool = False
@@ -57,10 +59,10 @@ NOTHING_ESSENTIAL = Essentials()
 
 
 def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHING_ESSENTIAL) -> Preview:
-    """Return the part of a tool output that fits the limits on lines and bytes, in whole lines.
+    """Return the part of a tool output that fits the limits on lines and bytes.
 
-    If not even one line fits, as much of the line is kept as fits. Essential text in the part that is cut, such as an exit code,
-    is kept in addition, even beyond the limits.
+    The part consists of whole lines. If not even one line fits, as much of the line is kept as fits. Essential text that was cut,
+    such as an exit code, is kept in addition, even beyond the limits.
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines
@@ -84,7 +86,7 @@ def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHI
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
-    """Return the first lines of an output that fit the limits on lines and bytes together, and their size in bytes."""
+    """Return the first lines that fit both limits, and their total size in bytes."""
     fitting_lines: list[str] = []
     total_bytes = 0
     for line in lines[:most_lines]:
@@ -97,14 +99,14 @@ def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[lis
 
 
 def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
-    """Return the beginning or end of a line that fits a number of bytes, without cutting a character in two."""
+    """Return as much of one end of a line as fits, without cutting a character in two."""
     data = line.encode(errors="surrogatepass")
     part = data[:most_bytes] if keep == "head" else data[len(data) - most_bytes :]
     return part.decode(errors="ignore")
 
 
 def format_preview(preview: Preview, limits: Truncation, mark: str) -> str:
-    """Return the shortened tool output as the model reads it, with notes that say what was cut and how to see the rest.
+    """Return the shortened tool output as the model reads it, with notes on what was cut and how to see the rest.
 
     Args:
         preview: Part of the output that is left after the cut.
@@ -137,7 +139,7 @@ EXPLORE_PROPOSAL = (
 
 
 def build_mark(name: str, limits: Truncation) -> str:
-    """Return the lines for the model below a cut output, which say how to see the rest; empty if there is nothing to say.
+    """Return the lines below a cut output that tell the model how to see the rest; empty if there is nothing to say.
 
     Args:
         name: Name of the saved whole output; empty if the output was not saved.

@@ -101,7 +101,7 @@ def count_events(message: Message) -> int:
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
-    """Apply one more event of the log to a view, and return the new view (the messages that the model sees next).
+    """Return the messages that the model sees next (the view) after one more event of the log.
 
     Raises:
         UsageError: The event is a rollback, which cannot be applied to a view; apply what `drop_rolled_back` returns instead.
@@ -135,7 +135,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
 def _copy_view(
     view: View, items: Sequence[Item], tokens: Estimated, events: int, task: Message | None, steps: int, since_compaction: int
 ) -> View:
-    """Return a copy of a view in which the fields that change at every step have the given values, faster than `replace`."""
+    # This runs at every step, and is faster than `dataclasses.replace`.
     return View(
         items=items,
         tokens=tokens,
@@ -221,25 +221,26 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
 
 
 def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
-    """Return, for each message that this or an earlier compaction replaced (e.g. by a stub), the token count of its original."""
+    """Return the token count of the original of each message in `kept` that a compaction replaced, e.g. by a stub."""
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
     return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
 
 
 def _collect_set_aside(view: View, patch: Patch) -> tuple[Item, ...]:
-    """Return the messages that the model no longer sees after a compaction (`patch`) and that a later summary will cover."""
     waiting_ids = set(patch.set_aside)
     return tuple(item for item in (*view.set_aside, *view.items) if item.item_id in waiting_ids) if waiting_ids else ()
 
 
 def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
-    """Return the messages of a view after the changes of a compaction; messages inserted at the same place keep their order.
+    """Return the messages of a view after the changes of a compaction.
+
+    Messages inserted at the same place keep their order.
 
     Args:
-        items: Messages in view before the patch.
+        items: Messages in view before the changes.
         patch: Messages to evict, to replace and to insert.
-        seq: Number of the event with the patch, which becomes part of the ids of inserted messages.
+        seq: Number of the event with the changes, which becomes part of the ids of inserted messages.
         counter: Token counter for new messages.
     """
     touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
@@ -330,9 +331,10 @@ OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on
 
 
 def render_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return messages as they are sent to the model, with a user message inserted if they begin with an assistant message.
+    """Return the messages in the form in which they are sent to the model.
 
-    Several providers refuse a conversation that begins with an assistant message, such as a summary. The log is not changed.
+    Several providers refuse a conversation that begins with an assistant message, such as a summary. A user message is then
+    inserted before it. The log is not changed.
     """
     first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
     if first is None or messages[first].role == "user":
