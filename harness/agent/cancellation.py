@@ -23,7 +23,7 @@ class Cancellation:
     """A request to stop a session, made from any thread. Thread-safe; a request cannot be withdrawn."""
 
     def __init__(self, poll: Callable[[], None] = ignore) -> None:
-        """Create an object with which a session can be asked to stop; nothing has been requested yet.
+        """Create a cancellation that has not been requested yet.
 
         Args:
             poll: Function called about twenty times a second in the thread that waits for interruptible work, e.g. to deliver
@@ -47,7 +47,7 @@ class WorkAbandoned(Exception):
 
 
 class _PendingResult(Future[T]):
-    """Container for the result or the error of a function that runs in another thread, filled when the function ends."""
+    """Result or error of a function that runs in another thread, available when the function ends."""
 
     is_abandoned = False
 
@@ -59,16 +59,16 @@ class _PendingResult(Future[T]):
             self.set_exception(error)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the work in the other thread and return whether the work has ended."""
+        """Wait at most `seconds` for the function to end, and return whether it has ended."""
         with suppress(TimeoutError):
             self.exception(seconds)
             return True
         return False
 
     def abandon(self, undo: Callable[[T], object]) -> None:
-        """Make the work in the other thread end as soon as it calls `raise_if_abandoned`.
+        """Make the function end as soon as it calls `raise_if_abandoned`.
 
-        If the work produces a result nevertheless, the result is passed to `undo`.
+        If the function returns a result nevertheless, the result is passed to `undo`.
         """
         self.is_abandoned = True
         self.add_done_callback(lambda ended: None if ended.exception() else undo(ended.result()))
@@ -78,7 +78,7 @@ _thread_state = threading.local()
 
 
 def raise_if_abandoned() -> None:
-    """End the work of this thread by raising `WorkAbandoned` if the session that waits for its result was cancelled.
+    """End the work of this thread if the session that waits for its result was cancelled.
 
     Long work calls this function whenever it makes progress, such as for each piece of a streamed reply.
 
@@ -93,14 +93,14 @@ def raise_if_abandoned() -> None:
 def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = ignore) -> T | None:
     """Run a function in another thread and return its result, or None if the session is cancelled first.
 
-    After a cancellation, or if waiting fails, the work is abandoned: its thread ends at the next call of `raise_if_abandoned`,
-    and `undo` is called with a result that arrives nevertheless.
+    After a cancellation, or if waiting fails, the thread ends at the next call of `raise_if_abandoned`. Work that waits for a
+    silent provider does not call it: it keeps its thread and connection until the provider sends something or the connection
+    times out.
 
-    Work that waits for a silent provider does not call `raise_if_abandoned`: it keeps its thread and connection until the
-    provider sends something or the connection times out. The connection cannot be closed from outside: closing a socket does not
-    wake a thread that reads from it, and before an answer begins the client libraries offer nothing to close.
-
-    If `cancellation` is None, the function runs in the calling thread, so sessions that nobody can cancel have no overhead.
+    Args:
+        work: Function to run.
+        cancellation: Object with which the session can be cancelled. None runs the function in this thread, without overhead.
+        undo: Function called with a result that arrives although the work was abandoned.
     """
     if cancellation is None:
         return work()
@@ -109,6 +109,8 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
         while not pending.wait(POLL_SECONDS):
             cancellation.poll()
             if cancellation.is_requested:
+                # The connection of the work cannot be closed from here. Closing a socket does not wake a thread that reads from
+                # it, and before an answer begins the client libraries offer nothing to close.
                 pending.abandon(undo)
                 return None
     except BaseException:
@@ -118,9 +120,10 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
 
 
 def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) -> T:
-    """Run a function in another thread and return its result, even after a cancellation, so that a running tool can finish.
+    """Run a function in another thread and return its result, even if the session is cancelled meanwhile.
 
-    If waiting fails, the cancellation is requested before the error is raised, so that no further tool starts and sub-agents end.
+    A running tool can thus finish. If waiting fails, the cancellation is requested before the error is raised, so that no further
+    tool starts and sub-agents end.
     """
     if cancellation is None:
         return work()

@@ -32,7 +32,7 @@ class Conversation:
     """Token usage that the provider reported for the last request; None before the first request and after a compaction."""
 
     def __init__(self, log: Log, counter: Counter) -> None:
-        """Create the conversation of a new session, whose log is empty, or restore that of a session to continue from its log."""
+        """Restore the conversation of a session from its log; the log of a new session is empty."""
         self._log, self._counter = log, counter
         self._fold_all()
 
@@ -80,7 +80,6 @@ class RequestBuilder:
     """Builder of the requests to the model. A request extends the previous one and is built anew only after a compaction."""
 
     def __init__(self, counter: Counter) -> None:
-        """Create a builder for a session that has not sent any request to the model yet."""
         self._counter = counter
         self._messages: GrowingSequence[Message] = GrowingSequence()
         self._chain: list[bytes] = []
@@ -159,7 +158,7 @@ class StreamBuffer:
     """Buffer for the pieces of a streamed reply of the model, so that an interrupted reply can be logged. Not thread-safe."""
 
     def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
-        """Create an empty buffer; each added piece of a reply that contains visible text is also passed to `listen`."""
+        """Create an empty buffer; added pieces of a reply with visible text are also passed to `listen`."""
         self._listen = listen
         self._texts: list[str] = []
         self._reasonings: list[str] = []

@@ -95,7 +95,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Stop):
-    """The result of a session: why it ended, after how many steps, and how long the conversation was. Returned by `Agent.run`.
+    """Result of a session, which `Agent.run` returns: why and after how many steps it ended.
 
     Attributes:
         reason: Stop reason, for example `replied` or `max_steps`. Required.
@@ -123,7 +123,9 @@ class Outcome(Stop):
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """An agent that works on one session: a model with its tools, a log and a compactor. The caller closes log and sandbox.
+    """An agent that works on one session, with a model, tools, a log and a compactor.
+
+    The caller closes the log and the sandbox.
 
     Attributes:
         model: Model that is called once in each step. Required.
@@ -202,7 +204,7 @@ class Session:
     """A session in progress, either new or continued from its log, with methods that run its turns and steps. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
-        """Start a session from the agent's log: the log of a new session is empty, any other session is continued."""
+        """Prepare a new session, or continue the session that the agent's log contains."""
         self.agent = agent
         self.toolbox = Toolbox(agent.tools, agent.listen, agent.allow_parallel_calls)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
@@ -224,9 +226,9 @@ class Session:
         """Run the steps of a turn until the agent replies without a tool call, reaches a limit, fails or is cancelled.
 
         Args:
-            opening_events: Events that begin the turn, such as a user message; logged after the policy had the chance to compact.
-                Without such events the turn continues with the existing messages.
-            steps_before: Number of steps that the turn has already run, in a turn that continues; they count against the limit.
+            opening_events: Events that begin the turn, such as a user message. They are logged after the policy had the chance to
+                compact. Without such events, the turn continues with the existing messages.
+            steps_before: Number of steps that the turn has already run before it was interrupted; they count against the limit.
         """
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
@@ -282,9 +284,9 @@ class Session:
         return agent.cancellation is None or not agent.cancellation.is_requested
 
     def request_reply(self, prepared: PreparedRequest, step: int) -> tuple[PreparedRequest, Reply] | None:
-        """Send a request and return it with the reply of the model, or return None after a cancellation.
+        """Send a request and return it with the reply of the model; return None after a cancellation.
 
-        If the prompt exceeds the window of the model, the policy may compact once more, and a shorter request is sent.
+        If the prompt is too long for the model, the policy may compact once more. A shorter request is then sent and returned.
         """
         try:
             reply = self.call_model(prepared)
@@ -364,9 +366,12 @@ class Session:
     def run_tools(self, step: int, calls: Sequence[ToolCall], on_result: Callable[[ToolResult], None]) -> list[ToolResult]:
         """Run the tool calls of a reply, and return the results in the order of the calls.
 
-        The start of each call is logged, unless steps are logged at once. Each result is passed to `on_result` as soon as it is
-        there, in the thread that ran the tool. After a cancellation or when the tools have used up their time, a running tool is
-        allowed to finish, and no further tool starts.
+        After a cancellation, or when the tools have used up their time, a running tool may finish and no further tool starts.
+
+        Args:
+            step: Number of the step that requested the calls.
+            calls: Tool calls to run.
+            on_result: Function called with each result as soon as it is there, in the thread that ran the tool.
         """
         agent = self.agent
 
@@ -392,7 +397,7 @@ class Session:
         return Stop("timeout", f"the tools took longer than {limit.limit_seconds:g} s altogether")
 
     def check_cancellation(self, step: int | None = None) -> Stop | None:
-        """Return the stop reason if the session was cancelled, else None. The interrupted reply can be logged as well.
+        """Return the stop reason if the session was cancelled, else None.
 
         Args:
             step: Number of the step whose reply was interrupted; the part received so far is logged. None logs nothing.
@@ -416,10 +421,7 @@ def _build_message_event(message: Message, step: int) -> MessageAdded:
 
 
 def _find_stop(reply: Reply) -> Stop | None:
-    """Return the stop reason if the model declared its task complete or requested no tools, else None.
-
-    A reply cut short by the output limit is not a final answer and ends the turn with the stop reason `cut_short`.
-    """
+    """Return the stop reason if the reply ends the turn, else None."""
     if reply.message.text.rstrip().endswith(COMPLETION_MARKER):
         return Stop("declared")
     if reply.message.calls:

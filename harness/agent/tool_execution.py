@@ -95,14 +95,13 @@ def make_interrupted_result(call: ToolCall) -> ToolResult:
 
 
 class ToolTimeLimit:
-    """Limit on the total time that the tool calls of a session and of its sub-agents take. Thread-safe.
+    """Limit on the total time of the tool calls of a session and its sub-agents. Thread-safe.
 
-    Calls that run at the same time count once. A running call is not interrupted: after the limit was reached, no further call
-    starts.
+    Calls that run at the same time count once. When the limit is reached, a running call may finish, and no further call starts.
     """
 
     def __init__(self, limit_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a limit on the total time of tool calls, of which no time has been used yet.
+        """Create a limit of which no time has been used yet.
 
         Args:
             limit_seconds: Maximum total time of the tool calls in seconds.
@@ -160,7 +159,7 @@ class LoopDetector:
         self._allowed: set[tuple[str, str]] = set()
 
     def should_stop(self, call: ToolCall) -> bool:
-        """Return whether to end the agent's turn instead of running a tool call that was repeated too often in a row.
+        """Return whether to end the turn instead of running a tool call that was repeated too often in a row.
 
         Two calls are equal if they call the same tool with the same parsed arguments, in any order and with any white space.
         """
@@ -177,7 +176,7 @@ class LoopDetector:
 
 
 def _normalize_arguments(call: ToolCall) -> str:
-    """Return the arguments of a call as JSON with sorted keys, or as the model wrote them if they are no JSON."""
+    """Return the arguments as JSON with sorted keys; arguments that are no JSON are returned unchanged."""
     try:
         return json.dumps(json.loads(call.arguments_json), sort_keys=True)
     except (ValueError, RecursionError):

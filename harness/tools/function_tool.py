@@ -50,7 +50,7 @@ class FunctionTool:
         return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
 
     def _shorten(self, output: str) -> tuple[str, int]:
-        """Shorten an output to the limits of the tool, and return it with the number of characters removed."""
+        """Return the output, shortened to the limits of the tool, and the number of characters removed."""
         essentials = self.find_essentials(output) if self.limits.keep_essentials else NOTHING_ESSENTIAL
         preview = preview_output(output, self.limits, essentials)
         if preview.cut_bytes:
@@ -65,7 +65,7 @@ class FunctionTool:
         return shown + ending, cut
 
     def _save_output(self, output: str) -> str:
-        """Save the complete output of a tool call and return the name of the saved text; empty if outputs are not saved."""
+        """Save the complete output and return its name; empty if outputs are not saved."""
         if self.outputs is None or not self.limits.saved:
             return ""
         return self.outputs.save(output)
@@ -82,7 +82,7 @@ class FunctionTool:
 
 
 def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Essentials = NOTHING_ESSENTIAL) -> tuple[str, int]:
-    """Shorten a text and return the shortened text with the number of characters removed.
+    """Shorten a text, and return it with the number of characters removed.
 
     Args:
         text: Text to shorten.

@@ -79,13 +79,13 @@ def _require_whole_number(arguments: Mapping[str, Any], name: str, default: int,
 
 
 def _split_lines(text: str) -> list[str]:
-    """Return the lines of a text; a line of more than `LINE_CHARACTERS` characters is split into several lines."""
+    """Split a text into lines, and longer lines into pieces of `LINE_CHARACTERS` characters."""
     size = LINE_CHARACTERS
     return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
 
 
 def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
-    """Yield numbered lines for one tool result: at most `most` lines and `PAGE_CHARACTERS` characters, but at least one line."""
+    """Yield at least one line, and more as long as the limits on lines and characters allow."""
     character_count = 0
     for count, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"

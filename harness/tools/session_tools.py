@@ -17,7 +17,7 @@ The number is part of the id of every trial that uses the tool, so old and new r
 
 
 def find_tool_revisions(policy: Policy, *, explore: bool = False) -> dict[str, int]:
-    """Return how often the behaviour of each tool of a session changed since version 0.1, by tool name (see `TOOL_REVISIONS`).
+    """Return the revision numbers (see `TOOL_REVISIONS`) of the tools that a session has, by tool name.
 
     Args:
         policy: Compaction policy of the session, which decides whether the session has tools for saved outputs.
@@ -31,10 +31,10 @@ def find_tool_revisions(policy: Policy, *, explore: bool = False) -> dict[str, i
 
 
 def choose_truncation(policy: Policy, *, explore: bool = False) -> Truncation:
-    """Return the limits to which a compaction policy shortens long tool outputs in a session.
+    """Return the limits to which long tool outputs are shortened in a session.
 
     Args:
-        policy: Compaction policy of the session.
+        policy: Compaction policy of the session, which sets the limits.
         explore: Whether the agent has the tool `explore`. Without it, no shortened output proposes the tool.
     """
     limits = policy.truncation if isinstance(policy, TruncatingPolicy) else Truncation(max_characters=policy.clip_characters)

@@ -74,7 +74,7 @@ def make_standard_tools(
 
 
 def _format_result(result: ExecResult, timeout_seconds: float) -> str:
-    """Return the text that the model reads after a command: exit code, the reason if it was killed, and its outputs."""
+    """Return the result of a command as the text that the model reads."""
     parts = [f"exit code {result.exit_code}"]
     if result.timed_out:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
@@ -86,9 +86,10 @@ def _format_result(result: ExecResult, timeout_seconds: float) -> str:
 
 
 def find_essentials(output: str) -> Essentials:
-    """Return the exit code of a command, with the reason if it was killed, and the last lines that it wrote to standard error.
+    """Return the parts of a command's output to keep: its exit code and the last lines of its standard error.
 
-    If the sandbox left out a part of the output, the line that says so is returned together with the exit code.
+    The lines directly below the exit code are kept with it if they say that the command was killed, or that the sandbox left out
+    a part of the output.
     """
     status = re.match(r"exit code -?\d+(?:\n\[killed: [^\n]*\])*(?:\n\[first \d+ and last \d+ of \d+ bytes\])?", output)
     _, heading, errors = output.rpartition(f"\n{STDERR_HEADING}\n")
@@ -98,7 +99,7 @@ def find_essentials(output: str) -> Essentials:
 
 
 def _format_stream(captured: bytes, total_bytes: int, tail_bytes: int, heading: str) -> list[str]:
-    """Return an output stream as text, with the number of bytes that were left out; an empty list for an empty stream."""
+    """Return an output stream as text, with the number of bytes left out; an empty list for an empty stream."""
     if not total_bytes:
         return []
     head_bytes, left_out_bytes = len(captured) - tail_bytes, total_bytes - len(captured)
@@ -112,7 +113,6 @@ def _format_stream(captured: bytes, total_bytes: int, tail_bytes: int, heading: 
 
 
 def _format_listing(sandbox: Sandbox, path: str) -> str:
-    """Return a directory listing as text, with type, name and size of each entry on one line; times would differ between runs."""
     short = {"directory": "dir"}
     entries = sandbox.list(path)
     if not entries:
