@@ -54,9 +54,10 @@ class Probe:
 
 
 def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = "") -> Probe:
-    """Start a sandbox, test whether it isolates commands, remove the sandbox, and return the result of the test.
+    """Test whether a sandbox backend works and isolates commands on this machine.
 
-    The test checks under which user commands run, and that they can neither write outside the workspace nor reach the network.
+    The test starts a sandbox and removes it again. It checks under which user commands run, and that commands can neither write
+    outside the workspace nor reach the network.
 
     Args:
         backend: Name of the backend to test, e.g. `docker`.
@@ -79,7 +80,7 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
 
 
 def _describe_working(info: SandboxInfo) -> tuple[str, str]:
-    """Describe a sandbox that works: return its program versions with the limits that it cannot enforce, and advice on these."""
+    """Return the versions of a sandbox's programs with the limits that it cannot enforce, and advice on these limits."""
     missing = {limit: advice for name, (limit, advice) in _LIMIT_ADVICE.items() if name not in info.enforced}
     reason = "works: " + " ".join(" ".join(pair) for pair in info.versions)
     if missing:
@@ -88,7 +89,7 @@ def _describe_working(info: SandboxInfo) -> tuple[str, str]:
 
 
 def _attack(sandbox: Sandbox, program: str) -> SandboxInfo:
-    """Try to break the isolation of a sandbox, and return the properties of the sandbox if no attempt succeeds.
+    """Try to break the isolation of a sandbox, and return its properties if every attempt fails.
 
     Raises:
         SandboxUnavailable: An attempt succeeded, or the sandbox cannot be used; the message says why.
@@ -173,7 +174,7 @@ def open_sandbox(
         backend: A name in `BACKENDS`, or `auto` for the first of docker and bubblewrap that passes a live test. To test once for
             many sandboxes, call `choose_backend` and pass its result. Default: `'auto'`.
         session_id: Identifier of the session; the container of a backend with containers is named `coding-agent-{session_id}`.
-        image: Docker image; an image rules out backends without images, and None uses the default image of the runtime.
+        image: Docker image; with an image, only backends that use images are tried. None uses the default image of the runtime.
             Default: `None`.
         runtime: Runtime that commands need, `python` or `bun`; bubblewrap uses the one installed below /usr. Default: `'python'`.
         limits: Limits on memory, processes, disk, output and network; None uses `SandboxLimits()`. Default: `None`.
@@ -219,10 +220,10 @@ def check_image(backend: str, image: str | None) -> None:
 def choose_backend(
     image: str | None = None, runtime: str = "python", backend: str = "auto", *, unsafe_local: bool = False
 ) -> str:
-    """Return the first backend that works on this machine with an image and a runtime.
+    """Return the name of the first backend that works on this machine with an image and a runtime.
 
     Args:
-        image: Docker image; an image rules out backends without images, and None uses the default image of the runtime.
+        image: Docker image; with an image, only backends that use images are tried. None uses the default image of the runtime.
         runtime: Runtime that commands need, `python` or `bun`.
         backend: Name of the only backend allowed; `auto` allows every backend that isolates commands.
         unsafe_local: Must be true for the backend `local`, which is then returned without a test.
@@ -250,9 +251,9 @@ def choose_backend(
 
 
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
-    """Start a sandbox to test whether a backend works with an image and a runtime, and return the result of the test.
+    """Test whether a backend works with an image and a runtime on this machine, and return the result.
 
-    Each test runs once in this process. If the sandbox was killed during the test, the next call tests again.
+    The test starts a sandbox. It runs once in this process; if the sandbox was killed during the test, the next call tests again.
     """
     probe = run_cached_probe(backend, image, runtime)
     if probe.is_lost:
@@ -305,7 +306,6 @@ class SandboxChoice(StrictFields):
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     def __post_init__(self) -> None:
-        """Refuse settings of the wrong type, and an image for a backend without images."""
         refuse_mistyped_fields(self)
         check_image(self.backend, self.image)
 

@@ -101,7 +101,7 @@ class BubblewrapLauncher(ProcessLauncher):
 
     @property
     def _mounts(self) -> tuple[MemoryMount, ...]:
-        """Memory file systems of the sandbox: every place to which commands can write files."""
+        """Memory file systems of the sandbox, one for each place to which commands can write files."""
         return (
             MemoryMount(SHARED_MEMORY, 0o1777, SCRATCH_BYTES, SCRATCH_FILES),
             MemoryMount(SCRATCH, 0o1777, SCRATCH_BYTES, SCRATCH_FILES),
@@ -124,11 +124,11 @@ class BubblewrapLauncher(ProcessLauncher):
     def _generate_arguments(
         self, python: str, contents: Sequence[tuple[str, int]], *, are_mounted: bool, is_root: bool
     ) -> Iterator[str]:
-        """Yield the options of bubblewrap.
+        """Yield the command-line options with which bubblewrap is started.
 
         Args:
             python: Path of the Python that runs the tool server.
-            contents: Path of each file that the sandbox gets, with a descriptor of its content.
+            contents: Path of each file that the sandbox gets, with an open descriptor of its content.
             are_mounted: Whether the memory file systems exist; otherwise bubblewrap mounts them.
             is_root: Whether the commands run as root of this machine, who owns the kernel files of the tool server.
         """
@@ -205,7 +205,7 @@ def _bind_top_level_directories() -> Iterator[str]:
 
 
 def _bind_private_python(python: Path) -> Iterator[str]:
-    """Yield bubblewrap options that mount a Python from outside /usr at its usual path, where it finds its library."""
+    """Yield options that mount a Python from outside /usr at its usual path, where it finds its library."""
     prefix = python.parent.parent
     for parent in reversed(prefix.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))
@@ -213,7 +213,7 @@ def _bind_private_python(python: Path) -> Iterator[str]:
 
 
 def _is_reachable_for_all(path: str) -> bool:
-    """Return whether every user of this machine can reach and execute a file."""
+    """Return whether every user of this machine can execute a file."""
     real = Path(path).resolve()
     return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
 

@@ -39,7 +39,7 @@ class ControlGroup:
 
     @classmethod
     def make(cls, limits: SandboxLimits, *, pids: bool = False) -> Self | None:
-        """Create a control group that limits a sandbox, and return it; None if no group can be created.
+        """Create a control group that limits a sandbox; return None if no group can be created.
 
         Args:
             limits: Limits of the sandbox; the group enforces those on memory and on processes.
@@ -96,13 +96,13 @@ class ControlGroup:
                 time.sleep(0.002)
 
     def _enable_controller(self, controller: str) -> None:
-        """Enable a controller (kind of limit), such as `pids`, for control groups of version 2; version 1 needs no such step."""
+        """Let new groups use a kind of limit, such as `pids`; groups of version 1 need no such step."""
         control = CGROUP_ROOT / "cgroup.subtree_control"
         if self.version == 2 and controller not in control.read_text().split():
             control.write_text(f"+{controller}")
 
     def _limit_processes(self, max_processes: int) -> Path | None:
-        """Limit the number of processes of a sandbox, and return the directory of the group that does so; None if it fails."""
+        """Limit the number of processes, and return the directory of the group that enforces the limit; None if this fails."""
         path = self.path if self.version == 2 else CGROUP_ROOT / "pids" / self.path.name
         try:
             self._enable_controller("pids")

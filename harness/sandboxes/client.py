@@ -122,7 +122,9 @@ class Launcher(Protocol):
         """Return what the sandbox's tool server (first process) wrote to stderr; may be empty."""
 
     def find_end(self, oom_kills: int) -> ServerEnd:
-        """Return how the sandbox's tool server (first process) ended, after the connection was lost; called before `remove`.
+        """Return how the tool server (first process of the sandbox) ended.
+
+        Called after the connection was lost, and before `remove`.
 
         Args:
             oom_kills: Number of processes that the kernel had killed for lack of memory at the last reply of the tool server.
@@ -155,36 +157,33 @@ class StartedOnce(ABC):
         """End every process of the sandbox and delete the sandbox; may be called more than once."""
 
     def __enter__(self) -> Self:
-        """Start the sandbox on entering the context and return it."""
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the sandbox on leaving the context."""
         self.close()
 
 
 class _Batch:
-    """Batch of calls in which several threads use a sandbox at the same time; its end waits for all calls. Thread-safe."""
+    """Calls of several threads that use a sandbox at the same time. Thread-safe."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._calls, self._has_ended = 0, False
 
     def begin_call(self) -> bool:
-        """Add a call to the batch and return True, or return False if the batch has ended."""
+        """Add a call; return False if the batch has ended and accepts no calls."""
         with self._condition:
             self._calls += not self._has_ended
             return not self._has_ended
 
     def end_call(self) -> None:
-        """Remove a call that has ended from the batch."""
         with self._condition:
             self._calls -= 1
             self._condition.notify_all()
 
     def end(self) -> None:
-        """Accept no further calls, and wait until all calls of the batch have ended."""
+        """Accept no further calls, and wait until all calls have ended."""
         with self._condition:
             self._has_ended = True
             self._condition.wait_for(lambda: self._calls == 0)
@@ -334,7 +333,7 @@ class ServedSandbox(StartedOnce):
     def snapshot(self) -> Snapshot:
         """Return the current state of the workspace: files, links and directories.
 
-        The duration depends on how much has changed since the last snapshot.
+        The time taken depends on how much has changed since the last snapshot.
 
         Raises:
             ToolError: The workspace contains more than a snapshot can hold; the sandbox continues to work.
@@ -402,7 +401,7 @@ class ServedSandbox(StartedOnce):
         """Let several threads run commands and use files at the same time within a `with` block.
 
         The end of the block waits for these calls. Other operations, such as snapshots, wait for the end of the block. A block
-        within another one changes nothing.
+        within another block changes nothing.
         """
         with self._join_batch() as batch:
             if batch is not None:
@@ -457,20 +456,14 @@ class ServedSandbox(StartedOnce):
 
     @property
     def _max_scan_bytes(self) -> int:
-        """Maximum number of bytes accepted in one scan of the workspace.
-
-        Without this limit, sparse files could send far more than fits on the disk.
-        """
+        # Without this limit, sparse files could send far more than fits on the disk.
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
-        """Request the next part of the workspace's changed files from the tool server.
-
-        If the tool server refuses, the next scan returns all files.
-        """
+        """Request the next part of the workspace's changed files from the tool server."""
         try:
             return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
-        except ToolError:
+        except ToolError:  # the next scan returns all files
             self._files.clear()
             self._orders.clear()
             raise
@@ -490,7 +483,7 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _join_batch(self) -> "Iterator[_Batch | None]":
-        """Yield the open batch of parallel calls, if any; the batch does not end before this context ends."""
+        """Yield the batch of parallel calls, if one is open; it cannot end before this context ends."""
         batch = self._batch
         if batch is None or not batch.begin_call():
             yield None
@@ -523,7 +516,7 @@ class ServedSandbox(StartedOnce):
             raise
 
     def _cancel(self, connection: FrameConnection, pending: PendingReply) -> bool:
-        """End one running command, and return whether the sandbox can still be used."""
+        """End a running command, and return whether the sandbox can still be used."""
         deadline = time.monotonic() + CANCEL_SECONDS
         try:
             connection.request(Frame(header={"op": "cancel", "target": pending.number}), CANCEL_SECONDS)
@@ -555,11 +548,8 @@ class ServedSandbox(StartedOnce):
         raise self._death_type(f"the sandbox died: {self._death_reason}")
 
     def _repeat_history(self, last_request: Frame | None, timeout_seconds: float) -> bool:
-        """Repeat the last commands of this sandbox in a new one, and return whether they end the new sandbox too.
-
-        Nothing is repeated if commands can reach a network, because they may have effects there.
-        """
-        twin = None if self.limits.network else self.make_twin()
+        """Return whether the last commands of this sandbox, when repeated, end a new sandbox too."""
+        twin = None if self.limits.network else self.make_twin()  # repeated commands could have effects in a network
         if twin is None:
             return False
         self._twin = twin
@@ -580,7 +570,7 @@ class ServedSandbox(StartedOnce):
             self._twin = None
 
     def _is_ended_by(self, history: ActionHistory, last_request: Frame | None, timeout_seconds: float) -> bool:
-        """Repeat the requests that another sandbox received before it died, and return whether they end this sandbox too."""
+        """Return whether the requests that another sandbox received before it died end this sandbox too."""
         requests = list(history.requests)
         if last_request is not None and (not requests or requests[-1][0] is not last_request):
             requests.append((last_request, timeout_seconds))
@@ -603,19 +593,19 @@ class ServedSandbox(StartedOnce):
 
     @contextmanager
     def _guard_reply(self) -> Iterator[None]:
-        """Close the sandbox if the code in the `with` block fails because a reply of the tool server is invalid."""
+        """Close the sandbox if the `with` block fails because a reply of the tool server is invalid."""
         try:
             yield
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
             self._die(f"its reply is invalid: {error!r}")
 
     def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
-        """Record one entry of a scan, such as a changed file, and return the position after its content in the reply's body.
+        """Record one entry of a scan, such as a changed file, and return the position after its content.
 
         Args:
             entry: Path, mode, size, hash and content length, as described at `Tree.scan_changes` of the tool server.
-            body: Body of the reply.
-            start: Position of the entry's content in the body.
+            body: Body of the reply, which contains the content.
+            start: Position of the content in the body.
             partial: Earlier pieces of the content of a large file; the last piece empties it.
         """
         path, mode, size, sha256, length = entry
@@ -642,11 +632,11 @@ class ServedSandbox(StartedOnce):
         return start + len(content)
 
     def _has_holes(self, snapshot: Snapshot) -> bool:
-        """Return whether some files of a snapshot must be sparse, because together they are larger than the disk limit."""
+        """Return whether some files of a snapshot must be sparse, because together they exceed the disk limit."""
         return sum(state.size_bytes for state in snapshot.files.values()) > self.limits.disk_bytes
 
     def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece], *, sparse: bool = False) -> None:
-        """Delete paths of the workspace, and then write files and directories, with one request to the tool server.
+        """Delete paths, and then write files and directories, with one request.
 
         With `sparse`, pages of files that contain only zeros take no space.
         """
@@ -658,7 +648,7 @@ class ServedSandbox(StartedOnce):
 
 
 def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:
-    """Yield the files and directories to write for the given paths, in lists that each fit into one request to the server."""
+    """Yield the files and directories at the given paths, in lists that each fit into one request."""
     batch: list[_Piece] = []
     size_bytes = 0
     for entry, content in _generate_pieces(files, paths, blobs):
@@ -671,7 +661,7 @@ def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blob
 
 
 def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[_Piece]:
-    """Yield the files and directories to write for the given paths; large files are split into several pieces.
+    """Yield the files and directories at the given paths; large files are split into several pieces.
 
     Directories are first made writable and get their exact mode at the end.
     """

@@ -145,7 +145,7 @@ class DockerLauncher:
             reap_leftovers(self._api)
 
     def _start_with_python(self, digest: str) -> "AttachStream":
-        """Start a container of the requested image; if the image has no `python3`, use an image built from it that does."""
+        """Start a container; if its image has no `python3`, use an image built from it that does."""
         image = find_served_image(self._api, digest) or self._image
         try:
             return self._start(image)
@@ -235,9 +235,9 @@ class DockerLauncher:
 
 
 class AttachStream(SocketStream):
-    """A byte stream to the stdin and from the stdout of a container's first process.
+    """Byte stream to the stdin and from the stdout of a container's first process.
 
-    The stream uses the socket of Docker's attach request. Bytes are sent unchanged; received bytes arrive in frames of the
+    The stream uses the socket of Docker's attach request. Bytes are sent unchanged. Received bytes arrive in frames of the
     engine, each with a header of 8 bytes and a payload.
     """
 
@@ -282,7 +282,7 @@ class AttachStream(SocketStream):
 
 
 def connect() -> Any:
-    """Return a client of the Docker engine that environment variables such as `DOCKER_HOST` name.
+    """Return a client of the Docker engine, which environment variables such as `DOCKER_HOST` select.
 
     Raises:
         SandboxUnavailable: The Docker engine does not answer; the message states the reason and what to do.
@@ -302,9 +302,9 @@ def connect() -> Any:
 
 
 def _check_socket(address: str) -> None:
-    """Try to connect to the Docker engine's Unix socket, and raise an error with its path if that fails.
+    """Raise an error with the path of the Docker engine's Unix socket if the socket cannot be reached.
 
-    The error that the Docker library would raise does not contain the path.
+    The Docker library would raise an error without the path.
     """
     scheme, _, path = address.partition("://")
     if "unix" not in scheme:
@@ -387,7 +387,7 @@ def find_served_image(api: Any, digest: str) -> str | None:
 
 
 def add_python(api: Any, image: str, digest: str) -> str:
-    """Build an image with `python3` from an image without `python3`, and return the name of the new image.
+    """Build an image with `python3` from an image without, and return the name of the new image.
 
     Raises:
         SandboxUnavailable: The package manager of the image failed; the message contains the end of its output.

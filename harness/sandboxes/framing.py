@@ -117,10 +117,10 @@ class SocketStream:
 
 
 class PendingReply:
-    """The future reply to a request, for which one thread waits.
+    """Future reply to a request, for which one thread waits.
 
-    The thread may be interrupted at any time, for example by Ctrl-C. It therefore waits for a plain lock, because an interrupt
-    while it waits for a condition or a future of Python may leave an inner lock held.
+    The wait may be interrupted at any time, for example by Ctrl-C. It therefore uses a plain lock, because an interrupted wait
+    for a condition or a future of Python may leave an inner lock held.
     """
 
     def __init__(self, number: int) -> None:
@@ -130,7 +130,10 @@ class PendingReply:
         self._outcome: Frame | str | None = None
 
     def wait(self, deadline: float) -> Frame:
-        """Return the reply, which must arrive before the deadline (monotonic time in seconds). May be called again.
+        """Wait for the reply and return it. May be called again.
+
+        Args:
+            deadline: Monotonic time in seconds before which the reply must arrive.
 
         Raises:
             SandboxDied: No reply arrived in time, the connection ended, or a reply violates the protocol.
@@ -150,9 +153,9 @@ class PendingReply:
 
 
 class FrameConnection:
-    """A connection that sends requests to a sandbox's tool server (first process) and receives the replies. Thread-safe.
+    """Connection that sends requests to a sandbox's tool server (first process) and receives the replies. Thread-safe.
 
-    A thread of its own receives all replies. This thread never runs signal handlers, so no interrupt can lose received bytes.
+    A separate thread receives all replies. This thread never runs signal handlers, so no interrupt can lose received bytes.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -220,7 +223,6 @@ class FrameConnection:
                 pending.resolve(reason)
 
     def _receive(self) -> Frame:
-        """Wait for the next frame from the sandbox and return it."""
         self._fill(8)
         header_bytes, body_bytes = struct.unpack_from(">II", self._buffer)
         if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:
@@ -244,7 +246,7 @@ class FrameConnection:
             raise SandboxDied(f"the request could not be sent to the sandbox: {error}") from error
 
     def _fill(self, size: int) -> None:
-        """Receive bytes from the sandbox until the buffer holds at least `size` bytes."""
+        """Receive bytes until the buffer holds at least `size` bytes."""
         while len(self._buffer) < size:
             try:
                 chunk = self._stream.receive()

@@ -77,7 +77,6 @@ def reap_directories() -> tuple[str, ...]:
 
 
 def _delete_directory(directory: Path) -> None:
-    """Delete a directory with everything in it; files that cannot be deleted remain."""
     with contextlib.suppress(OSError):
         empty_directory(str(directory))
         directory.rmdir()

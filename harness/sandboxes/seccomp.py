@@ -108,9 +108,10 @@ The first number of skipped instructions is for a comparison that is true, and t
 
 @cache
 def assemble_program() -> bytes:
-    """Return the seccomp program that filters system calls, as an array of `struct sock_filter` valid on every supported machine.
+    """Return the seccomp program, which filters system calls, as an array of `struct sock_filter`.
 
-    A process of another binary interface of the machine, such as that of 32-bit programs, is killed at its first system call.
+    The program is valid on every supported machine. It kills a process of another binary interface, such as a 32-bit program, at
+    its first system call.
     """
     instructions: list[_Instruction] = [(LOAD, 0, 0, ARCHITECTURE_OFFSET)]
     for column, architecture in enumerate(MACHINES.values()):
@@ -121,7 +122,7 @@ def assemble_program() -> bytes:
 
 
 def _generate_section(column: int) -> Iterator[_Instruction]:
-    """Yield the seccomp instructions for one processor architecture, whose call numbers are in this column of `DENIED_CALLS`."""
+    """Yield the instructions for one machine, given its column in the numbers of system calls."""
     yield (LOAD, 0, 0, NUMBER_OFFSET)
     yield from _return_if(JUMP_IF_AT_LEAST, X32_BIT, RETURN_ERRNO | errno.ENOSYS)
     for family, calls in DENIED_CALLS.items():
@@ -152,6 +153,6 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
 
 
 def _return_if(comparison: int, operand: int, action: int) -> Iterator[_Instruction]:
-    """Yield seccomp instructions that end the program with an action if the loaded value passes a comparison with an operand."""
+    """Yield instructions that end the program with `action` if the loaded value passes a comparison with `operand`."""
     yield (comparison, 0, 1, operand)
     yield (RETURN, 0, 0, action)

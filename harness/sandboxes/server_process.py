@@ -112,17 +112,14 @@ def build_python_command(python: str) -> tuple[str, ...]:
 
 
 def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
-    """Return the resource limits of each process in a sandbox, by name of the limit in the module `resource`.
-
-    The limit on address space exceeds the limit on memory, because runtimes reserve more than they use.
-    """
+    """Return the resource limits of each process in a sandbox, by name of the limit in the module `resource`."""
     return (
         ("CORE", 0),
         ("FSIZE", limits.disk_bytes),
         ("NOFILE", 1024),
         ("NPROC", limits.pids),
         ("DATA", limits.memory_bytes),
-        ("AS", max(8 * limits.memory_bytes, 4 * 2**30)),
+        ("AS", max(8 * limits.memory_bytes, 4 * 2**30)),  # runtimes reserve more address space than they use
     )
 
 

@@ -42,9 +42,13 @@ def list_children(files: Iterable[str]) -> dict[str, list[str]]:
 
 
 def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
-    """Return the files of a workspace in the order in which they were created, with each directory before its contents.
+    """Return the files of a workspace in the order in which they were created, each directory before its contents.
 
-    Programs can see this order, because unsorted listings follow it. `orders` has the names in each directory in this order.
+    Programs can see this order, because unsorted listings follow it.
+
+    Args:
+        files: State of each file, by path.
+        orders: Names in each directory in order of creation, by path of the directory.
     """
     children = list_children(files)
     for directory, names in children.items():
@@ -56,7 +60,7 @@ def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[st
 
 
 def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
-    """Yield the paths of all files and directories of the workspace; a directory comes before its contents.
+    """Yield the paths of all files and directories of the workspace, each directory before its contents.
 
     Args:
         children: Names in each directory, by path of the directory; the workspace itself is the empty path.
@@ -71,10 +75,16 @@ def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
 
 
 def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
-    """Return the paths to delete and the paths to write, each in order, so that the current files become those of a snapshot.
+    """Return what to delete and what to write so that the current files become those of a snapshot.
 
-    Paths are deleted from the deepest up. A file or directory whose position in its directory must change is created again, with
-    everything below it.
+    A file or directory whose position in its directory must change is created again, with everything below it.
+
+    Args:
+        current: State of each current file, by path.
+        target: State of each file of the snapshot, by path.
+
+    Returns:
+        Paths to delete, from the deepest up, and paths to write, each directory before its contents.
     """
     reusable_paths = {path for path, state in target.items() if path in current and _is_same_kind(current[path], state)}
     recreated_paths = {path for path in target if path in current and path not in reusable_paths}
@@ -98,16 +108,16 @@ def join_path(directory: str, name: str) -> str:
 
 
 def _is_same_kind(current: FileState, target: FileState) -> bool:
-    """Return whether a file can be changed into another without being deleted first; False for symbolic links."""
+    """Return whether a file can be changed into another without being deleted first; a symbolic link cannot be changed."""
     if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
     return not stat.S_ISLNK(current.mode) or current == target
 
 
 def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-    """Return the files that differ between two snapshots, with the numbers of lines added and removed, sorted by path.
+    """Return the files that differ between two snapshots, sorted by path, with the numbers of lines added and removed.
 
-    Directories are left out, and a file with only a changed mode has no added or removed lines.
+    Directories are left out. A file with only a changed mode has no added or removed lines.
     """
     file_changes = []
     for path in sorted(older.files.keys() | newer.files.keys()):
@@ -168,7 +178,7 @@ def _read_lines(blobs: BlobStore, state: FileState | None) -> list[bytes]:
 
 
 def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
-    """Return the number of lines removed and the number of lines added between two versions of a file."""
+    """Return the numbers of lines removed and added between two versions of a file."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1

@@ -39,8 +39,8 @@ class MemoryMount(NamedTuple):
 def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tuple[str, ...]:
     """Return the beginning of a command line that mounts memory file systems and then runs the rest of the line.
 
-    The result is empty if this machine does not let `user` mount them: the programs `unshare` and `mount` of util-linux are
-    missing, or the system forbids mounts in user namespaces.
+    The result is empty if this machine does not let `user` mount them. Either the programs `unshare` and `mount` of util-linux
+    are missing, or the system forbids mounts in user namespaces.
     """
     prefix = _find_working_prefix(user)
     return (*prefix, _format_table(mounts)) if prefix else ()
@@ -53,7 +53,7 @@ def get_source(index: int) -> str:
 
 @functools.cache
 def _find_working_prefix(user: int | None) -> tuple[str, ...]:
-    """Return the words of `build_mount_command` before the table of mounts, or an empty tuple if a test mount fails."""
+    """Return the mount command without its table of mounts; empty if a test mount fails."""
     unshare, mount = shutil.which("unshare"), shutil.which("mount")
     if unshare is None or mount is None:
         return ()
@@ -78,7 +78,7 @@ def _find_working_prefix(user: int | None) -> tuple[str, ...]:
 
 
 def _format_table(mounts: Sequence[MemoryMount]) -> str:
-    """Return a table of mounts in the format of /etc/fstab."""
+    """Return the mounts as a table in the format of /etc/fstab."""
     lines = []
     for index, mount in enumerate(mounts):
         limits = f"mode={mount.mode:o},size={mount.size_bytes},nr_inodes={mount.max_files}"

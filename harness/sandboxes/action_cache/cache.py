@@ -107,10 +107,10 @@ def open_cache(folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> "Ac
 
 
 class ActionCache:
-    """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may use the same folder.
+    """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may share its folder.
 
-    A store that several machines share can be added: an entry that the folder lacks is looked up in the store, and each new entry
-    is written to both. A store that cannot be reached counts as empty.
+    A store that several machines share can be added. An entry that the folder lacks is then looked up in the store, and each new
+    entry is written to both. A store that cannot be reached counts as empty.
     """
 
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> None:
@@ -151,7 +151,7 @@ class ActionCache:
 
         Args:
             key: Key of the entry.
-            unpack: Function that returns the content of packed bytes under a key, or None if the bytes are damaged.
+            unpack: Function that takes a key and packed bytes and returns their content, or None if the bytes are damaged.
         """
         entry: T | None = None
         with self._suppress_errors():
@@ -166,10 +166,7 @@ class ActionCache:
         return entry
 
     def _find_shared(self, key: bytes, unpack: Callable[[bytes, bytes], T | None]) -> T | None:
-        """Return the content of an entry in the shared store, or None if the entry is missing or damaged.
-
-        A valid entry is also copied to the folder of the cache.
-        """
+        """Return an entry of the shared store, and copy it to the folder; None if it is missing or damaged."""
         assert self._shared is not None
         with contextlib.suppress(StoreError, ValueError):
             header, separator, data = (self._shared.read(_name_shared(key)) or b"").partition(b"\n")
@@ -181,7 +178,9 @@ class ActionCache:
         return None
 
     def store(self, key: bytes, data: bytes, *, task: str, command: str) -> None:
-        """Store packed bytes as a cache entry, replacing an earlier entry with the same key; a very large entry is not stored.
+        """Store packed bytes as a cache entry, replacing an earlier entry with the same key.
+
+        A very large entry is not stored.
 
         Args:
             key: Key of the entry.
@@ -263,7 +262,7 @@ class ActionCache:
 
     @contextlib.contextmanager
     def _suppress_errors(self) -> Iterator[None]:
-        """Suppress SQLite errors in a `with` block, as if the cache had no entry, and replace the cache file if it is damaged."""
+        """Suppress SQLite errors in a `with` block, and replace the cache file if it is damaged."""
         with self._lock:
             try:
                 yield
@@ -288,13 +287,11 @@ class ActionCache:
             yield
 
     def _open(self, *, replace: bool = False) -> sqlite3.Connection:
-        """Return a connection to a valid cache file; a file that is damaged or has another version is deleted first.
-
-        A lock ensures that only one process at a time checks and replaces the file. Another process may still use the deleted
-        file, which does no harm, because no process opens it again.
-        """
+        """Return a connection to the cache file; a file that is damaged or has another version is first replaced."""
         path = self.folder / CACHE_FILE
         with os.fdopen(os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
+            # Only one process at a time checks and replaces the file. Another process may still use the deleted file, which does
+            # no harm, because no process opens it again.
             fcntl.flock(lock, fcntl.LOCK_EX)
             if replace and not _is_intact(path):
                 _remove(path)
@@ -308,10 +305,7 @@ class ActionCache:
 
 
 def _name_shared(key: bytes) -> str:
-    """Return the name of an entry in the store that machines share.
-
-    Keys with the same first byte share a folder, which keeps listings short.
-    """
+    # Keys with the same first byte share a folder, which keeps listings short.
     return f"actions/{key.hex()[:2]}/{key.hex()}"
 
 

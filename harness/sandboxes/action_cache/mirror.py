@@ -119,8 +119,8 @@ class Mirror:
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
         """Set this copy of the workspace to a snapshot taken after a command, and return the change as a cache entry.
 
-        The result is None if the snapshot contains files that cannot be copied, such as links. The contents of the files are
-        already in `blobs`, because the real sandbox uses the same store.
+        The result is None if the snapshot contains files that cannot be copied, such as links. The contents of the files must
+        already be in `blobs`, which the real sandbox uses, too.
         """
         if not all(_is_plain(state.mode) for state in snapshot.files.values()):
             return None
@@ -139,7 +139,7 @@ class Mirror:
     def _resolve_path(self, path: str) -> str:
         """Return the path of an existing file relative to the workspace; the workspace itself is `""`.
 
-        A path that is missing or leads outside raises the same error as in a real sandbox.
+        Errors for a path that is missing or leads outside are the same as in a real sandbox.
         """
         resolved_parts: list[str] = []
         for part in _split_path(path):
@@ -189,7 +189,7 @@ def _build_file_entry(name: str, state: FileState) -> FileEntry:
 
 
 def _split_path(path: str) -> list[str]:
-    """Return the components of a path in the workspace, split by the same rules as in the tool server."""
+    """Split a path by the same rules as the tool server."""
     original_path = path
     if path == WORKSPACE or path.startswith(WORKSPACE + "/"):
         path = path[len(WORKSPACE) :].lstrip("/")
@@ -209,10 +209,7 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _is_plain(mode: int) -> bool:
-    """Return whether a file or directory can be copied: its owner may open it, and it has no special mode bits such as setuid.
-
-    Special bits are excluded because writing may clear them, and new files may inherit them.
-    """
-    if mode & 0o7000:
+    """Return whether a file or directory with this mode can be copied."""
+    if mode & 0o7000:  # writing may clear special bits such as setuid, and new files may inherit them
         return False
     return mode & 0o700 == 0o700 if stat.S_ISDIR(mode) else stat.S_ISREG(mode) and bool(mode & 0o400)

@@ -128,8 +128,8 @@ class CachedSandbox(StartedOnce):
     def allow_parallel_calls(self) -> Iterator[None]:
         """Let several threads run commands and use files at the same time within a `with` block.
 
-        Within the block, the real sandbox is used without the action cache. After the block, commands are answered from the cache
-        again, unless the calls had effects outside the workspace.
+        Within the block, commands run in the real sandbox, without the action cache. After the block, the cache is used again,
+        unless the calls had effects outside the workspace.
         """
         self._check_open()
         mirror = None if self._mirror is None else self._detach_mirror()
@@ -170,7 +170,7 @@ class CachedSandbox(StartedOnce):
 
     @property
     def workspace_key(self) -> bytes | None:
-        """Key under which a grader's verdicts on the current workspace are cached.
+        """Key under which a grader's verdicts on the current workspace are cached; None if they cannot be cached.
 
         The key is a digest of the exact state of the workspace and of the environment of commands. It is None if the session no
         longer uses the cache, or if commands can reach a network, whose state is unknown.
@@ -180,9 +180,9 @@ class CachedSandbox(StartedOnce):
         return hashlib.sha256(self._environment + self._mirror.state_id.encode()).digest()
 
     def open_fresh(self) -> ServedSandbox | None:
-        """Return a real sandbox with the current files in which no command has run, or None if there is no such sandbox.
+        """Return a real sandbox with the current files in which no command has run; None if that is impossible.
 
-        There is none if the in-memory copy does not describe the whole workspace, or if no new sandbox can be made. Later
+        It is impossible if the in-memory copy does not describe the whole workspace, or if no new sandbox can be made. Later
         commands run in the returned sandbox and are not cached.
         """
         self._check_open()
@@ -214,7 +214,7 @@ class CachedSandbox(StartedOnce):
             raise SandboxDied(f"the sandbox is gone: {self._end_reason}")
 
     def _run(self, key: bytes, command: str, timeout_seconds: float) -> ExecResult:
-        """Run a command in the real sandbox, and store its result in the action cache if the result is repeatable."""
+        """Run a command in the real sandbox, and cache its result if the result is repeatable."""
         mirror = self._detach_mirror()
         self._count_miss()
         traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
@@ -224,7 +224,7 @@ class CachedSandbox(StartedOnce):
         return traced.result
 
     def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
-        """Answer a file operation from the in-memory copy of the workspace or, if the copy cannot, from the real sandbox."""
+        """Answer a file operation from the in-memory copy of the workspace if possible, else from the real sandbox."""
         self._check_open()
         if self._mirror is None:
             return ask_real(self._real)
@@ -243,7 +243,7 @@ class CachedSandbox(StartedOnce):
     def _detach_mirror(self) -> Mirror:
         """Bring the real sandbox to the state of the in-memory copy of the workspace, and return the copy.
 
-        The real sandbox is started if necessary. The copy is not used again until `_refresh_mirror` is called.
+        The copy is not used again until `_refresh_mirror` is called.
         """
         assert self._mirror is not None
         mirror = self._mirror
@@ -257,9 +257,9 @@ class CachedSandbox(StartedOnce):
         return mirror
 
     def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
-        """Update the in-memory copy of the workspace from the real sandbox, and return the change as a cache entry.
+        """Update the in-memory copy from the real sandbox, and return the change as a cache entry.
 
-        The result is None if the workspace cannot be copied; the session then continues with the real sandbox only.
+        The result is None if the workspace cannot be copied. The session then continues with the real sandbox only.
         """
         try:
             snapshot = self._real.snapshot()
@@ -272,7 +272,6 @@ class CachedSandbox(StartedOnce):
         return entry
 
     def _start_real(self) -> None:
-        """Start the real sandbox, unless it has started already."""
         with self._start_lock:
             self._check_open()
             if self._has_started:
@@ -286,9 +285,6 @@ class CachedSandbox(StartedOnce):
         self._info, self._environment = info, compute_environment_id(info)
 
     def _bypass_if_full(self) -> None:
-        """Stop using the action cache once the workspace is near the disk limit.
-
-        From there on, commands may fail for lack of space, which only the real sandbox shows.
-        """
+        # Near the disk limit, commands may fail for lack of space, which only the real sandbox shows.
         if self._mirror is not None and not self._mirror.has_room:
             self.bypass_cache()
