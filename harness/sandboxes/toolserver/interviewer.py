@@ -89,7 +89,7 @@ class Process:
     """Process in which the agent's code answers the questions of one interview."""
 
     def __init__(self, interview: dict[str, Any], codes: dict[str, tuple[bytes, bytes]]) -> None:
-        """Start the process of an interview. `codes` has the source and the compiled code of files in the workspace, by path."""
+        """Start the process; `codes` has source and compiled code of files in the workspace, by path."""
         self.deadline = time.monotonic() + interview["timeout_seconds"]
         asked, self.questions = os.pipe()
         self.answers, answered = os.pipe()
@@ -126,7 +126,7 @@ class Process:
         return None
 
     def _read_line(self) -> bytes | None:
-        """Return the next line that the process has written; None if it came too late, or if the output ended or is too long."""
+        """Return the next line of the process; None if it is late or too long, or if the output has ended."""
         while b"\n" not in self.received:
             remaining = self.deadline - time.monotonic()
             if (
@@ -164,9 +164,9 @@ class Preparation:
     """Source and marshalled code of files in the workspace, by path."""
 
     def __init__(self, interviews: list[dict[str, Any]], modules: list[str]) -> None:
-        """Compile the files of the workspace, and import those of the given modules that files or interviews import.
+        """Compile the files of the workspace, and import the given modules that files or interviews import.
 
-        With few interviews, nothing is compiled or imported, because it would not save time. But if a file or folder of the
+        With few interviews, this would not save time, so nothing is compiled or imported. But if a file or folder of the
         workspace has the name of a module of the standard library, all given modules are imported in any case, so that the file
         cannot take the place of the module.
 
@@ -190,9 +190,9 @@ class Preparation:
 
 
 def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
-    """Return the content of each Python file below a folder, by path, and the module names of all files and folders there.
+    """Return the content of each Python file below a folder, by path, and the names of all modules there.
 
-    Links are not followed. If the files together are too large, no content is returned.
+    Every file and folder counts as a module. Links are not followed. If the files together are too large, no content is returned.
     """
     sources: dict[str, bytes] = {}
     names: set[str] = set()
@@ -217,10 +217,10 @@ def list_imports(sources: list[bytes]) -> set[str]:
 
 
 def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
-    """Compile Python files in another process, because a compiler may crash, or not end, with files made for that purpose.
+    """Compile Python files in another process; return source and marshalled code of each file, by path.
 
-    Return source and marshalled code of each file, by path. Files that cannot be compiled without a warning are left out, so that
-    each interview compiles them itself and shows the usual errors and warnings.
+    A compiler may crash, or not end, with files made for that purpose. Files that cannot be compiled without a warning are left
+    out, so that each interview compiles them itself and shows the usual errors and warnings.
     """
     receiving, sending = os.pipe()
     pid = os.fork()
@@ -267,7 +267,7 @@ def _split_codes(received: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _use_codes(codes: dict[str, tuple[bytes, bytes]]) -> None:
-    """Make this process use the given compiled code when it imports a file whose content has not changed."""
+    """Make imports use the compiled code of each file whose content has not changed."""
     if not codes:
         return
     loader = importlib.machinery.SourceFileLoader
@@ -297,7 +297,7 @@ def _silence() -> None:
 
 
 def _run_python(source: str, asked: int, answered: int) -> None:
-    """Load an interview that is written in Python, and answer its questions until no further question comes."""
+    """Load an interview in Python, and answer its questions until no further question comes."""
     dumps, write = json.dumps, os.write
     sys.argv, main = ["-c"], type(sys)("__main__")
     sys.modules["__main__"] = main
@@ -329,7 +329,7 @@ def _run_bun(source: str, asked: int, answered: int) -> None:
 
 
 def _kill_children() -> None:
-    """Kill every child of this process, including processes that it has inherited from ended children."""
+    """Kill every child of this process, including those inherited from ended children."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError):
             with open(f"/proc/{name}/stat", "rb") as file:
@@ -342,13 +342,12 @@ class Files:
     """Record of the files that code of the agent may change, with their states before the interviews."""
 
     def __init__(self, roots: list[str]) -> None:
-        """Record the state of every file and folder below the given folders."""
         self.roots = [root for root in roots if os.path.isdir(root)]
         self.states = dict(self._scan())
         self.folders = {path: os.lstat(path) for path in self._list_folders()}
 
     def _scan(self) -> Iterator[tuple[str, tuple[int, ...] | None]]:
-        """Yield the path and the state of each file and folder, with folders before their contents; a folder's state is None."""
+        """Yield path and state of each file and folder, folders before their contents; the state of a folder is None."""
         folders = list(self.roots)
         while folders:
             with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:

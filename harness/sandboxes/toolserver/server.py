@@ -100,7 +100,7 @@ class Workspace:
         return [part for part in path.split("/") if part not in ("", ".")]
 
     def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
-        """Open the directory that contains `path`, and return its descriptor and the last component of the path.
+        """Open the directory that contains `path`; return its descriptor and the last component of the path.
 
         The caller closes the descriptor. The path is followed one component at a time, so that the kernel follows no links.
         """
@@ -175,8 +175,8 @@ class Workspace:
 class Tree:
     """Record of the workspace's files, by which a scan finds the files that have changed since the last scan.
 
-    A file with unchanged times, size and mode is not read again. Each file is opened by its name in a directory that is open
-    already, and links are not followed; so a directory that is replaced by a link during a scan leads nowhere.
+    A file with unchanged times, size and mode is not read again. Files are opened by name in a directory that is open already,
+    and links are not followed. A directory that is replaced by a link during a scan therefore leads nowhere.
     """
 
     def __init__(self, root_fd: int, max_files: int) -> None:
@@ -199,9 +199,11 @@ class Tree:
     def scan_changes(self) -> Iterator[tuple[list[Any], bytes]]:
         """Yield an entry and the content of each file or directory that changed since the last scan of the workspace.
 
-        An entry is `[path, mode, size, sha256 or None, content bytes]`. A hash of None means that more content of the same file
-        follows. Mode -1 means that the path was deleted. Mode -2 means that the content lists the names in a directory as JSON,
-        in order of creation. Commands such as `ls -U` can show this order.
+        An entry is `[path, mode, size, sha256 or None, content bytes]`. Some values have a special meaning:
+
+        - Hash None: More content of the same file follows.
+        - Mode -1: The path was deleted.
+        - Mode -2: The content lists the names in a directory as JSON, in order of creation, which commands such as `ls -U` show.
 
         Raises:
             RequestError: The workspace has more files or longer names than a snapshot can contain.
@@ -238,7 +240,7 @@ class Tree:
                 yield [directory, -2, 0, "", len(content)], content
 
     def _walk(self, name: str, parent: int, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result, int]]:
-        """Yield path, status and the parent directory's descriptor of each file, link and directory below a directory.
+        """Yield each file, link and directory below a directory: its path, status and parent's descriptor.
 
         Args:
             name: Name of the directory in its parent.
@@ -277,7 +279,7 @@ class Tree:
             os.close(fd)
 
     def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
-        """Return all entries of a directory as a list, and count them for the limits of a snapshot.
+        """Return the entries of a directory, and count them for the limits of a snapshot.
 
         Raises:
             RequestError: The workspace has more files or longer names than a snapshot can contain.
@@ -332,9 +334,9 @@ class Tree:
 
     @contextmanager
     def _open_parent(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open the directory that contains `path` without following links, and close it when the context ends.
+        """Open the directory that contains `path` without following links; close it when the context ends.
 
-        While the context is open, this directory and all directories above it have all permissions for their owner.
+        Within the context, the owner has all permissions for this directory and all directories above it.
         """
         directory, _, name = path.rpartition("/")
         fds, changed = [os.dup(self.root_fd)], []
@@ -433,10 +435,7 @@ class Server:
                     self._send(number, self._finish_command(number, command))
 
     def _wait(self) -> list[int]:
-        """Wait until something has to be done, and return the file descriptors that can be read.
-
-        That is a request, output of a command, the end of a process, or the deadline of a command.
-        """
+        """Wait until something has to be done, and return the file descriptors that can be read."""
         poller = select.poll()
         for fd in (self.read_fd, self.wake_fd, *self.left_open):
             poller.register(fd, select.POLLIN)
@@ -483,10 +482,9 @@ class Server:
         return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """Return the next files that have changed since the last scan of the workspace, as many as fit into one reply.
+        """Return the next files that changed since the last scan of the workspace, as many as fit into one reply.
 
-        A request whose header has a true value for `first` begins a new scan. After an error, the next scan returns all files,
-        changed or not.
+        A true value of `first` in the header begins a new scan. After an error, the next scan returns all files, changed or not.
         """
         if header["first"]:
             self.scan, self.scan_bytes = self.tree.scan_changes(), 0
@@ -555,7 +553,6 @@ class Server:
         return {}, b""
 
     def _finish_command(self, number: int, command: Command) -> Reply:
-        """Return the result of an ended command: its exit code, its outputs, and whether it left anything behind."""
         del self.commands[number]
         self._close_streams(command)
         if self.has_strays and not self.commands:
@@ -579,7 +576,7 @@ class Server:
         return reply, b"".join([out.head, out.tail, err.head, err.tail])
 
     def _close_streams(self, command: Command) -> None:
-        """Close the outputs of an ended command; outputs that background processes hold open are read and dropped from now on."""
+        """Close the outputs of an ended command, except those that background processes hold open."""
         for stream in command.streams:
             if stream.has_ended:
                 os.close(stream.fd)
@@ -590,7 +587,6 @@ class Server:
             os.close(fd)
 
     def _has_leftover_processes(self) -> bool:
-        """Return whether a process started by a command is still alive."""
         return self.children.reap()
 
     def _has_outside_changes(self) -> bool:
@@ -678,7 +674,7 @@ class Stream:
             self._keep(chunk)
 
     def _keep(self, chunk: bytes) -> None:
-        """Store a piece of output: fill the kept beginning first; append the rest to the kept end and drop its oldest bytes."""
+        """Keep the beginning and the end of the output, and drop the bytes between them."""
         missing = self.max_head_bytes - len(self.head)
         if missing > 0:
             self.head += chunk[:missing]
@@ -720,11 +716,10 @@ class Children:
 
 
 class Command:
-    """A command of a sandbox: one process in a separate process session, with its outputs.
+    """A command of a sandbox: one process in a process session of its own, with its outputs.
 
-    Background processes outlive a command that ends by itself, as in a shell. A timeout ends all processes of the sandbox. If
-    other commands are running, the timeout first ends only the descendants of its own command; what remains is ended when the
-    last command has ended.
+    Background processes outlive a command that ends by itself, as in a shell. A timeout ends all processes of the sandbox. While
+    other commands run, a timeout first ends only the descendants of its own command; the rest is ended after the last command.
     """
 
     started = deadline = 0.0
@@ -749,7 +744,7 @@ class Command:
         self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
 
     def advance(self, ready: list[int]) -> bool:
-        """Read available output, kill the command at its deadline, and return whether it has ended and its output is complete.
+        """Read output, kill the command at its deadline, and return whether the command and its output have ended.
 
         Background processes may keep the output open, so it is read only for a short time after the end of the command.
         """
@@ -787,11 +782,9 @@ class Command:
 
 
 def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
-    """Start a shell with the file descriptors `streams` as stdin, stdout and stderr.
-
-    `posix_spawn` avoids a fork of this process, which would cost twice as much as the shell itself.
-    """
+    """Start a shell with the file descriptors `streams` as stdin, stdout and stderr, and return its process id."""
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)]
+    # `posix_spawn` avoids a fork of this process, which would cost twice as much as the shell itself.
     return os.posix_spawn(
         "/bin/sh", ["sh", *arguments], environment, file_actions=actions, setsid=True, setsigdef=IGNORED_SIGNALS
     )
@@ -811,21 +804,21 @@ def _build_not_started_reply(error: Exception) -> Reply:
 
 
 def _read_directory_state(path: str) -> tuple[int, list[str], list[str]] | None:
-    """Return the mode, names and extended attributes of a directory, or None if it is missing or unreadable."""
+    """Return the mode, names and extended attributes of a directory; None if it cannot be read."""
     with suppress(OSError):
         return os.stat(path).st_mode, os.listdir(path), _list_attributes(path)
     return None
 
 
 def _list_attributes(file: int | str) -> list[str]:
-    """Return the names of a file's extended attributes that commands can set; the file is given by path or descriptor."""
+    """Return the names of extended attributes that commands can set on a file, given by path or descriptor."""
     with suppress(OSError):  # not every file system has attributes
         return [name for name in os.listxattr(file) if not name.startswith(("security.", "trusted."))]
     return []
 
 
 def _count_reserved_ports() -> int:
-    """Return the number of closed TCP connections whose ports the kernel still reserves, which can make later commands fail."""
+    """Return the number of closed TCP connections whose ports are still reserved, which can make later commands fail."""
     with suppress(OSError, ValueError, IndexError), open(SOCKET_COUNTERS) as file:
         words = file.read().split()
         return int(words[words.index("tw") + 1])
@@ -903,7 +896,7 @@ def _classify_mode(mode: int) -> str:
 
 
 def _make_writable(name: str, parent: int) -> None:
-    """Let the owner write to the regular file with this name in a directory, if the file exists."""
+    """Let the owner write to a regular file in a directory, if the file exists."""
     with suppress(FileNotFoundError):
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         try:
@@ -915,7 +908,7 @@ def _make_writable(name: str, parent: int) -> None:
 
 
 def _change_mode(fd: int, mode: int) -> None:
-    """Set the permissions of an open file or directory, which may have been opened with O_PATH."""
+    # The path is used because the descriptor may have been opened with O_PATH.
     os.chmod("/proc/self/fd/%d" % fd, stat.S_IMODE(mode))
 
 
@@ -941,7 +934,7 @@ def empty_directory(name: str, parent: int | None = None) -> None:
 
 
 def _delete_files(directory: int) -> list[str]:
-    """Delete everything in an open directory except for its subdirectories, and return their names."""
+    """Delete everything in a directory except its subdirectories, and return their names."""
     with os.scandir(directory) as entries:
         names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_directory in names:
@@ -951,7 +944,7 @@ def _delete_files(directory: int) -> list[str]:
 
 
 def _open_writable_directory(name: str, parent: int | None) -> int:
-    """Open a directory, giving its owner all permissions first, and return its descriptor; a link raises an error."""
+    """Open a directory after giving its owner all permissions; raise an error for a link."""
     pinned = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         status = os.fstat(pinned)
@@ -973,7 +966,7 @@ def _read_up_to(fd: int, size: int) -> bytes:
 
 
 def _read_available(fd: int) -> bytes | None:
-    """Return the bytes that have arrived at a file descriptor: None if none have, and no bytes at the end of the stream."""
+    """Return the bytes that have arrived: None if there are none yet, and no bytes at the end of the stream."""
     try:
         return os.read(fd, 1 << 16)
     except BlockingIOError:
@@ -987,7 +980,7 @@ def _write_all(fd: int, content: bytes) -> None:
 
 
 def _write_sparsely(fd: int, content: bytes) -> None:
-    """Write content at the end of a file, where its position is, and skip pages of zeros so that they take no space."""
+    """Write at the end of a file, where its position is; pages of zeros are skipped and take no space."""
     zeros = bytes(PAGE_BYTES)
     for start in range(0, len(content), PAGE_BYTES):
         page = content[start : start + PAGE_BYTES]
@@ -1004,7 +997,7 @@ def _kill(pid: int, number: int) -> None:
 
 
 def _kill_descendants(root: int) -> None:
-    """Kill a process and all processes that descend from it or are in the process session that it leads, except this process."""
+    """Kill a process, its descendants and its process session, except this process."""
     parents: dict[int, int] = {}
     ours = {root}
     for pid in _list_processes():
@@ -1025,15 +1018,16 @@ def _decode_exit_code(status: int) -> int:
 
 
 class _FilterProgram(ctypes.Structure):
-    """The kernel's `struct sock_fprog`, which describes a seccomp program by its number of instructions and their address."""
+    """The kernel's `struct sock_fprog`: number of instructions and address of a seccomp program."""
 
     _fields_ = (("count", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
 def restrict_system_calls(program: bytes, keyctl_numbers: dict[str, int]) -> None:
-    """Enter a new session keyring, then let the kernel apply a seccomp program to this process and all processes it starts.
+    """Enter a new session keyring, then install a seccomp program, which filters system calls.
 
-    This process has a single thread when this function is called, so no thread escapes the program.
+    The program applies to this process and all processes that it starts. This process has a single thread when the function is
+    called, so no thread escapes the program.
 
     Args:
         program: Array of `struct sock_filter` that covers the binary interfaces of all machines in `keyctl_numbers`.
