@@ -97,7 +97,9 @@ def load_task(name: str) -> TaskTemplate:
 
 
 def refuse_unknown_task(name: str) -> None:
-    """Raise an error if a name is neither a task of the suite nor of the form `path/to/file.py:function`; no file is read.
+    """Raise an error if a name is neither a task of the suite nor of the form `path/to/file.py:function`.
+
+    No file is read.
 
     Raises:
         UnknownName: The suite has no such task; the message suggests similar names.
@@ -109,9 +111,10 @@ def refuse_unknown_task(name: str) -> None:
 
 
 def hash_task_file(name: str) -> str:
-    """Return the SHA-256 digest of the Python file that defines a task, given as `path/to/file.py:function`.
+    """Return the SHA-256 digest of the Python file that defines a task; empty if there is no such file.
 
-    The digest is empty for a task of the suite and for a file that does not exist.
+    Args:
+        name: Name of the task: `path/to/file.py:function`, or a task of the suite, for which the digest is empty.
 
     Raises:
         UsageError: The file cannot be read or is too large.
@@ -122,7 +125,7 @@ def hash_task_file(name: str) -> str:
 
 
 def make_task(name: str, seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:
-    """Make a task from its name and a seed; `world` changes how much the task demands of the agent's memory.
+    """Make a task from its name, a seed, and settings that change its demands on memory.
 
     Args:
         name: Name of a task of the suite, or `path/to/file.py:function` for a template of your own.
@@ -163,9 +166,10 @@ def make_task(name: str, seed: int, world: World | None = None, *, structure_see
 
 
 def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) -> Task:
-    """Make a task with the structure of one seed (e.g. its order of the work) and the values to remember of another seed.
+    """Make a task with the structure of one seed and the values to remember of another seed.
 
-    A template without a parameter `structure_seed` has one structure for all seeds, so the result is the task of `values_seed`.
+    The structure is, for example, the order of the work. A template without a parameter `structure_seed` has one structure for
+    all seeds, so the result is the task of `values_seed`.
     """
     if "structure_seed" not in list_parameters(template):
         return template(values_seed)
@@ -173,7 +177,7 @@ def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) 
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: object) -> Task:
-    """Make a task by calling its template (a function that makes a task from a seed), and check that the result is valid."""
+    """Make a task by calling its template, and check that the task is valid."""
     try:
         task: object = template(seed, **more)
     except UsageError:
@@ -206,13 +210,13 @@ def list_parameters(template: TaskTemplate) -> frozenset[str]:
 
 
 def find_only_function(path: str) -> str:
-    """Return the name of the only task template (function that makes a task from a seed) in a Python file.
+    """Return the name of the only function in a Python file that makes a task from a seed.
 
-    A function counts as a template if it is defined in the file, has no leading underscore in its name, and has exactly one
-    required parameter, the seed. A function whose parameter is called `submission` grades a task and does not count.
+    Such a function is defined in the file, has no leading underscore in its name, and has exactly one required parameter, the
+    seed. A function whose parameter is called `submission` grades a task and does not count.
 
     Raises:
-        UsageError: The file cannot be loaded, or does not define exactly one task template.
+        UsageError: The file cannot be loaded, or does not define exactly one such function.
     """
     module = _load_module(Path(path))
     functions = {key: value for key, value in vars(module).items() if inspect.isfunction(value) and not key.startswith("_")}
@@ -237,7 +241,6 @@ def _read_task_file(file: Path) -> bytes:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """Load the Python file in which a user has defined a task, and return it as a module."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
     _read_task_file(path)  # refuses a file that is too large for the import below
@@ -256,7 +259,7 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def _describe_error(error: BaseException, file: str | None) -> str:
-    """Describe an error in a user's file, with the number of the line in `file` that raised the error or is invalid."""
+    """Return a description of an error, with the number of the line in a user's file that caused it."""
     executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         executed_lines.append(error.lineno)

@@ -38,7 +38,7 @@ MAX_OTHER_SEEDS = 50
 
 @dataclass(frozen=True, slots=True)
 class _FactLine:
-    """Line of the user's request that states facts (values to remember), with the numbers of the steps that need the facts.
+    """Line of the user's request that states facts (values to remember), and the steps that need the facts.
 
     Steps are numbered from 1; 0 is the request itself.
     """
@@ -58,7 +58,7 @@ class _FactLine:
 
     @property
     def correction_step(self) -> int:
-        """Number of the step before which the user would correct this line: half-way from its statement to its first use."""
+        """Step before which the user would correct this line: half-way from its statement to its first use."""
         start_step = max(self.told_step, 1)
         return start_step + max(1, (self.first_need_step - start_step) // 2)
 
@@ -77,21 +77,21 @@ class _MessagePlan:
     """Names of the facts that the user first states with an outdated value and corrects later."""
 
     def render_initial(self, line: _FactLine) -> str:
-        """Return a line of the request as the user first states it: with outdated values if the user corrects the line later."""
+        """Return a line as the user first states it, with outdated values if the user corrects it later."""
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """Return a line of the request as the user would state it at a step: with the right values once it was corrected."""
+        """Return a line as the user would state it at a step, with the right values once it was corrected."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
 def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
-    """Make a task from a seed, and change when and how often the user states facts (values to remember), as `world` specifies.
+    """Make a task in which facts (values to remember) are stated later, more often or with corrections.
 
     Args:
         template: Function that makes a task from a seed.
         task_seed: Seed of the task.
-        world: Settings to apply; only settings named in `KNOBS` may differ from None.
+        world: Settings that specify these changes; only settings named in `KNOBS` may differ from None.
 
     Raises:
         UsageError: The task does not support a setting or its value, or the request states no fact on a line of its own.
@@ -118,7 +118,7 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
 
 
 def _check_knobs(task: Task, world: World) -> None:
-    """Raise UsageError if the task does not support one of the settings that `world` specifies, or not with this value."""
+    """Raise UsageError if a task does not support one of the settings, or not with this value."""
     steps = len(task.script.steps)
     for name in world.overrides:
         if name not in KNOBS:
@@ -135,10 +135,10 @@ def _check_knobs(task: Task, world: World) -> None:
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """Return the lines of the user's request that state facts (values to remember) which the task never changes itself.
+    """Return the lines of the request that state facts (values to remember) which the task itself never changes.
 
     Raises:
-        UsageError: The request has no line with such a fact, or `use_lag_steps` is too large to delay the statement of any fact.
+        UsageError: There is no such line, or `use_lag_steps` is too large to delay the statement of any fact.
     """
     needs = _find_need_steps(task)
     prompt_facts = [fact for fact in task.facts if fact.said_in == "prompt"]
@@ -166,7 +166,7 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
 
 
 def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
-    """Return, for each fact (value to remember), the numbers of the first and the last step that need it.
+    """Return the numbers of the first and the last step that need each fact, by name of the fact.
 
     For a fact that no step needs, both are the last step of the script.
     """
@@ -180,14 +180,14 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """Return the names in a random order that depends only on `seed_text`, not on the seed of a task."""
+    """Return the names in a random order that depends only on `seed_text`."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
 
 
 def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[str]:
-    """Choose which facts the user first states with an outdated value and corrects later; return their names."""
+    """Choose the facts that the user first states with an outdated value, and return their names."""
     facts = [name for line in lines for name in line.facts]
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
@@ -201,7 +201,7 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
-    """Return an outdated value for each named fact: the value that the fact has under another seed of the task."""
+    """Return an outdated value for each named fact: its value under another seed of the task."""
     old: dict[str, str] = {}
     missing = set(names)
     for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):
@@ -217,7 +217,7 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
-    """Replace values in the lines of the request that the user corrects later; return the outdated text by index of the line.
+    """Return the lines that the user corrects later, with outdated values in them, by index of the line.
 
     Args:
         task: Task whose facts (values to remember) have patterns that find their values in a line.
@@ -236,7 +236,7 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
-    """Choose lines of the request that a file repeats, so that the file states a share of the facts; return their indexes."""
+    """Choose the lines that a file repeats so that it states a share of the facts, and return their indexes."""
     line_by_fact = {name: line for line in lines for name in line.facts}
     wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
     for name in _shuffle(f"{task.name}/file", line_by_fact):
@@ -247,7 +247,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
-    """Return the user's first message, without the lines that the user states only later."""
+    """Return the request without the lines that the user states only later."""
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
@@ -259,7 +259,7 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    """Yield the messages that the user sends while the agent works, to state, correct or repeat facts (values to remember)."""
+    """Yield the messages in which the user states, corrects or repeats facts while the agent works."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
@@ -272,7 +272,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return a copy of a fact (value to remember) that says whether a file states the value and whether the user corrects it."""
+    """Return a copy of a fact that says whether a file states it and whether the user corrects it."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

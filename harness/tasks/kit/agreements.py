@@ -68,10 +68,12 @@ def load_agreements() -> Mapping[str, Saying]:
 
 
 def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
-    """Return the facts about the organisation (agreements) that a task states, with the places to look up their values again.
+    """Return the facts about the organisation (agreements) that the texts of a task state.
+
+    Each fact names the place where the agent can look up a forgotten value.
 
     Args:
-        statements: Statements of facts in the texts of the task; those of other facts and misleading ones are left out.
+        statements: Sentences in the texts of the task; those about other facts and misleading ones are left out.
     """
     facts = {fact.name: fact for fact in _FACTS}
     return tuple(_place(facts[one.fact], one) for one in statements if not one.is_misleading and one.fact in facts)

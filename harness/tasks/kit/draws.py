@@ -9,7 +9,9 @@ from harness.task import Fact
 
 
 def make_rng(task: str, task_seed: int, name: str) -> random.Random:
-    """Return a random generator for one random choice in a task; generators with different names are independent of each other.
+    """Return the random generator for one random choice in a task.
+
+    Generators for choices with different names are independent of each other.
 
     Args:
         task: Name of the task.
@@ -20,7 +22,7 @@ def make_rng(task: str, task_seed: int, name: str) -> random.Random:
 
 
 def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mapping[str, Sequence[object]]) -> dict[str, str]:
-    """Draw the values of a task at random and independently; a fact never gets the value that an agent would guess (its prior).
+    """Draw a random value for each fact of a task, but never the value that an agent would guess (the prior).
 
     Args:
         task: Name of the task.
@@ -45,10 +47,8 @@ def draw_values(task: str, task_seed: int, facts: Sequence[Fact], choices: Mappi
 
 
 def _exclude(options: Sequence[object], prior: str | None) -> Sequence[object]:
-    """Return the possible values of a fact without the value that an agent would guess (the prior).
-
-    A range without the prior is returned as it is, so that its numbers are not copied into a list.
-    """
+    """Return the possible values of a fact without the value that an agent would guess (the prior)."""
+    # A range without the prior is returned as it is, so that its numbers are not copied into a list.
     if isinstance(options, range) and not (prior and prior.isdecimal() and int(prior) in options):
         return options
     return [option for option in options if str(option) != prior]
@@ -63,7 +63,9 @@ def draw_choices(
     *,
     salt_name: str = "salt",
 ) -> dict[str, str]:
-    """Draw at random the values to remember, a ticket number, and the secret from which a task's tools compute their output.
+    """Draw at random the values to remember, a ticket number, and a secret.
+
+    The tools of the task compute their output from the secret.
 
     Args:
         task: Name of the task.

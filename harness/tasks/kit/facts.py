@@ -14,7 +14,9 @@ def make_prompt_fact(
     former_patterns: tuple[str, ...] = (),
     also_in: tuple[str, ...] = (),
 ) -> Fact:
-    """Make a fact (a value to remember) that only the prompt states, so that the agent cannot look up a forgotten value.
+    """Make a fact (a value to remember) that only the prompt states.
+
+    The agent cannot look up a forgotten value.
 
     Args:
         name: Name of the fact, and of its placeholder in the script.
@@ -38,7 +40,9 @@ def make_prompt_fact(
 def make_file_fact(
     name: str, kind: FactKind, path: str, prior: str, *patterns: str, command: str = "", former_patterns: tuple[str, ...] = ()
 ) -> Fact:
-    """Make a fact (a value to remember) stated in a file, which can be read again once a directory listing shows its path.
+    """Make a fact (a value to remember) that a file states.
+
+    The agent can read the file again once a directory listing shows its path.
 
     Args:
         name: Name of the fact, and of its placeholder in the script.
@@ -80,12 +84,12 @@ def make_output_fact(
 
 
 def make_tool_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a Python tool of the workspace, e.g. `tools/contract.py`, prints on every run.
+    """Make a fact (a value to remember) that a Python tool of the workspace prints on every run.
 
     Args:
         name: Name of the fact, and of its placeholder in the script.
         kind: Kind of information, e.g. `constraint` or `artifact`.
-        command: Path of the Python tool, followed by its arguments.
+        command: Path of the Python tool, e.g. `tools/contract.py`, followed by its arguments.
         prior: Wrong value that a scripted model uses when it has forgotten the fact and cannot recover the value.
         patterns: Regular expressions that find the value in a text; each has one group, which matches the value.
     """

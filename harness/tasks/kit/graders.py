@@ -54,14 +54,15 @@ def make_check(name: str, title: str, *required_facts: str) -> Check:
 
 
 def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, Any]:
-    """Return data on the initial files by which a grader recognizes at the end what the agent has changed.
-
-    The dictionary has three entries: `hashes`, the digest of each selected file by path; `tests`, the number of tests in the
-    selected files; and `entries`, the lines of the change log.
+    """Return data on the initial files, from which a grader recognizes at the end what the agent has changed.
 
     Args:
         files: Text of each file in the initial workspace, by path.
         prefixes: Beginnings of the paths of the files whose digests and number of tests are returned.
+
+    Returns:
+        A dictionary with three entries. `hashes` has the digest of each selected file by path, `tests` the number of tests in
+        the selected files, and `entries` the lines of the change log.
     """
     texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
     return {
@@ -77,11 +78,11 @@ def hash_text(text: str) -> str:
 
 
 def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
-    """Make the interviews, i.e. programs that call the agent's Python code: one calls its modules, one runs its tests repeatedly.
+    """Make the programs that call the agent's modules and run its tests (interviews).
 
-    The answer `tests` is a list with the results of the unit tests in the folder `tests`. The answer `broken_tests` is a list
-    with their results while some modules are broken on purpose; see `check_tests`. The runs with and without broken modules ask
-    the same question and come in random order, so that the agent's code cannot tell them apart.
+    The tests in the folder `tests` run repeatedly. The answer `tests` is a list with the results of the runs with the agent's
+    modules as they are; `broken_tests` is a list with the results of the runs with modules that are broken on purpose (see
+    `check_tests`). All runs ask the same question and come in random order, so that the agent's code cannot tell them apart.
 
     Args:
         source: Python source that defines a function for each question about the modules.
@@ -94,7 +95,7 @@ def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, 
 
 
 def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
-    """Check that the agent's tests pass and detect errors: at least one has to fail while modules are broken on purpose.
+    """Check that the agent's tests pass, and that at least one fails while modules are broken on purpose.
 
     Args:
         answers: Answers `tests` and `broken_tests` of the interview (see `make_interviews`), by name of the question.
@@ -117,7 +118,7 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
 
 
 def compare(answers: Mapping[str, Any], question: str, *expected: object) -> ComparisonResult:
-    """Check that the answer of the agent's code to a question equals one of the expected answers.
+    """Check that an answer of the agent's code equals one of the expected answers.
 
     Args:
         answers: Answers of the agent's code, by name of the question.
@@ -136,10 +137,10 @@ def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
 def compare_words(
     submission: Submission, path: str, *words: str, choices: Mapping[str, Sequence[object]] = MappingProxyType({})
 ) -> ComparisonResult:
-    """Check that a file contains all of the given words, each as a whole word.
+    """Check that a file contains all of the given words, each as a whole word, and is not a list of guesses.
 
-    The check fails for a file that only lists guesses: a very long one, or one with very many words of the same form, or with
-    most of the values from which a word was drawn.
+    A file counts as a list of guesses if it is very long, if it has very many words of the same form, or if it has most of the
+    values from which a word was drawn.
 
     Args:
         submission: Work of the agent.
@@ -164,10 +165,8 @@ def _find_words(pattern: str, text: str) -> set[str]:
 
 
 def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]) -> bool:
-    """Return whether a text contains most of the values from which a word was drawn, or very many of them.
-
-    Short numbers of different facts are easily equal, so more than three quarters of the possible numbers are needed.
-    """
+    """Return whether a text contains most of the values from which a word was drawn, or very many of them."""
+    # Short numbers of different facts are easily equal, so more than three quarters of the possible numbers are needed.
     share = 0.75 if re.search(r"\d", word) else 0.5
     for options in choices.values():
         if not MIN_CHOICES <= len(options) <= MAX_CHOICES:
@@ -181,10 +180,10 @@ def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]
 
 
 def _describe_form(word: str) -> str:
-    """Return a regular expression for all words of the same form as a word, e.g. `FC-` and any number for the word `FC-12`.
+    """Return a regular expression for all words of the same form, e.g. `FC-` and any number for the word `FC-12`.
 
-    For a number with many digits, it matches all numbers of this length. For a short number, or a word without digits, it matches
-    only the word itself.
+    For a number with many digits, these are all numbers of this length. For a short number, or a word without digits, it is only
+    the word itself.
     """
     if word.isdecimal() and len(word) >= MIN_LONG_DIGITS:
         return rf"\d{{{len(word)}}}"
@@ -193,7 +192,7 @@ def _describe_form(word: str) -> str:
 
 
 def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str = "") -> list[str]:
-    """Return the lines that the agent appended to a file, or an empty list if it changed or deleted one of the initial lines.
+    """Return the lines that the agent appended to a file; none if it changed or deleted an initial line.
 
     Args:
         submission: Work of the agent.

@@ -41,7 +41,7 @@ class Writer:
     """Generator of meaningless English text about given nouns; random generators with the same seed yield the same text."""
 
     def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
-        """Create a writer of filler text about `nouns`, which are singular nouns that take an article, e.g. `parcel`."""
+        """Create a writer of text about `nouns`, which are singular nouns that take an article, e.g. `parcel`."""
         self._rng, self._nouns = rng, nouns
 
     def write_sentence(self) -> str:
@@ -89,7 +89,9 @@ def write_specification(
     rng_for: Callable[[str], random.Random],
     values: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each page of a specification, which states each value to remember once in meaningless text.
+    """Yield the path and the text of each page of a specification, which is filled up with meaningless text.
+
+    The values to remember are each stated once.
 
     Args:
         package: Package of the task; its folder `files` has an outline of each page with title, headings, facts and tables.

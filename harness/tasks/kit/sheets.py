@@ -98,10 +98,12 @@ class SheetPlan:
         return any(one.form == form for one in self.statements)
 
     def read_index(self, text: str) -> StepSpec:
-        """Make the step in which the agent reads which sheets it has to write, and the facts that only files or commands state.
+        """Make the step `read_sheets`, in which the agent reads which information sheets it has to write.
+
+        In this step the agent also reads the facts that only files or commands state.
 
         Args:
-            text: Text of the agent's message in the step, which is named `read_sheets`.
+            text: Text of the agent's message in the step.
         """
         calls = [read(INDEX_PATH)]
         calls += [read(PAGE_PATH)] * self.has_form("page") + [run(ANSWERS_COMMAND)] * self.has_form("output")
@@ -170,7 +172,9 @@ def draw_sheets(
     *,
     only_stated: Sequence[str] = (),
 ) -> SheetPlan:
-    """Draw at random which information sheets a task asks for, which facts each one states, and where these facts are stated.
+    """Draw at random which information sheets a task asks for, and which facts each one states.
+
+    The result also says in which form and place the task itself states these facts.
 
     Args:
         draws: Source of the random choices for the structure of the task.
@@ -223,7 +227,9 @@ def _draw_statements(
 
 
 def judge_sheets(submission: Submission, sheets: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, bool, str]]:
-    """Grade the information sheets that the agent wrote: yield the name of each check, whether it passes, and what was found.
+    """Grade the information sheets that the agent wrote.
+
+    Yield the name of each check, whether it passes, and what was found.
 
     Args:
         submission: Work of the agent. `submission.expected` contains the right value of each fact by its name.

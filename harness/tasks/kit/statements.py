@@ -56,10 +56,10 @@ class Statement:
 
 @cache
 def load_sayings(package: str, name: str) -> Mapping[str, Saying]:
-    """Read the sentences that state each fact (value to remember) from a file of a task, and return them by name of the fact.
+    """Return the sentences that state each fact (value to remember) of a task, by name of the fact.
 
-    Each paragraph of the file is for one fact. Its lines are the sentence that states the fact, a story that may precede the
-    sentence, and, in some paragraphs, a misleading sentence.
+    They are read from a file with one paragraph for each fact. Its lines are the sentence that states the fact, a story that may
+    precede the sentence, and, in some paragraphs, a misleading sentence.
 
     Args:
         package: Python package that has the file in its folder `files`.
@@ -85,7 +85,7 @@ def draw_statements(
 
 
 def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: float) -> tuple[Statement, ...]:
-    """Return the statements, of which a random share is followed by sentences without information (`NOTES`).
+    """Return the statements, a random share of which is made longer by sentences without information (`NOTES`).
 
     Args:
         draws: Source of the random choices for the structure of the task.
@@ -99,7 +99,7 @@ def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: flo
 def mislead(
     draws: StructureDraws, name: str, sayings: Mapping[str, Saying], count: int, weights: Mapping[Form, float]
 ) -> tuple[Statement, ...]:
-    """Draw at random up to `count` misleading sentences and the form of each, e.g. a short line.
+    """Draw misleading sentences at random, and the form of each, e.g. a short line.
 
     The sentences may look like facts that the task never states.
 
@@ -117,10 +117,14 @@ def mislead(
 def render_request(
     frame: str, statements: Sequence[Statement], sayings: Mapping[str, Saying], values: Mapping[str, object]
 ) -> str:
-    """Return the text of the user's request: the template `frame`, filled with the statements of facts and with `values`.
+    """Return the text of the user's request, with the statements of facts and other values filled in.
 
-    In `frame`, the lines replace the placeholder `${dry}`, the table with the rows replaces `${rows}`, and the stories replace
-    `${told}`; each follows the order of `statements`. Statements on a page or in a command's output are left out.
+    Args:
+        frame: Text of the request with placeholders. `${dry}` stands for the statements in lines, `${rows}` for the table with
+            statements in rows, and `${told}` for the stories.
+        statements: Statements in order. Those on a page or in a command's output are left out.
+        sayings: Sentences that state each fact, by name of the fact.
+        values: Values of all other placeholders, by name.
     """
     by_form: dict[Form, list[str]] = {form: [] for form in PROMPT_FORMS}
     for one in statements:

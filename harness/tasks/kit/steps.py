@@ -109,7 +109,7 @@ def add_change(text: str, command: str) -> StepSpec:
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
-    """Make the specification of how the agent repairs an error: a message with tool calls, and the facts that they need.
+    """Describe how the agent repairs an error: by which message, and by which tool calls.
 
     Args:
         error_pattern: Regular expression for the output that shows the error.
@@ -159,9 +159,13 @@ class Program:
         return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
 
     def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
-        """Make a step in which the agent writes a document to `path`; the text is in the task's folder `files/papers`.
+        """Make a step in which the agent writes a document, whose text is in the task's folder `files/papers`.
 
-        The step is called `write_NAME`; if `name` is empty, NAME is the file's name in small letters and without its ending.
+        Args:
+            path: Path of the document in the workspace.
+            text: Text of the agent's message in the step.
+            name: Name of the document in the name of the step, `write_NAME`. If empty, NAME is the file's name in small letters
+                and without its ending.
         """
         file_name = path.rpartition("/")[2]
         call = self.write_text(path, f"papers/{file_name}")
@@ -170,7 +174,7 @@ class Program:
     def test_module(
         self, name: str, text: str, run_text: str = "", *, error: str = "", repair_text: str = ""
     ) -> tuple[StepSpec, StepSpec]:
-        """Make two steps of the agent: one writes the tests of a module, and one runs the tests.
+        """Make two steps, in which the agent writes the tests of a module and then runs them.
 
         Args:
             name: Name of the module whose tests the agent writes and runs.
@@ -202,7 +206,7 @@ def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: It
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """Build the steps of a task's script from short specifications, and add the signs by which each step is recognised as done.
+    """Build the steps of a script from short specifications, with the signs by which each step is recognised as done.
 
     Args:
         specs: Short specifications of the steps, in order.
@@ -217,13 +221,7 @@ def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> 
 
 @lru_cache(maxsize=4_096)
 def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]) -> Step:
-    """Build one step of a script from its short specification; see `build_steps`.
-
-    Args:
-        spec: Short specification of the step.
-        next_path: Path of the next file that a later step writes, or empty if there is none.
-        listed_prefixes: Beginnings of the paths to which the agent writes.
-    """
+    """Build one step of a script; `next_path` is the next file that a later step writes, or empty if there is none."""
     receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
     own_paths = tuple(_iter_listed_paths(spec, listed_prefixes))
     listed = () if spec.once else own_paths or ((next_path,) if next_path else ())
@@ -246,7 +244,7 @@ def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]
 
 @lru_cache(maxsize=4_096)
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """Return a regular expression that recognises a finished tool call by its first argument, e.g. the path or the command.
+    """Return a regular expression for a finished tool call with this first argument, e.g. the path or the command.
 
     Placeholders in the argument match any value.
     """
@@ -258,7 +256,7 @@ def _build_receipt_pattern(call: CallTemplate) -> str:
 
 
 def _iter_listed_paths(spec: StepSpec, listed_prefixes: tuple[str, ...]) -> Iterator[str]:
-    """Yield the path of each file that a step writes and that the directory listings of the step `orient` show."""
+    """Yield the path of each file that a step writes in folders which the step `orient` lists."""
     for call in spec.calls:
         path = call.arguments[0][1]
         if call.tool == "write_file" and path.startswith(listed_prefixes):
@@ -266,7 +264,7 @@ def _iter_listed_paths(spec: StepSpec, listed_prefixes: tuple[str, ...]) -> Iter
 
 
 def _build_done_pattern(path: str) -> str:
-    """Return a regular expression for a line of a summary that reports the file at `path` as written."""
+    """Return a regular expression for a line of a summary that reports the file as written."""
     return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 

@@ -82,7 +82,7 @@ class StructureDraws:
 def draw_work_order(
     draws: StructureDraws, name: str, parts: Iterable[str], prerequisites: Mapping[str, Collection[str]]
 ) -> tuple[str, ...]:
-    """Return the parts of a task's work in random order, but each part after its prerequisites.
+    """Return the parts of a task's work in random order, each part after its prerequisites.
 
     Args:
         draws: Source of the random choices for the structure of the task.

@@ -29,7 +29,7 @@ class Constraint(NamedTuple):
 
 @cache
 def load_text(package: str, name: str) -> str:
-    """Return a text from the folder `files` of a package, with its placeholders such as `${port}` left in place.
+    """Return a text from the folder `files` of a package; placeholders such as `${port}` are left in place.
 
     Args:
         package: Python package that contains the folder `files`.
@@ -44,9 +44,10 @@ def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
 
 
 def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, str], *, story_share: float = STORY_SHARE) -> str:
-    """Return the prompt of a task, composed of the texts `prompt.md` and `constraints.md` in the folder `files` of its package.
+    """Return the prompt of a task, with its constraints in random order.
 
-    Each paragraph of `constraints.md` is one constraint: the first line is the sentence, the second line is the story.
+    The text and the constraints are the files `prompt.md` and `constraints.md` in the folder `files` of the package. Each
+    paragraph of `constraints.md` is one constraint: the first line is the sentence, the second line is the story.
 
     Args:
         package: Python package of the task, which contains the folder `files`.
@@ -64,9 +65,14 @@ def draw_prompt(package: str, task: str, task_seed: int, values: Mapping[str, st
 def render_prompt(
     frame: str, constraints: Sequence[Constraint], rng: random.Random, values: Mapping[str, str], story_share: float
 ) -> str:
-    """Return a prompt that states its constraints in random order, some as bullets and some at the end of a short story.
+    """Return a prompt that states its constraints in random order, as bullets or at the end of short stories.
 
-    In `frame`, the bullets replace the placeholder `${dry}` and the stories replace `${told}`; `values` fills all others.
+    Args:
+        frame: Text of the prompt with placeholders; `${dry}` stands for the bullets and `${told}` for the stories.
+        constraints: Constraints with their stories.
+        rng: Random generator for the order and the forms.
+        values: Values of all other placeholders, by name.
+        story_share: Probability, from 0 to 1, that a constraint is stated at the end of its story.
     """
     shuffled_constraints = rng.sample(constraints, len(constraints))
     is_long = [rng.random() < story_share for _ in shuffled_constraints]

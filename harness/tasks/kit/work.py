@@ -58,7 +58,9 @@ class Work:
             yield from actions
 
     def carry_out(self, part: str, steps: Iterable[StepSpec], *actions: StepSpec) -> Iterator[StepSpec]:
-        """Yield the steps of a part of the work, after the action if it is due now, and before the information sheets due then.
+        """Yield the steps of a part of the work, with the action and the information sheets that are due with it.
+
+        The action comes before the part, and the information sheets come after it.
 
         Args:
             part: Name of the part of the work.
@@ -121,8 +123,8 @@ class WorkChoices:
     def list_facts(self, work: Work, facts: Iterable[Fact]) -> tuple[Fact, ...]:
         """Return the facts (values to remember) of a task with the drawn work.
 
-        The task's own facts, `facts`, come first, without the fact of the optional item if it is not asked for. The facts about
-        the organisation, which the agent needs for the information sheets, follow.
+        The task's own facts come first, without the fact of the optional item if the item is not asked for. The facts about the
+        organisation, which the agent needs for the information sheets, follow.
         """
         return (*(fact for fact in facts if work.has_option or fact.name != self.option.fact), *work.sheets.facts)
 
