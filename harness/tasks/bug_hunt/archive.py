@@ -57,7 +57,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _generate_night(night: date, drift_since: str, remark: str, rng: random.Random) -> Iterator[str]:
-    """Yield the log lines of one nightly invoice run, with lines about wrong amounts from the day of the first error on.
+    """Yield the log lines of one nightly invoice run, which report wrong amounts from the day `drift_since` on.
 
     Two days after the first error, the log also contains `remark`, a remark of the operator.
     """
@@ -104,7 +104,7 @@ def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed:
 
 
 def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paragraphs of the minutes that the agent needs: they blame a stage or state a figure that invoices must use."""
+    """Yield the paragraphs of the minutes that the agent needs."""
     if "council" in structure.suspicions:
         yield f"The council blames the stage `{values['council_suspect']}`, since its members are asked about it at the market."
     for fact, page in structure.pages:
@@ -113,7 +113,7 @@ def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator
 
 
 def render_figure(fact: str, values: Mapping[str, str]) -> str:
-    """Return the sentence that states a figure which invoices must use: the rounding mode or the tier.
+    """Return the sentence that states the rounding mode or the tier, which all invoices must use.
 
     Args:
         fact: Name of the figure: `rounding` or `decree_tier`.

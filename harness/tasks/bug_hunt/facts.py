@@ -59,7 +59,7 @@ def _make_page_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
-    """Yield the facts (values to remember) about the stages of the invoice that somebody blames without reason.
+    """Yield the facts (values to remember) about the stages that somebody blames without reason.
 
     They are the name of each blamed stage and, if the report needs it, the agent's own note that the stage is ruled out.
     """
@@ -75,7 +75,7 @@ def _make_suspicion_facts(structure: Structure) -> Iterator[Fact]:
 
 
 def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
-    """Yield the facts (values to remember) about stage `number` among those with a bug, e.g. its name and its correct rate."""
+    """Yield the facts about stage `number` among those with a bug, e.g. its name and its correct rate."""
     search = f"grep -h 'stale stage {number} is' {CULPRIT_NOTE} || python3 tools/compare.py --stale"
     words = rf"stale stage {number} is `(\w+)`"
     yield make_output_fact(f"culprit_{number}", "artifact", search, "vat", words, source="tools/compare.py")

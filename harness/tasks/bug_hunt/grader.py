@@ -77,7 +77,7 @@ def _list_suspects(structure: Structure) -> list[str]:
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
+    """Build the grader, with the right values and the programs that call the agent's code (interviews).
 
     Args:
         structure: Number of bugs, documents to write and all else that differs between seeds, except the values.
@@ -113,7 +113,7 @@ def build_grader(structure: Structure, values: Mapping[str, str], initial_files:
 
 
 def _compute_added_cents(tariff: Tariff, stage: str) -> list[int]:
-    """Return the correct amount in cents of an invoice item with two rates, for each number of kilowatt hours in `SWEEP_KWH`."""
+    """Return the correct amount in cents of an invoice item, for each number of kilowatt hours in `SWEEP_KWH`."""
     beyond = [max(0, kwh - tariff.tier) for kwh in SWEEP_KWH]
     pairs = zip(SWEEP_KWH, beyond, strict=True)
     return [settle(tariff.base[stage] * (kwh - more) + tariff.rate[stage] * more, tariff.mode) for kwh, more in pairs]
@@ -153,7 +153,7 @@ def _has_failures_only(found: object) -> bool:
 
 
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the changed modules: whether only those with a bug changed and each one has its tag."""
+    """Yield whether the agent changed only the modules with a bug, and whether each of them has its tag."""
     modules = [f"wattbook/stages/{culprit}.py" for culprit in submission.expected["culprits"]]
     paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
     new = [path for path in paths if path not in submission.expected["hashes"]]
@@ -164,7 +164,7 @@ def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple
 
 
 def _check_regression_test(submission: Submission) -> ComparisonResult:
-    """Check that the agent's regression test uses the class name, the function and the invoice number that the prompt demands."""
+    """Check that the regression test has the class name, the function and the invoice number that the prompt demands."""
     values, text = submission.expected, submission.read_text(REGRESSION_TEST)
     classes, entry_point = re.findall(r"^class (\w+)\(", text, re.MULTILINE), values["entry_point"]
     is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
@@ -174,7 +174,7 @@ def _check_regression_test(submission: Submission) -> ComparisonResult:
 
 
 def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield, for each stage with a bug, whether the agent submitted no patch twice and one patch, the last, was accepted."""
+    """Yield, for each stage with a bug, whether no patch was submitted twice and only the last one was accepted."""
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row for row in rows if row[1] == "accepted"]
         is_unique = len({row[2] for row in rows}) == len(rows)
@@ -183,10 +183,10 @@ def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _list_tries(submission: Submission) -> list[list[list[str]]]:
-    """Return the agent's attempts to patch each stage with a bug, as the tool `tools/ci.py` (the bench) has logged them.
+    """Return the logged attempts to patch each stage with a bug.
 
-    Each attempt has five fields: number, outcome, patch, module, and seal, a digest by which the bench signs the line. An attempt
-    with a wrong seal counts as refused.
+    Each attempt has five fields: number, outcome, patch, module, and the digest with which the tool `tools/ci.py` signs the line.
+    An attempt with a wrong digest counts as refused.
     """
     values = submission.expected
     rows = [line.split() for line in list_new_lines(submission, "ci/attempts.log", values["attempts"])]
@@ -199,7 +199,7 @@ def _list_tries(submission: Submission) -> list[list[list[str]]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the notes and documents that the agent wrote, e.g. the report and the change log."""
+    """Yield the results of the checks on the agent's notes and documents, e.g. the report and the change log."""
     attempts = {}
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row[2] for row in rows if row[1] == "accepted"]
@@ -238,6 +238,6 @@ def _find_stated(lines: Sequence[str], label: str) -> list[str]:
 
 
 def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> ComparisonResult:
-    """Check that exactly one line was added to a file, and that the line starts with `beginning` and contains `part`."""
+    """Check that exactly one line was added to a file, which begins with `beginning` and contains `part`."""
     lines = list_new_lines(submission, path, initial_lines)
     return ComparisonResult(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")

@@ -139,7 +139,7 @@ def settle(hundredths: int, mode: str) -> int:
 
 
 def draw_tariff(values: Mapping[str, str], culprits: Sequence[str], task_seed: int) -> Tariff:
-    """Draw at random the correct prices for the invoices.
+    """Draw the correct prices for the invoices at random.
 
     Args:
         values: Values drawn from the seed, with the correct rate of each item that has a bug.
@@ -157,7 +157,7 @@ def draw_tariff(values: Mapping[str, str], culprits: Sequence[str], task_seed: i
 def draw_readings(
     values: Mapping[str, str], culprits: Sequence[str], correct_tariff: Tariff, task_seed: int
 ) -> dict[str, dict[str, int]]:
-    """Draw a random meter reading for each invoice; return the fields of each reading by number of the invoice.
+    """Draw a random meter reading for each invoice, and return its fields by number of the invoice.
 
     For each item that has a bug, the correct amount ends in half a cent on every sixth invoice, which reveals a wrong rounding
     mode.
@@ -173,7 +173,6 @@ def draw_readings(
 
 
 def _add_until_half_cent(stage: Stage, counts: dict[str, int], correct_tariff: Tariff) -> None:
-    """Add kilowatt hours to a meter reading until the correct amount of an invoice item ends in half a cent."""
     field = "day_kwh" if stage.field == "kwh" else stage.field
     below = correct_tariff.base[stage.name] * correct_tariff.tier
     while (below + correct_tariff.rate[stage.name] * (count_kwh(stage, counts) - correct_tariff.tier)) % 100 != 50:

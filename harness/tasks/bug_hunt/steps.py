@@ -31,14 +31,14 @@ def build_script(structure: Structure) -> Script:
 
 
 class _Work:
-    """Generator of the script's steps for one structure of the task; each part of the work has a method that yields its steps."""
+    """Generator of the script's steps; each part of the work has a method that yields its steps."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self._gaps = iter(structure.looks)
 
     def list_steps(self) -> Iterator[StepSpec]:
-        """Yield all steps in order; an unnecessary look is left out if another step makes the same tool call anyway."""
+        """Yield all steps in order, without unnecessary looks whose tool call another step makes anyway."""
         steps = tuple(self._list_parts())
         essential_calls = {call for step in steps if LOOKS.get(step.name) != step for call in step.calls}
         yield from (step for step in steps if LOOKS.get(step.name) != step or not essential_calls & {*step.calls})
@@ -59,7 +59,7 @@ class _Work:
         yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))
 
     def _look_on(self) -> Iterator[StepSpec]:
-        """Yield the next group of unnecessary looks at files, which come between two groups of essential steps."""
+        """Yield the next group of unnecessary looks at files."""
         yield from (LOOKS[name] for name in next(self._gaps, ()))
 
     def _orient(self) -> Iterator[StepSpec]:
@@ -153,7 +153,7 @@ class _Work:
         yield from self._try_patch(number, "b", name_rate(self.structure, number))
 
     def _try_patch(self, number: int, letter: str, rate: str) -> Iterator[StepSpec]:
-        """Yield the steps in which the agent writes a patch for a stage and submits it to the bench (the tool `tools/ci.py`).
+        """Yield the steps in which the agent writes a patch for a stage and submits it to the tool `tools/ci.py`.
 
         Args:
             number: Number of the stage among those with a bug.

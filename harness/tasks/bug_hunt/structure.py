@@ -159,7 +159,7 @@ def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Struct
 
 
 def _deal_looks(draws: StructureDraws, names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Choose some unnecessary looks at files at random, and distribute them unevenly over the gaps between essential steps."""
+    """Choose unnecessary looks at files at random, and distribute them unevenly over the gaps between steps."""
     chosen = draws.draw_order("looks", names)[: draws.draw_count("look count", LOOK_COUNTS)]
     rng = draws.make_rng("gaps")
     weights = [rng.uniform(0.2, 1.0) for _ in range(GAP_COUNT)]

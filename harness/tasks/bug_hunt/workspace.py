@@ -60,7 +60,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
 
 
 def _render_figures(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the sentences on each page about the figures that invoices must use: their values, or the page that states them."""
+    """Return the sentences of each page that state the figures for invoices, or name the page that does."""
     here: dict[str, list[str]] = {"decree": [], "rounding": [], "audit": []}
     for fact, page in structure.pages:
         home = "decree" if fact == "decree_tier" else "rounding"
@@ -91,7 +91,7 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """Return the source of the module that computes one item of the invoice, with outdated prices if the item has a bug."""
+    """Return the source of the module for one invoice item, with outdated prices if the item has a bug."""
     culprits = list_culprits(values)
     stale = stage.name in culprits
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
@@ -133,7 +133,7 @@ def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task
 
 
 def _choose_audited(invoices: list[str], complaint: str, bug_count: int, rng: random.Random) -> list[str]:
-    """Choose the numbers of the invoices that were audited, so that they reveal every bug.
+    """Choose the invoices that were audited, so that they reveal every bug.
 
     The invoice of the complaint is always chosen. For each stage with a bug, some invoices follow on which the amount of this
     stage ends in half a cent, and then random ones.

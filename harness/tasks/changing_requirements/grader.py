@@ -40,11 +40,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _find_line(sheets: dict[str, list[str]], line: str) -> ComparisonResult:
-    """Check that the timetable sheet of every bus stop contains a line, e.g. `zone: B`.
-
-    Args:
-        sheets: Lines of each timetable sheet, by name of the stop.
-        line: Line that all sheets must contain.
-    """
+    """Check that the timetable of every bus stop contains a line, e.g. `zone: B`."""
     lacking = [stop for stop, lines in sheets.items() if line not in lines]
     return ComparisonResult(not lacking, f"{len(lacking)} sheets lack {line!r}, e.g. {lacking[:3]}")

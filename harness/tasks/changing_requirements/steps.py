@@ -36,12 +36,9 @@ def _check_sheet(stop: str) -> StepSpec:
 
 
 def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[StepSpec]:
-    """Yield the steps that write the timetables of some stops, and the request for the permit and the documents due meanwhile.
+    """Yield the steps that write the timetables of the stops with the indexes from `first` to before `last`.
 
-    Args:
-        structure: Choices that the seed makes, e.g. the stops of the line.
-        first: Index of the first of these stops.
-        last: Index of the stop after the last of these stops.
+    The request for the permit and the information sheets follow the stops after which they are due.
     """
     for number, stop in enumerate(structure.stops[first:last], start=first + 1):
         yield from _write_sheet(stop)
@@ -56,7 +53,7 @@ def _set_timetables(structure: Structure, first: int, last: int) -> Iterator[Ste
 
 @lru_cache(maxsize=64)
 def _build_sections(structure: Structure) -> tuple[tuple[StepSpec, ...], ...]:
-    """Return three groups of steps: before the user's first change of the rules, up to the second change, and after it."""
+    """Return the steps before the user's first change of the rules, up to the second change, and after it."""
     first, second = (change.sheet_count for change in structure.changes)
     begin = (
         look("orient", "Let me look around.", *(list_directory(folder) for folder in (".", "surveys", "sheets", "plan"))),

@@ -53,15 +53,9 @@ def _generate_surveys(values: Mapping[str, str], structure: Structure, draws: St
 
 @lru_cache(maxsize=1_000)
 def _write_survey(draws: StructureDraws, stop: str, size: int, *, has_bay: bool) -> str:
-    """Return the survey (description) of a bus stop, in which a placeholder stands for the number of the bay.
+    """Return the description of a bus stop, in which a placeholder stands for the number of the bay.
 
-    The survey is the same for all tasks with the same structure, so it is cached.
-
-    Args:
-        draws: Source of the random choices for the structure of the task.
-        stop: Name of the stop.
-        size: Minimum length of the survey in characters.
-        has_bay: Whether the survey states the number of a bay, from which the buses leave.
+    The description has at least `size` characters. It is cached, because it is the same for all tasks with the same structure.
     """
     facts = (f"The buses of {stop} leave from bay ${{bay_{stop}}} and no other.",) * has_bay
     sections = [Section("The place"), Section("Getting on", facts=facts), Section("Remarks")]

@@ -17,7 +17,7 @@ from harness.tasks.kit.texts import fill_text
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states, so that the agent can read it again."""
+    """Make a fact (a value to remember) that a page of the specification states."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
@@ -75,9 +75,9 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, one row of a sample deck, and the secret `salt` of the tools.
+    """Draw the values that the agent must remember, one row of a sample deck, and the secret `salt` of the tools.
 
-    The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
+    All facts about the organisation (agreements) get a value, whether or not the task states them.
     """
     rng_for = partial(make_rng, "flashcards", task_seed)
     values = draw_agreements("flashcards", task_seed) | draw_choices(

@@ -32,7 +32,7 @@ BROKEN = {"flashcards/scheduler.py": "def answered(memory, grade):\n    return m
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
+    """Build the grader, with the right values and the programs that call the agent's code (interviews).
 
     Args:
         values: Values drawn from the seed, by name.
@@ -58,7 +58,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents, e.g. the manual, and on the logs that tools have written."""
+    """Yield the results of the checks on the agent's documents and on the logs that tools have written."""
     values = submission.expected
     expected = {"program": values["program_name"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "leech_lapses")}
@@ -87,19 +87,12 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _read_modules(submission: Submission) -> list[str]:
-    """Return the source of each Python module of the agent's program."""
     names = [name for name in submission.list_files("flashcards") if name.endswith(".py")]
     return [submission.read_text(f"flashcards/{name}") for name in names]
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the answers of the agent's code.
-
-    Args:
-        answers: Answers of the agent's code, by name of the question.
-        values: Right values, by name.
-        code: Source of each module of the agent's program.
-    """
+    """Yield the results of the checks on the agent's modules: on their answers and their source code."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
     yield "own_tests", *check_tests(answers, MIN_TESTS)
@@ -129,7 +122,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: 
 
 
 def _read(found: object, *keys: str | int) -> object:
-    """Return the part of a nested answer of the agent's code at the given keys and indexes; None if there is no such part."""
+    """Return the part of a nested answer at the given keys and indexes; None if there is no such part."""
     for key in keys:
         if isinstance(found, dict | Mapping):
             found = found.get(key)
@@ -143,8 +136,7 @@ def _read(found: object, *keys: str | int) -> object:
 def _compare_import(imported: object, values: Mapping[str, str]) -> tuple[bool, str]:
     """Check the card that the agent's code read from a test deck.
 
-    The test deck has all columns that could be the hint column, and each of them contains its own name. The hint of the card thus
-    shows which column the code reads.
+    Each column of the deck that could be the hint column contains its own name, so the hint shows which column the code reads.
     """
     expected = [values["hint_column"], ["cell", "basic"], float(values["initial_ease"])]
     has_id = re.fullmatch(re.escape(values["card_id_prefix"]) + "[0-9a-f]{10}", str(_read(imported, 3))) is not None
@@ -152,7 +144,7 @@ def _compare_import(imported: object, values: Mapping[str, str]) -> tuple[bool, 
 
 
 def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check the header and the row of a deck that the agent's code exported; a field with the delimiter in it may be quoted."""
+    """Check the header and the row of an exported deck; a field that contains the delimiter may be quoted."""
     delimiter = values["export_delimiter"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
     row = delimiter.join(("a", "x, y; z", "back", "", "", "bio", "2.00", "0", "2024-03-01"))
@@ -161,14 +153,14 @@ def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tu
 
 
 def _compare_archive(archived: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check that a removed card keeps its row in the database, and that the day's queue no longer has the card."""
+    """Check that a removed card keeps its row in the database but is no longer in the day's queue."""
     row = _read(archived, 0, values["cards_table"], 0)
     found = [_read(row, values["removed_column"]), _read(row, "front"), _read(archived, 1)]
     return found == ["2024-03-01", "front of a", 0], f"archived: {archived!r}"
 
 
 def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check the numbers that the agent's program reports: of mature cards, of stuck cards, and of all cards."""
+    """Check the reported numbers of mature cards, of stuck cards, and of all cards."""
     counts = [61 - int(values["mature_days"]), round(100 * float(values["ease_floor"])) - 100]
     total, stored = _read(statistics, 2), _read(statistics, 3, values["cards_table"])
     good = [_read(statistics, 0), _read(statistics, 1)] == counts and total is not None and total == stored
@@ -176,7 +168,7 @@ def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[
 
 
 def _compare_names(named: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check the two lines in which the agent's program states its name with its release, and its usage."""
+    """Check the lines in which the agent's program states its name, its release and its usage."""
     lines = [*map(str, named if isinstance(named, list) else []), "", ""]
     program = values["program_name"]
     good = lines[0] == f"{program}, release {values['release_id']}" and lines[1].startswith(f"usage: {program} ")

@@ -13,12 +13,12 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states, so that the agent can read it again."""
+    """Make a fact (a value to remember) that a page of the specification states."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
 def _ask_tool(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
-    """Make a fact (a value to remember) that a TypeScript program in the workspace prints when the agent runs it."""
+    """Make a fact (a value to remember) that a TypeScript program of the workspace prints."""
     path = f"tools/{tool}.ts"
     return make_output_fact(name, kind, f"bun {path}{arguments}", prior, pattern, source=path)
 
@@ -83,9 +83,9 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output.
+    """Draw the values that the agent must remember, and the secret `salt` from which tools compute their output.
 
-    The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
+    All facts about the organisation (agreements) get a value, whether or not the task states them.
     """
     values = draw_agreements("flashcards-bun", task_seed) | draw_choices(
         "flashcards-bun", task_seed, FACTS, CHOICES, ("SR", "LB", "CX", "HV")

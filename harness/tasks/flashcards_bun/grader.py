@@ -26,7 +26,7 @@ BROKEN = {
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
+    """Build the grader, with the right values and the programs that call the agent's code (interviews).
 
     Args:
         values: Values drawn from the seed, by name.
@@ -51,7 +51,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents, e.g. the manual, and on the logs that tools have written."""
+    """Yield the results of the checks on the agent's documents and on the logs that tools have written."""
     values = submission.expected
     expected: dict[str, Any] = {"program": values["program_name"], "farewell": values["farewell"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "mature_days")}
@@ -82,12 +82,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the answers of the agent's code.
-
-    Args:
-        answers: Answers of the agent's code, by name of the question.
-        values: Right values, by name.
-    """
+    """Yield the results of the checks on the answers of the agent's code."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     limit, draft, program = int(values["new_per_day"]), values["draft_mark"], values["program_name"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")

@@ -17,10 +17,9 @@ from harness.tasks.log_forensics.structure import LOG_BY_SEARCH, SEARCH_BY_FINDI
 
 
 class Search(NamedTuple):
-    """A shell command that searches a log for a message, and the path of the log.
+    """Shell command that searches a log for a message, with the path of the log.
 
-    Most commands also print the lines around the message, as a person would do to understand it. A repeated search therefore
-    costs as many tokens as the first one.
+    Most commands also print the lines around the message, so a repeated search costs as many tokens as the first one.
     """
 
     command: str
@@ -60,7 +59,7 @@ def make_search(structure: Structure, name: str) -> Search:
 
 
 class _Finding(NamedTuple):
-    """Properties of a fact that a search in a log prints: its kind, a wrong guess (the prior), and the pattern of its value."""
+    """Fact that a search in a log prints: its kind, a wrong guess (the prior), and the pattern of its value."""
 
     kind: FactKind
     prior: str

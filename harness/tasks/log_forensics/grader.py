@@ -71,7 +71,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _compare_page(submission: Submission, page: str) -> ComparisonResult:
-    """Check that a page of the agent's report states the right values in the layout that the task prescribes for this page."""
+    """Check that a page of the report states the right values in the prescribed layout."""
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
         return _compare_statements(submission, path, *(f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]))
@@ -91,7 +91,7 @@ def _compare_page(submission: Submission, page: str) -> ComparisonResult:
 
 
 def _read_lines(submission: Submission, path: str) -> list[str]:
-    """Return the lines of a file; blank lines are left out, and blanks at the end of a line are removed."""
+    """Return the lines of a file without blank lines and without blanks at the end of a line."""
     return [line.rstrip() for line in submission.read_text(path).splitlines() if line.strip()]
 
 
@@ -108,7 +108,7 @@ def _compare_lines(submission: Submission, path: str, *expected: str) -> Compari
 
 
 def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> ComparisonResult:
-    """Check that a document states each value with the given names once, on a line `- NAME: VALUE` of its own."""
+    """Check that a document states each of the named values once, on a line `- NAME: VALUE` of its own."""
     lines, wrong = _read_lines(submission, path), []
     for name in names:
         beginning = f"- {name.replace('_', ' ')}: "
@@ -118,7 +118,7 @@ def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> C
 
 
 def _compare_people(submission: Submission) -> ComparisonResult:
-    """Check that the report shows the account as a mark and the last three digits, and that no document names it in full."""
+    """Check that the report shows only a mark and the last three digits of the account, and that no document names it in full."""
     account, mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
     naming = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]
@@ -127,7 +127,7 @@ def _compare_people(submission: Submission) -> ComparisonResult:
 
 
 def _compare_notes(submission: Submission) -> ComparisonResult:
-    """Check that the agent's note on each searched log contains the name of the log, and that no note contains a finding."""
+    """Check that each note names the log that it is about, and that no note contains a finding."""
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]

@@ -104,7 +104,7 @@ POOL_SIZE = 400
 
 @lru_cache(maxsize=1)
 def _list_clock_times() -> tuple[str, ...]:
-    """Return the clock times of all seconds of the night as texts such as `02:59:07`."""
+    """Return the clock times of all seconds of the night, such as `02:59:07`."""
     return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
 
 
@@ -122,12 +122,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _add_messages(log: _LogSpec, messages: Sequence[tuple[str, str]]) -> _LogSpec:
-    """Return a copy of the specification of a log, to which the messages for this log are added.
-
-    Args:
-        log: Specification of the log.
-        messages: Name of the log and text of each message; messages for other logs are ignored.
-    """
+    """Return the specification of a log with more messages; `messages` has pairs of the name of a log and a text."""
     return log._replace(needles=(*log.needles, *(message for name, message in messages if name == log.name)))
 
 
@@ -151,9 +146,9 @@ def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) ->
 
 
 def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
-    """Return the second of the night, counted from midnight, at which a message that the agent has to find is logged.
+    """Return the number of seconds after midnight at which a message is logged.
 
-    The second is random, unless the time of the message is itself a value to remember.
+    The number is random, unless the time of the message is itself a value to remember.
     """
     fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:

@@ -101,7 +101,7 @@ def _open_case() -> Iterator[StepSpec]:
 
 
 def _search_log(structure: Structure, log: str) -> Iterator[StepSpec]:
-    """Yield the steps on one log: the agent looks at parts, searches for each needed message, and notes the searches."""
+    """Yield the steps on one log: look at parts, search for each needed message, and note the searches."""
     path = f"logs/{log}.log"
     looks = {
         "count": (f"The {log} log: first how many lines there are of each level.", run(f"cut -c 10-14 {path} | sort | uniq -c")),
@@ -137,7 +137,7 @@ def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
 
 
 def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:
-    """Yield the steps in which the agent writes the pages of its report that are due once it has searched `log_count` logs."""
+    """Yield the steps that write the pages of the report which are due once `log_count` logs have been searched."""
     for name in (name for name, due in structure.pages if due == log_count):
         if name == "damage":
             yield look("read_dump", "The dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))
@@ -153,7 +153,6 @@ def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:
 
 
 def _write_page(name: str, text: str) -> StepSpec:
-    """Make a step in which the agent writes the page `name` of its report on the investigated night."""
     path = f"report/{name}"
     return do(f"write_{name.partition('.')[0]}", text, write(path, load_text(__package__, path)))
 

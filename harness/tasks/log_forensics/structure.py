@@ -186,13 +186,13 @@ def draw_structure(draws: StructureDraws) -> Structure:
 
 
 def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the logs in which the given findings (facts from logs) are found, in random order."""
+    """Return the logs that contain the given findings, in random order."""
     needed = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in findings}
     return draws.draw_order("logs", (log for log in COMPONENTS if log in needed))
 
 
 def _schedule_pages(draws: StructureDraws, names: tuple[str, ...], logs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Draw at random when each page of the report is due: once the facts on it are known, or only after all logs are searched.
+    """Draw when each page of the report is due: once the facts on it are known, or only after all logs are searched.
 
     Returns:
         Name of each page, and number of searched logs after which the page is due, in the order of the work.

@@ -104,9 +104,9 @@ def _load_sayings() -> dict[str, Saying]:
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:
-    """Return the words with which the list of information sheets says when a sheet is due, by name of the part of the work.
+    """Return, for each part of the work, the words that say that an information sheet is due after it.
 
-    The words must not make a line of the list look like a report that the sheet is finished, as the word `written` would.
+    The words must not make a line look like a report that the sheet is finished, as the word `written` would.
     """
     logs = {log: f"once the {log} log is noted, after its pages" for log in structure.logs}
     return {**logs, "answers": "after all pages", "report": "after the hand-over"}
@@ -124,7 +124,7 @@ def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[
 
 
 def _render_wanted(structure: Structure) -> dict[str, object]:
-    """Return the texts that tell the agent what the report needs and in which order to seal logs, by name of the placeholder."""
+    """Return the texts on what the report needs and in which order to seal logs, by name of the placeholder."""
     due = dict.fromkeys(structure.page_names, "once all logs are noted")
     due |= {
         page: f"once {join_names(structure.logs[:count])} are noted"

@@ -40,7 +40,7 @@ from harness.tasks.long_march.workspace import build_workspace, render_prompt
 
 
 def make_long_march(task_seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:
-    """Make the task `long-march` for a seed, with the number of steps and other demands on memory that `world` specifies.
+    """Make the task `long-march` for a seed, and for settings such as the number of steps.
 
     Args:
         task_seed: Seed that decides the numbers to remember.
@@ -85,7 +85,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 @lru_cache(maxsize=64)
 def _build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of the task: one for the order of the walk, and one for each note that the agent has to write."""
     notes = (
         make_check(note.check_name, f"{note.path} tells the newest numbers", *(mark.name for mark in note.marks))
         for note in structure.list_notes()

@@ -22,10 +22,10 @@ MAX_CHARACTERS = 9_000
 
 
 def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
-    """Return the sizes of `count` reports in characters: quantiles of a lognormal distribution, in random order.
+    """Return the sizes of `count` reports in characters, in random order.
 
-    Since quantiles are used and not random draws, mean and spread are the same for every seed. Sizes above `MAX_CHARACTERS` are
-    cut off, and the other sizes are scaled up to keep the mean.
+    The sizes are quantiles of a lognormal distribution and not random draws, so mean and spread are the same for every seed.
+    Sizes above `MAX_CHARACTERS` are cut off, and the other sizes are scaled up to keep the mean.
 
     Args:
         count: Number of reports.

@@ -125,7 +125,7 @@ def draw_structure(draws: StructureDraws, world: World) -> Structure:
 
 
 class _Lags:
-    """Random draws of the lag, the number of steps between the statement and the use of a number; a setting can fix the lag."""
+    """Random draws of the number of steps between the statement and the use of a number (the lag)."""
 
     def __init__(self, draws: StructureDraws, world: World, steps: int) -> None:
         self._rng, self.fixed, self.last_step = draws.make_rng("lags"), world.use_lag_steps, steps - 1
@@ -133,13 +133,13 @@ class _Lags:
         self._least, self._most = max(2, int(world.redundancy or 0)), steps - 1 - FIRST_FIND_STEP
 
     def draw_use(self, begin_step: int) -> int:
-        """Draw the step in which a note needs a number that step `begin_step` states; 0 if the task ends before."""
+        """Draw the step that uses a number which step `begin_step` states; 0 if the task ends before."""
         drawn = round(self._mean * self._rng.uniform(1 - LAG_SPREAD, 1 + LAG_SPREAD))
         lag = self.fixed or max(self._least, min(self._most, drawn))
         return int(begin_step + lag) if begin_step + lag <= self.last_step else 0
 
     def draw_order_use(self, begin_step: int) -> int:
-        """Draw the step in which a note needs an order of the user that is known from step `begin_step` on."""
+        """Draw the step that uses an order of the user which is known from step `begin_step` on."""
         longest = min(self.last_step - begin_step, round(ORDER_LAG_FACTOR * self._mean))
         lag = self._rng.randint(min(longest, max(self._least, round(self._mean * LAG_SPREAD))), longest)
         return int(begin_step + (self.fixed or lag))
@@ -151,7 +151,7 @@ def _draw_orders(names: Sequence[str], lags: _Lags) -> list[_Use]:
 
 
 def _draw_finds(draws: StructureDraws, lags: _Lags) -> list[_Use]:
-    """Draw at random which reports state numbers, to which cairns (marked places) they belong, and which notes ask for them."""
+    """Draw which reports state numbers of which cairns (marked places), and which notes ask for them."""
     gaps, counts, idle = (draws.make_rng(name) for name in ("gaps", "numbers", "idle"))
     idle_share = draws.draw_share("idle share", IDLE_BOUNDS)
     drafts, step = [], FIRST_FIND_STEP
@@ -210,15 +210,9 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
 
 
 def _choose_keys(rng: random.Random, cairns: Sequence[str], orders: Sequence[str], share: float) -> frozenset[str]:
-    """Choose at random a share of the facts, e.g. those that are corrected later, and return their keys.
+    """Choose a random share of the facts, and return their keys.
 
     The user's orders are chosen only after all other facts, since orders belong in the request.
-
-    Args:
-        rng: Random generator for this choice.
-        cairns: Keys of the facts that reports state.
-        orders: Keys of the user's orders.
-        share: Share of all facts to choose, from 0 to 1.
     """
     shuffled = rng.sample(cairns, len(cairns))
     return frozenset(list(chain(shuffled, orders))[: round(share * (len(cairns) + len(orders)))])

@@ -80,7 +80,7 @@ def build_workspace(structure: Structure, values: Values, draws: StructureDraws)
 
 
 def _draw_talk_sizes(structure: Structure, draws: StructureDraws) -> list[int]:
-    """Draw the number of characters of filler text in each report, so that a step adds as many tokens as the settings say."""
+    """Draw the lengths of the filler texts in the reports, so that steps add as many tokens as the settings say."""
     last = structure.steps - 1
     other_tokens = STEP_TOKENS + _count_tokens(structure) / last
     mean = max(0.0, (structure.tokens_per_step - other_tokens) * CHARACTERS_PER_TOKEN)
@@ -88,7 +88,7 @@ def _draw_talk_sizes(structure: Structure, draws: StructureDraws) -> list[int]:
 
 
 def _count_tokens(structure: Structure) -> float:
-    """Estimate the number of tokens in the whole task that are not filler text: statements of facts, pages, and notes."""
+    """Estimate the number of tokens in the whole task that are not filler text."""
     characters, calls = 0, 0
     for mark in structure.marks:
         sentence = len(find_saying(mark).sentence) - 10
@@ -102,13 +102,13 @@ def _count_tokens(structure: Structure) -> float:
 
 
 def _render_statement(mark: Mark, value: str) -> str:
-    """Return the first statement of a fact in a report or on a page, with its story and its sentences without information."""
+    """Return the first statement of a fact, with its story and its sentences without information."""
     story = [find_saying(mark).story] if mark.has_story else []
     return " ".join([*story, render_sentence(mark, value), *NOTES[: mark.notes]])
 
 
 def _render_awk_texts() -> str:
-    """Return the lines of awk code that define all sentences of the tool `tools/walk.awk`, e.g. the one on a cairn's height."""
+    """Return the lines of awk code that define all sentences of the tool `tools/walk.awk`."""
     sayings = [
         *((key, Template(saying.sentence).substitute({key: "%s"}), saying.story, "") for key, saying in load_orders().items()),
         *(
@@ -129,7 +129,7 @@ def _render_awk_texts() -> str:
 
 
 def _generate_items(structure: Structure, values: Values) -> Iterator[tuple[int, str]]:
-    """Yield what reports show besides filler text, i.e. facts and requests for notes, each as number of a post and encoded text.
+    """Yield each fact and each request for a note in a report, as number of a post and encoded text.
 
     The tool `tools/walk.awk` decodes the text when the agent reaches the post (a place on the way).
     """

@@ -27,7 +27,7 @@ BROKEN = {CORE: "globals().update({name: lambda *_: 0 for name, value in list(gl
 
 
 def build_grader(structure: Structure, values: Mapping[str, str], initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task, which knows the right values and the initial files, and runs the tests.
+    """Build the grader, with the right values, the initial files, and a program that runs the tests.
 
     Args:
         structure: Choices that the seed makes, e.g. in which folders the agent has to rename the function.
@@ -58,7 +58,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 class _Work:
-    """The files that the agent left in the workspace, with methods that compare them with the initial files."""
+    """Files that the agent left in the workspace, with methods that compare them with the initial files."""
 
     def __init__(self, submission: Submission) -> None:
         self.submission, self.values = submission, submission.expected
@@ -68,28 +68,27 @@ class _Work:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """Text that the agent left in each file that existed at the start of the task, by path."""
+        """Text of each initial file as the agent left it, by path."""
         return {path: self.submission.read_text(path) for path in self.values["hashes"]}
 
     def list_paths(self, folder: str) -> list[str]:
-        """Return the paths of the files that the folder contained at the start of the task."""
+        """Return the paths of the initial files in a folder."""
         return [path for path in self.texts if path.startswith(folder + "/")]
 
     def is_initial(self, path: str, text: str) -> bool:
-        """Return whether `text` equals the text that the file at `path` had at the start of the task."""
+        """Return whether `text` is the initial text of a file."""
         return bool(hash_text(text) == self.values["hashes"][path])
 
     def is_unchanged(self, folder: str) -> bool:
-        """Return whether the agent left every initial file in a folder unchanged."""
         return all(self.is_initial(path, self.texts[path]) for path in self.list_paths(folder))
 
     def holds(self, path: str, name: str) -> bool:
-        """Return whether a file of the agent contains a name, e.g. of a function, as a whole word."""
+        """Return whether a file contains a name as a whole word."""
         text = self.texts[path] if path in self.texts else self.submission.read_text(path)
         return re.search(rf"\b{name}\b", text) is not None
 
     def is_renamed(self, path: str) -> bool:
-        """Return whether the agent has replaced the function's old name by the new one in a file, and changed nothing else.
+        """Return whether the agent has renamed the function in a file, and changed nothing else.
 
         Other changes are allowed in a file with a helper function that the agent had to rename, too.
         """
@@ -98,13 +97,12 @@ class _Work:
         return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
 
     def check_renamed(self, *folders: str) -> ComparisonResult:
-        """Check that the agent has replaced the function's old name by the new one in every module of the given folders."""
+        """Check that the agent has renamed the function in every module of the given folders."""
         paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
         wrong = [path for path in paths if not self.is_renamed(path)]
         return ComparisonResult(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
 
     def judge_modules(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the results of the checks on the modules, e.g. whether the function is renamed in each folder."""
         values = self.values
         excluded, alias = f"quay/{values['excluded_folder']}", f"quay/{values['alias_module']}.py"
         for number, folders in enumerate(values["groups"], start=1):
@@ -127,14 +125,13 @@ class _Work:
         yield "registry", is_right, f"entry {entry and entry[1]!r}"
 
     def read_ledger(self, name: str) -> list[str]:
-        """Return the lines of one log of the ledger (the record of finished folders), e.g. `record` for recorded folders."""
+        """Return the lines of one log of the ledger (the record of finished folders)."""
         return self.submission.read_text(f"ledger/{name}.log").splitlines()
 
     def compute_seal(self, batch: str) -> str:
         """Return the digest that the ledger (the record of finished folders) must contain for a finished folder.
 
-        Args:
-            batch: Name of the folder, followed by ` first` or ` last` for the first and the last folder.
+        `batch` is the name of the folder, followed by ` first` or ` last` for the first and the last folder.
         """
         words = f"{self.values['key']}:{self.values['ledger_book']}:{batch}"
         return hashlib.sha256(words.encode()).hexdigest()[:24]
@@ -146,7 +143,6 @@ class _Work:
         return ComparisonResult(all(count == 1 for count in counts.values()), f"times recorded: {counts}")
 
     def judge_ledger(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the results of the checks on the ledger, e.g. whether each finished folder is recorded once and in order."""
         values, first, last = self.values, self.batches[0], self.batches[-1]
         swept = [self.check_renamed(values[name]) for name in ("first_folder", "last_folder")]
         yield "ends", *combine(*swept, self.check_recorded(first, last))
@@ -161,7 +157,6 @@ class _Work:
         yield "closed", closed == [f"{book} {values['voucher']}"], f"closed {closed}"
 
     def judge_papers(self) -> Iterator[tuple[str, bool, str]]:
-        """Yield the results of the checks on the change log and on the hand-over document."""
         values, text = self.values, self.submission.read_text("CHANGELOG.md")
         new = list_new_lines(self.submission, "CHANGELOG.md", values["entries"])
         is_ordered = len(new) == 1 and new[0].startswith(f"- {values['verb']} ") and new[0].endswith(f" ({values['ticket']})")

@@ -62,9 +62,9 @@ def _all_steps(structure: Structure) -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step in which the agent adds an entry to the ledger (the record of finished folders) by a command.
+    """Make a step that adds an entry to the ledger (the record of finished folders), and that must not run twice.
 
-    The command must not run twice. See `harness.tasks.kit.steps.do_once` for the arguments; `words` follow the tool's path.
+    `words` are the arguments of the ledger's tool; `harness.tasks.kit.steps.do_once` describes the others.
     """
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
@@ -115,7 +115,7 @@ def _reserve_name() -> StepSpec:
 
 
 def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
-    """Make a step of the work in one folder; it counts as done once a printed table of folders lists the folder as renamed."""
+    """Make a step in one folder, which is done once a printed table of folders lists the folder as renamed."""
     swept = f"quay/{folder}: swept"
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
@@ -123,7 +123,7 @@ def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> S
 def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
     """Yield the steps that rename the function in the first folder, whose name the agent must remember.
 
-    The steps also count as done once a printed table of folders lists the second folder as renamed.
+    A printed table that lists the second folder as renamed shows that these steps are done, too.
     """
     folder = "quay/${first_folder}"
     for name, text, command in (
@@ -143,7 +143,7 @@ def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
 
 
 def _batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
-    """Yield the steps for one folder: read its files, rename the function, run the tests, and record the folder as finished."""
+    """Yield the steps that read the files of a folder, rename the function, run the tests, and record the folder."""
     reads = structure.reads[structure.folders.index(folder)]
     modules = (read(f"quay/{folder}/{module}.py") for module in reads)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)

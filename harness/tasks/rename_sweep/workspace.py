@@ -88,7 +88,7 @@ def _load_sayings() -> dict[str, Saying]:
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:
-    """Return the words with which the list of information sheets says when a sheet is due, by name of the part of the work."""
+    """Return, for each part of the work, the words that say that an information sheet is due after it."""
     folders = {folder: f"after the folder {folder}" for folder in structure.folders}
     return {
         "start": "after the first batch",
@@ -99,7 +99,7 @@ def _render_parts(structure: Structure) -> dict[str, str]:
 
 
 def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int, *, has_helper: bool) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each generated module in one folder, and of the test module for the folder."""
+    """Yield the path and the text of each module in one folder, and of the test module for the folder."""
     rng = make_rng("rename-sweep", task_seed, folder)
     writer = Writer(rng, NOUNS)
     core_module = f"quay.{values['alias_module']}" if folder == values["excluded_folder"] else "quay.core"
@@ -123,7 +123,7 @@ def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
 
 
 def _render_module(title: str, figures: list[Figure], old: str, core_module: str, writer: Writer, helper: str = "") -> str:
-    """Return the source of a generated module as the agent finds it, before the function is renamed."""
+    """Return the source of a module before the function is renamed."""
     parts = [f'"""{title.capitalize()}.\n\n{writer.write_sentence()}\n"""\n\nfrom {core_module} import {old}\n']
     if helper:
         parts.append(
@@ -137,7 +137,7 @@ def _render_module(title: str, figures: list[Figure], old: str, core_module: str
 
 
 def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str) -> str:
-    """Return the source of the tests for one folder, with the results that the generated functions must return."""
+    """Return the source of the tests for one folder, with the results that the functions must return."""
     imports = "".join(f"from quay.{folder} import {name}\n" for name, _ in tested)
     heading = f'"""Figures of {folder}, recorded years ago."""\n\nimport unittest\n\n{imports}\nCASES = {CASES!r}\n'
     parts = [heading, "\n\nclass FiguresTest(unittest.TestCase):\n"]
@@ -150,13 +150,13 @@ def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str)
 
 
 def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
-    """Return the right result of a generated function for a ship and a number of hours, both before and after the renaming."""
+    """Return the right result of a generated function, which is the same before and after the renaming."""
     place = (sum(map(ord, ship)) + 3 * hours) % 97 if figure.callee == old else len(ship) + hours
     return figure.factor * place + figure.offset
 
 
 def _generate_papers(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each file of the workspace that is not source code of the package, e.g. pages and tools."""
+    """Yield the path and the text of each file that is not source code of the package, e.g. pages and tools."""
     reserve_time = "right before it is needed" if structure.is_reserved_late else "right after that"
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)

@@ -16,7 +16,7 @@ READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 
 
 def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states, so that the agent can read it again."""
+    """Make a fact (a value to remember) that a page of the specification states."""
     return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
@@ -115,9 +115,9 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, and the secret `salt` from which tools compute their output.
+    """Draw the values that the agent must remember, and the secret `salt` from which tools compute their output.
 
-    The values of all agreements (facts about the organisation) are drawn as well, whether the task states them or not.
+    All facts about the organisation (agreements) get a value, whether or not the task states them.
     """
     values = draw_agreements("spec-api", task_seed) | draw_choices(
         "spec-api", task_seed, FACTS, CHOICES, ("PD", "LG", "QX", "TR")

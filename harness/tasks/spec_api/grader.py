@@ -34,7 +34,7 @@ BROKEN = {"depot/identifiers.py": "def complete(serial):\n    return 'none'\n"}
 
 
 def build_grader(values: Mapping[str, str], structure: Structure, initial_files: Mapping[str, str]) -> Grader:
-    """Build the grader of the task, which knows the right values and the programs that call the agent's code (interviews).
+    """Build the grader, with the right values and the programs that call the agent's code (interviews).
 
     Args:
         values: Values drawn from the seed, by name.
@@ -56,7 +56,7 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents, e.g. the README, and on the logs that tools have written."""
+    """Yield the results of the checks on the agent's documents and on the logs that tools have written."""
     values = submission.expected
     expected = {"agent": values["client_name"], "prefix": values["env_prefix"], "key": values["client_key"]}
     expected |= {name: int(values[name]) for name in ("timeout_seconds", "batch_size", "cache_minutes")}
@@ -87,12 +87,7 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the answers of the agent's code.
-
-    Args:
-        answers: Answers of the agent's code, by name of the question.
-        values: Right values, by name.
-    """
+    """Yield the results of the checks on the answers of the agent's code."""
     limit, cursor, code, weight = (
         int(values["page_limit"]),
         values["cursor_field"],
