@@ -20,7 +20,7 @@ another thread receives, does not interrupt the call; short waits make sure that
 
 
 class Cancellation:
-    """A request to stop a session, made from any thread. Thread-safe; a request cannot be withdrawn."""
+    """Request to stop a session, made from any thread. Thread-safe; a request cannot be withdrawn."""
 
     def __init__(self, poll: Callable[[], None] = ignore) -> None:
         """Create a cancellation that has not been requested yet.
@@ -43,7 +43,7 @@ class Cancellation:
 
 
 class WorkAbandoned(Exception):
-    """Raised in a worker thread to end work whose result is no longer needed because the session was cancelled."""
+    """Raised in a worker thread to end work that is no longer needed because the session was cancelled."""
 
 
 class _PendingResult(Future[T]):

@@ -37,7 +37,7 @@ class Conversation:
         self._fold_all()
 
     def append(self, *events: Event) -> tuple[Entry, ...]:
-        """Append events to the log in one transaction, then update the view (the messages that the model sees next).
+        """Append events to the log in one transaction, then update the messages that the model sees next.
 
         Raises:
             StoreError: Nothing was logged, and the view is unchanged.
@@ -68,7 +68,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRequest:
-    """The messages of a request to the model, and how many of the first ones are the same as in the previous request."""
+    """Messages of a request to the model, with the number of first messages that the previous request had, too."""
 
     messages: Sequence[Message]
     digest: str
@@ -77,7 +77,10 @@ class PreparedRequest:
 
 
 class RequestBuilder:
-    """Builder of the requests to the model. A request extends the previous one and is built anew only after a compaction."""
+    """Builder of the requests to the model, each of which extends the previous request.
+
+    Only after a compaction is a request built anew.
+    """
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
@@ -124,7 +127,7 @@ class RequestBuilder:
 
 
 class Inbox:
-    """A queue of user messages. Thread-safe: any thread may add messages, and the agent takes them between steps."""
+    """Queue of user messages. Any thread may add messages, and the agent takes them between steps."""
 
     def __init__(self, later: Iterable[LaterMessage] = ()) -> None:
         """Create a queue of user messages.
@@ -143,7 +146,7 @@ class Inbox:
             return len(self._queue)
 
     def take(self, step: int) -> tuple[str, ...]:
-        """Remove from the queue the user messages that the agent must read before a step (a model call), and return them."""
+        """Remove and return the user messages that the agent must read before a step (a model call)."""
         if not self._queue and not self._later:
             return ()
         with self._lock:
@@ -155,7 +158,7 @@ class Inbox:
 
 
 class StreamBuffer:
-    """Buffer for the pieces of a streamed reply of the model, so that an interrupted reply can be logged. Not thread-safe."""
+    """Buffer for a streamed reply of the model, so that an interrupted reply can be logged. Not thread-safe."""
 
     def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
         """Create an empty buffer; added pieces of a reply with visible text are also passed to `listen`."""

@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reason why a turn (the agent's work on a user message) ended, such as `replied`, with an explanation."""
+    """Reason why a turn (the agent's work on a user message) ended, with an explanation."""
 
     reason: StopReason
     detail: str = ""
@@ -117,7 +117,7 @@ class Outcome(Stop):
 
     @staticmethod
     def from_stop(stop: Stop, view: View) -> "Outcome":
-        """Return the result of a session, given why it ended and the view (the messages that the model sees next) at its end."""
+        """Return the result of a session, given why it ended and the messages in view at its end."""
         return Outcome(stop.reason, stop.detail, view.steps, len(view.items), view.tokens)
 
 
@@ -183,7 +183,7 @@ class Agent:
     logs_steps_at_once: bool = False
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
-        """Work on a task until the agent replies without calling a tool, a limit is reached or an error ends the session.
+        """Work on a task until the agent replies without calling a tool, reaches a limit or fails.
 
         Args:
             session: First event of the log, with the task and the configuration of the session.
@@ -201,7 +201,7 @@ class Agent:
 
 
 class Session:
-    """A session in progress, either new or continued from its log, with methods that run its turns and steps. Not thread-safe."""
+    """Session in progress, with methods that run its turns and steps. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
         """Prepare a new session, or continue the session that the agent's log contains."""
@@ -223,7 +223,7 @@ class Session:
         self.record(session, prompt, MessageAdded(message=user(session.task), step=0), *workspace_events)
 
     def run_turn(self, *opening_events: Event, steps_before: int = 0) -> Stop:
-        """Run the steps of a turn until the agent replies without a tool call, reaches a limit, fails or is cancelled.
+        """Run the steps of a turn, and return why it ended, e.g. because the agent replied without a tool call.
 
         Args:
             opening_events: Events that begin the turn, such as a user message. They are logged after the policy had the chance to
@@ -249,7 +249,7 @@ class Session:
         return can_continue
 
     def run_step(self, step: int) -> Stop | None:
-        """Run one step (a model call and its tool calls); return the stop reason, or None to continue with the next step."""
+        """Run one step (a model call and its tool calls); return the stop reason, or None to continue."""
         queued_messages = [_build_message_event(user(text), step) for text in self.agent.inbox.take(step)]
         if (queued_messages and not self.open_turn(queued_messages)) or not self.compact(step, "step"):
             return self.check_cancellation()
@@ -265,7 +265,7 @@ class Session:
         return self.finish_step(step, prepared, reply)
 
     def compact(self, step: int, hook: Hook) -> bool:
-        """Let the policy shorten the view (the messages that the model sees next) if the policy finds that necessary.
+        """Let the policy shorten the messages that the model sees next, if the policy finds that necessary.
 
         Return False if the session was cancelled, else True.
         """

@@ -17,7 +17,7 @@ MAX_PARALLEL_CALLS = 16
 
 
 class Toolbox:
-    """The tools of a session, by name. Runs the tool calls that the model requests. Thread-safe if all tools are."""
+    """Tools of a session, which runs the tool calls that the model requests. Thread-safe if all tools are."""
 
     def __init__(
         self,
@@ -144,7 +144,10 @@ LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
 
 
 class LoopDetector:
-    """Detector of an agent that repeats the same tool call in a row. Asks a function whether to go on. Not thread-safe."""
+    """Detector of tool calls that an agent repeats in a row; it asks a function whether to go on.
+
+    Not thread-safe.
+    """
 
     def __init__(self, decide: Callable[[ToolCall, int], LoopDecision]) -> None:
         """Create a detector that calls `decide` when the same tool call is made for the third time in a row.
@@ -184,5 +187,8 @@ def _normalize_arguments(call: ToolCall) -> str:
 
 
 def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:
-    """Return a function that decides about every repeated tool call in the same way, for sessions without a user to ask."""
+    """Return a function that decides about every repeated tool call in the same way.
+
+    It serves sessions without a user who could be asked.
+    """
     return lambda _call, _times: decision

@@ -80,7 +80,10 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
 
 
 def _describe_working(info: SandboxInfo) -> tuple[str, str]:
-    """Return the versions of a sandbox's programs with the limits that it cannot enforce, and advice on these limits."""
+    """Return two texts on a sandbox that works.
+
+    The first has the versions of its programs and the limits that it cannot enforce, the second advice on these limits.
+    """
     missing = {limit: advice for name, (limit, advice) in _LIMIT_ADVICE.items() if name not in info.enforced}
     reason = "works: " + " ".join(" ".join(pair) for pair in info.versions)
     if missing:
@@ -203,7 +206,10 @@ def open_sandbox(
 
 
 def is_isolated(backend: str) -> bool:
-    """Return whether a backend isolates commands; True for `auto` if all its choices do, and False for an unknown backend."""
+    """Return whether a backend isolates commands from the machine.
+
+    The result is True for `auto` if all backends that it may choose do, and False for an unknown backend.
+    """
     return backend == "auto" or (backend in BACKENDS and BACKENDS[backend].isolates)
 
 
@@ -263,7 +269,7 @@ def probe_backend(backend: str, image: str | None = None, runtime: str = "python
 
 @functools.cache
 def run_cached_probe(backend: str, image: str | None, runtime: str) -> Probe:
-    """Return the result of testing a backend with an image and a runtime; each such test runs only once in this process."""
+    """Test a backend with an image and a runtime, and return the result; each test runs once in this process."""
     limits = SandboxLimits()
     make_launcher = _find_backend(backend, unsafe_local=False).make_launcher
 
@@ -310,7 +316,7 @@ class SandboxChoice(StrictFields):
         check_image(self.backend, self.image)
 
     def open(self, session_id: str, runtime: str, *, unsafe_local: bool = False) -> ServedSandbox:
-        """Return a sandbox with this choice of backend, image and limits for one session; the caller starts and closes it."""
+        """Return a sandbox of this choice for one session, not yet started; the caller starts and closes it."""
         return open_sandbox(
             self.backend, session_id=session_id, image=self.image, runtime=runtime, limits=self.limits, unsafe_local=unsafe_local
         )

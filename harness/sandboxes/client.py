@@ -116,7 +116,10 @@ class Launcher(Protocol):
         """
 
     def remove(self) -> None:
-        """Remove the sandbox's tool server (first process) and everything created for it, in any state; may be called again."""
+        """Remove the tool server (first process of the sandbox) and everything that was created for it.
+
+        May be called in any state, and more than once.
+        """
 
     def read_stderr(self) -> str:
         """Return what the sandbox's tool server (first process) wrote to stderr; may be empty."""
@@ -137,7 +140,7 @@ def format_container_name(session_id: str) -> str:
 
 
 class StartedOnce(ABC):
-    """Base class that makes a sandbox a context manager, which starts the sandbox on entry and closes it on exit."""
+    """Base class of sandboxes, which start when a `with` block begins and close when it ends."""
 
     _info: SandboxInfo | None = None
 
@@ -281,7 +284,10 @@ class ServedSandbox(StartedOnce):
         return self.run_traced(command, timeout_seconds=timeout_seconds).result
 
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> TracedResult:
-        """Run a shell command, and return its result with notes on whether it affected only the workspace and can be cached."""
+        """Run a shell command, and return its result with notes on its effects.
+
+        The notes say whether the command affected only the workspace, and whether its result may be cached.
+        """
         check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
         reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
@@ -361,7 +367,10 @@ class ServedSandbox(StartedOnce):
         return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restore the workspace to a snapshot; every process ends and temporary files are deleted, as in a new sandbox."""
+        """Restore the workspace to a snapshot.
+
+        Every process ends and temporary files are deleted, as in a new sandbox.
+        """
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
             delete, make = plan_restore(self.snapshot().files, snapshot.files)
@@ -380,7 +389,7 @@ class ServedSandbox(StartedOnce):
                 self._die(f"the restored workspace has tree id {restored_tree_id}, expected {snapshot.tree_id}")
 
     def prepare_grading(self, files: Mapping[str, bytes]) -> None:
-        """End every process, delete temporary files, and write the files of a grader, replacing anything at their paths.
+        """End every process, delete temporary files, and write the files of a grader.
 
         Everything with the same first component as one of the paths is deleted first.
         """
@@ -426,7 +435,7 @@ class ServedSandbox(StartedOnce):
 
     @property
     def is_contained(self) -> bool:
-        """Whether the commands since the last snapshot left no running process and changed nothing outside the workspace."""
+        """Whether commands left no process and changed nothing outside the workspace since the last snapshot."""
         return self._history.is_contained
 
     def close(self) -> None:

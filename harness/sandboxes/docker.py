@@ -249,7 +249,10 @@ class AttachStream(SocketStream):
         self.stderr = bytearray()
 
     def receive(self) -> bytes:
-        """Wait for bytes from the stdout of the container and return them; the beginning of its stderr is kept in `stderr`."""
+        """Wait for bytes from the stdout of the container and return them.
+
+        The beginning of the container's stderr is kept in `stderr`.
+        """
         while True:
             output = self._unwrap()
             if output:
@@ -319,7 +322,7 @@ def _check_socket(address: str) -> None:
 
 
 def reap_leftovers(api: Any) -> tuple[str, ...]:
-    """Remove the containers of harness processes that have ended, and containers above the maximum age; return their names."""
+    """Remove containers of harness processes that have ended, and too old containers; return their names."""
     containers = api.containers(all=True, filters={"label": OWNER_LABEL})
     leftovers = [container for container in containers if is_leftover(container["Labels"])]
     for container in leftovers:
@@ -328,7 +331,7 @@ def reap_leftovers(api: Any) -> tuple[str, ...]:
 
 
 def is_leftover(labels: Any) -> bool:
-    """Return whether a container's labels show that the process that created it has ended, or that the container is too old."""
+    """Return whether, by its labels, a container is too old or was created by a process that has ended."""
     expires = str(labels.get(EXPIRES_LABEL, ""))
     return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
 
@@ -379,7 +382,7 @@ def is_missing_python(error: Exception) -> bool:
 
 
 def find_served_image(api: Any, digest: str) -> str | None:
-    """Return the name of the image with `python3` that was built earlier from the image with this content id, if any."""
+    """Return the name of the image with `python3` that was built from the image with this content id, if any."""
     with contextlib.suppress(ImageNotFound):
         api.inspect_image(_format_served_name(digest))
         return _format_served_name(digest)
@@ -406,7 +409,10 @@ def add_python(api: Any, image: str, digest: str) -> str:
 
 
 def split_image(image: str) -> tuple[str, str | None]:
-    """Return the repository and the tag of an image name; the tag defaults to `latest`, so that not all tags are pulled."""
+    """Return the repository and the tag of an image name.
+
+    The tag defaults to `latest`, so that not all tags are pulled.
+    """
     if "@" in image:
         return image, None
     repository, colon, tag = image.rpartition(":")

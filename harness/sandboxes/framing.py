@@ -46,7 +46,10 @@ sandbox's Python has this version of bytecode, the bytecode is used, because com
 
 
 class ByteStream(Protocol):
-    """A connection to a sandbox, over which one thread may send bytes while another receives; closing it wakes both threads."""
+    """Connection to a sandbox, over which one thread may send bytes while another receives.
+
+    Closing the connection wakes both threads.
+    """
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all bytes to the sandbox.
@@ -57,7 +60,7 @@ class ByteStream(Protocol):
         """
 
     def receive(self) -> bytes:
-        """Wait for bytes from the sandbox and return them; empty after the sandbox or `close` has ended the connection.
+        """Wait for bytes from the sandbox and return them; return no bytes after the connection has ended.
 
         Raises:
             OSError: The connection to the sandbox failed.
@@ -69,7 +72,7 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A request to a sandbox's tool server, or its reply: a header, which is sent as JSON, and a body of bytes."""
+    """Request to a sandbox's tool server, or its reply: a header, which is sent as JSON, and a body."""
 
     header: dict[str, Any]
     body: bytes = b""
@@ -153,7 +156,7 @@ class PendingReply:
 
 
 class FrameConnection:
-    """Connection that sends requests to a sandbox's tool server (first process) and receives the replies. Thread-safe.
+    """Connection that sends requests to the tool server of a sandbox and receives the replies. Thread-safe.
 
     A separate thread receives all replies. This thread never runs signal handlers, so no interrupt can lose received bytes.
     """
@@ -170,7 +173,7 @@ class FrameConnection:
         threading.Thread(target=self._receive_replies, name="harness-sandbox", daemon=True).start()
 
     def send_source(self, timeout_seconds: float) -> None:
-        """Send the tool server, as source and as bytecode, to the small program that waits in the sandbox and runs it."""
+        """Send the source and bytecode of the tool server to the small program that runs it in the sandbox."""
         parts = (load_source("server"), MAGIC_NUMBER, compile_source("server"))
         message = b"".join(struct.pack(">I", len(part)) + part for part in parts)
         self._send(message, time.monotonic() + timeout_seconds)

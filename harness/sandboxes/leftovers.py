@@ -38,7 +38,7 @@ def _read_pid_namespace() -> str:
 
 
 def _read_start_time(pid: int) -> int:
-    """Return the start time of a process in clock ticks since boot, or -1 if the process does not exist or is a zombie."""
+    """Return the start time of a process in clock ticks since boot; -1 if it does not exist or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -24,12 +24,15 @@ DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
 
 
 class LocalLauncher(ProcessLauncher):
-    """Launcher that starts and removes one sandbox without isolation, whose tool server is an ordinary child process."""
+    """Launcher that starts and removes one sandbox without isolation, an ordinary child process."""
 
     _directory: Path | None = None
 
     def launch(self) -> LaunchedServer:
-        """Start the tool server in a new temporary directory, after a warning on stderr that commands are not isolated."""
+        """Start the tool server in a new temporary directory.
+
+        A warning on stderr says that commands are not isolated.
+        """
         sys.stderr.write("warning: sandbox 'local' isolates nothing; commands run with all rights of this user\n")
         reap_directories()
         self._directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX))
@@ -66,7 +69,7 @@ class LocalLauncher(ProcessLauncher):
 
 
 def reap_directories() -> tuple[str, ...]:
-    """Delete the sandbox directories of harness processes that have ended, and return the names of the deleted directories."""
+    """Delete the sandbox directories of harness processes that have ended, and return their names."""
     reaped = []
     for directory in Path(tempfile.gettempdir()).glob(DIRECTORY_PREFIX + "*"):
         with contextlib.suppress(OSError):

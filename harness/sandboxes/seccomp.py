@@ -153,6 +153,6 @@ def _generate_section(column: int) -> Iterator[_Instruction]:
 
 
 def _return_if(comparison: int, operand: int, action: int) -> Iterator[_Instruction]:
-    """Yield instructions that end the program with `action` if the loaded value passes a comparison with `operand`."""
+    """Yield instructions that end the program with `action` if the loaded value compares true with `operand`."""
     yield (comparison, 0, 1, operand)
     yield (RETURN, 0, 0, action)

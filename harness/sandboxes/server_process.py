@@ -17,7 +17,7 @@ EXIT_SECONDS = 3.0
 
 
 class ServerProcess:
-    """Tool server (first process of a sandbox) as a child process, whose stdin and stdout are a socket to the harness."""
+    """Tool server (first process of a sandbox) as a child process, connected to the harness by a socket."""
 
     def __init__(
         self, command: Sequence[str], *, pass_fds: Sequence[int] = (), user: int | None = None, stdout: int | None = None
@@ -62,7 +62,7 @@ class ServerProcess:
         return os.pread(self._stderr, 4096, 0).decode("utf-8", "replace")
 
     def wait_for_signal(self) -> int | None:
-        """Wait a short time for the tool server to end, and return the number of the signal that killed it, or None."""
+        """Wait a short time for the tool server to end; return the number of the signal that killed it, or None."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(EXIT_SECONDS)
             if code < 0:
@@ -72,7 +72,7 @@ class ServerProcess:
         return None
 
     def remove(self) -> None:
-        """Close the connection, wait for the tool server to end, and kill it if it does not; may be called more than once."""
+        """Close the connection, and kill the tool server if it does not end soon. May be called more than once."""
         self.stream.close()
         try:
             self._process.wait(EXIT_SECONDS)
@@ -85,7 +85,7 @@ class ServerProcess:
 
 
 class ProcessLauncher:
-    """Base class of launchers (which start and remove one sandbox) whose tool server is a child process of the harness."""
+    """Base class of launchers that run the tool server of a sandbox as a child process of the harness."""
 
     _server: ServerProcess | None = None
 
@@ -107,7 +107,10 @@ class ProcessLauncher:
 
 
 def build_python_command(python: str) -> tuple[str, ...]:
-    """Return the command with which a Python runs the tool server, with UTF-8 and without the user's settings and packages."""
+    """Return the command with which a Python runs the tool server.
+
+    The Python uses UTF-8, and neither the user's settings nor the user's packages.
+    """
     return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 
 

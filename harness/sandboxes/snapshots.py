@@ -21,7 +21,10 @@ _LINE_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def compute_tree_id(files: Mapping[str, FileState]) -> str:
-    """Return the id of a state of the workspace: the SHA-256 (hexadecimal) over paths, modes and contents of all files."""
+    """Return the id of a state of the workspace.
+
+    The id is the SHA-256 (hexadecimal) over paths, modes and contents of all files.
+    """
     digest = hashlib.sha256()
     for path in sorted(files):
         state = files[path]
@@ -30,9 +33,9 @@ def compute_tree_id(files: Mapping[str, FileState]) -> str:
 
 
 def list_children(files: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names in each directory that is not empty, by path of the directory; the workspace itself is the empty path.
+    """Return the names in each directory that is not empty, by path of the directory.
 
-    The names are in the order of `files`.
+    The workspace itself is the empty path. The names are in the order of `files`.
     """
     names_by_directory: dict[str, list[str]] = {}
     for path in files:
@@ -42,9 +45,9 @@ def list_children(files: Iterable[str]) -> dict[str, list[str]]:
 
 
 def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
-    """Return the files of a workspace in the order in which they were created, each directory before its contents.
+    """Return the files of a workspace in the order in which they were created.
 
-    Programs can see this order, because unsorted listings follow it.
+    Each directory comes before its contents. Programs can see this order, because unsorted listings follow it.
 
     Args:
         files: State of each file, by path.
@@ -108,16 +111,16 @@ def join_path(directory: str, name: str) -> str:
 
 
 def _is_same_kind(current: FileState, target: FileState) -> bool:
-    """Return whether a file can be changed into another without being deleted first; a symbolic link cannot be changed."""
+    """Return whether a file can become another without being deleted first; a symbolic link cannot."""
     if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
     return not stat.S_ISLNK(current.mode) or current == target
 
 
 def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-    """Return the files that differ between two snapshots, sorted by path, with the numbers of lines added and removed.
+    """Return the files that differ between two snapshots, sorted by path.
 
-    Directories are left out. A file with only a changed mode has no added or removed lines.
+    Each has the numbers of lines added and removed, which are 0 if only the mode has changed. Directories are left out.
     """
     file_changes = []
     for path in sorted(older.files.keys() | newer.files.keys()):
@@ -135,7 +138,7 @@ MAX_LISTED_FILES = 1_000
 
 
 class SnapshotPatch(NamedTuple):
-    """Changes between two snapshots of a workspace, as a log stores them: a hash of all changes, and the changed files' paths."""
+    """Changes between two snapshots of a workspace, as a log stores them."""
 
     patch_hash: str
     """SHA-256 (hexadecimal) over the changed files' paths, with mode and content before and after; empty if no file changed."""
@@ -144,7 +147,10 @@ class SnapshotPatch(NamedTuple):
 
 
 def summarize_patch(older: Snapshot, newer: Snapshot) -> SnapshotPatch:
-    """Return a hash of the changes between two snapshots, and the paths of the changed files; directories are left out."""
+    """Return a hash of the changes between two snapshots, and the paths of the changed files.
+
+    Directories are left out.
+    """
     digest, changed = hashlib.sha256(), list[str]()
     for path in sorted(older.files.keys() | newer.files.keys()):
         before, after = _find_file(older, path), _find_file(newer, path)

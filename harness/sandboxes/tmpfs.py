@@ -37,7 +37,7 @@ class MemoryMount(NamedTuple):
 
 
 def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tuple[str, ...]:
-    """Return the beginning of a command line that mounts memory file systems and then runs the rest of the line.
+    """Return the beginning of a command line that mounts memory file systems and then runs its rest.
 
     The result is empty if this machine does not let `user` mount them. Either the programs `unshare` and `mount` of util-linux
     are missing, or the system forbids mounts in user namespaces.
@@ -47,7 +47,7 @@ def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tupl
 
 
 def get_source(index: int) -> str:
-    """Return the path at which the memory file system with this index was mounted, from where bubblewrap binds it."""
+    """Return the path at which the memory file system with this index is mounted, before bubblewrap binds it."""
     return f"{_PLACE}/{index}"
 
 

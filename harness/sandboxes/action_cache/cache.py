@@ -60,7 +60,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntrySummary:
-    """Summary of one entry of the action cache, for display: the task, the command, its size and how often it was used."""
+    """Summary of one entry of the action cache, for display."""
 
     task: str
     command: str
@@ -74,7 +74,7 @@ class EntrySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSummary:
-    """Summary of the whole action cache: the number of entries, their total size, and how often they were used."""
+    """Summary of the whole action cache, for display."""
 
     folder: Path
     entries: int
@@ -90,7 +90,10 @@ def find_default_folder() -> Path:
 
 
 def has_cache(folder: Path) -> bool:
-    """Return whether a folder contains an action cache; True for an unreadable folder, so that opening it reports the reason."""
+    """Return whether a folder contains an action cache.
+
+    The result is True for an unreadable folder, so that opening the cache reports the reason.
+    """
     try:
         (folder / CACHE_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -107,7 +110,9 @@ def open_cache(folder: Path, max_bytes: int = MAX_BYTES, store: str = "") -> "Ac
 
 
 class ActionCache:
-    """Storage of the effects of commands, each under a key. Thread-safe; any number of processes may share its folder.
+    """Storage of the effects of commands, each under a key.
+
+    Thread-safe. Any number of processes may share the folder of the cache.
 
     A store that several machines share can be added. An entry that the folder lacks is then looked up in the store, and each new
     entry is written to both. A store that cannot be reached counts as empty.
@@ -143,7 +148,10 @@ class ActionCache:
         return self.find(key, unpack_entry)
 
     def put(self, key: bytes, entry: CacheEntry, *, task: str, command: str) -> None:
-        """Store the effect of a command, replacing an earlier entry with the same key; a very large entry is not stored."""
+        """Store the effect of a command, replacing an earlier entry with the same key.
+
+        A very large entry is not stored.
+        """
         self.store(key, pack_entry(key, entry), task=task, command=command)
 
     def find(self, key: bytes, unpack: Callable[[bytes, bytes], T | None]) -> T | None:
@@ -205,7 +213,10 @@ class ActionCache:
             self._evict_entries()
 
     def flush(self) -> None:
-        """Write to the file when and how often entries were used. The times decide which entries are deleted first."""
+        """Write to the file when and how often entries were used.
+
+        The times decide which entries are deleted first.
+        """
         with self._suppress_errors():
             used, self._recent_uses = self._recent_uses, {}
             if used:
@@ -221,7 +232,10 @@ class ActionCache:
             return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
 
     def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
-        """Return summaries of the largest entries of the cache, the largest first, for one task or (None) for all tasks."""
+        """Return summaries of the largest entries of the cache, the largest first.
+
+        If `task` is given, only entries of this task are listed.
+        """
         sql = "SELECT task, command, bytes size_bytes, hits, used_at FROM entry"
         sql += " WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         with self._translate_errors():

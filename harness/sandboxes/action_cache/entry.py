@@ -35,7 +35,7 @@ class ChangedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheEntry:
-    """The output and the file changes of a command: enough to repeat its effect in an equal workspace without running it."""
+    """Output and file changes of a command, which repeat its effect in an equal workspace without running it."""
 
     result: ExecResult
     deleted_paths: tuple[str, ...]
@@ -68,7 +68,7 @@ def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
 
 
 def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
-    """Return the cache entry that was packed into bytes, or None if the bytes are damaged or were packed under another key."""
+    """Return the cache entry that `pack_entry` packed; None if the bytes are damaged or have another key."""
     whole = unpack_bytes(key, data)
     if whole is None:
         return None
@@ -80,13 +80,16 @@ def unpack_entry(key: bytes, data: bytes) -> CacheEntry | None:
 
 
 def pack_bytes(key: bytes, content: bytes) -> bytes:
-    """Return bytes to store as a cache entry: a digest over the key and the compressed content, then the compressed content."""
+    """Return the bytes to store as a cache entry: the compressed content, preceded by a digest.
+
+    The digest is computed from the key and the compressed content.
+    """
     body = zstandard.ZstdCompressor(level=3).compress(content)
     return _compute_digest(key, body) + body
 
 
 def unpack_bytes(key: bytes, data: bytes) -> bytes | None:
-    """Return the content that `pack_bytes` packed, or None if the bytes are damaged or were packed under another key."""
+    """Return the content that `pack_bytes` packed; None if the bytes are damaged or have another key."""
     body = data[_DIGEST_BYTES:]
     if data[:_DIGEST_BYTES] != _compute_digest(key, body):
         return None
@@ -125,7 +128,7 @@ _RELEASE_FILE = Path("/etc/os-release")
 
 
 def compute_environment_id(info: SandboxInfo) -> bytes:
-    """Return a digest of the environment that can affect a command's result, such as image or machine, kernel and limits."""
+    """Return a digest of the environment that can affect a command's result, such as image, kernel and limits."""
     parts = {
         "version": KEY_VERSION,
         "info": codec.to_plain(info),
@@ -157,7 +160,7 @@ def _list_python_folders() -> list[str]:
 
 
 def compute_action_key(environment: bytes, state_id: str, command: str, timeout_seconds: float) -> bytes:
-    """Return the cache key of a command: the SHA-256 over everything that determines the result of the command."""
+    """Return the cache key of a command, a SHA-256 over everything that determines the command's result."""
     digest = hashlib.sha256(environment)
     digest.update(f"{state_id} {timeout_seconds!r} ".encode() + command.encode("utf-8", "surrogatepass"))
     return digest.digest()

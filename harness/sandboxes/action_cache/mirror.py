@@ -24,7 +24,10 @@ _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 
 class MirrorMiss(Exception):
-    """Raised when the copy of a workspace in memory cannot answer a file operation, so that a real sandbox is needed."""
+    """Raised when the copy of a workspace in memory cannot answer a file operation.
+
+    A real sandbox is then needed.
+    """
 
 
 class Mirror:
@@ -39,9 +42,10 @@ class Mirror:
 
     @property
     def state_id(self) -> str:
-        """SHA-256 (hexadecimal) over the paths, modes and contents of all files, and the order of names in each directory.
+        """SHA-256 (hexadecimal) that identifies the exact state of the workspace.
 
-        The order of names is visible to commands: `grep -r` prints in this order.
+        It covers the paths, modes and contents of all files, and the order of names in each directory. Commands can see this
+        order, in which `grep -r` prints.
         """
         if self._state_id is None:
             digest = hashlib.sha256()
@@ -57,7 +61,7 @@ class Mirror:
 
     @property
     def has_room(self) -> bool:
-        """Whether the workspace is far below the disk limit, so that the real sandbox certainly has space for its files."""
+        """Whether a real sandbox certainly has space for the files, because they are far below the disk limit."""
         pages = sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
         return len(self._files) <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
 
@@ -117,7 +121,7 @@ class Mirror:
             return None
 
     def adopt_snapshot(self, snapshot: Snapshot, result: ExecResult) -> CacheEntry | None:
-        """Set this copy of the workspace to a snapshot taken after a command, and return the change as a cache entry.
+        """Update this copy of the workspace to a snapshot taken after a command; return the change as a cache entry.
 
         The result is None if the snapshot contains files that cannot be copied, such as links. The contents of the files must
         already be in `blobs`, which the real sandbox uses, too.

@@ -36,7 +36,7 @@ EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, s
 
 @dataclass(slots=True)
 class CacheCounts:
-    """Counts of a session's commands: those answered from the cache (hits), and those that ran in a sandbox (misses)."""
+    """Numbers of a session's commands that were answered from the cache (hits) and that ran in a sandbox (misses)."""
 
     hits: int = 0
     misses: int = 0
@@ -70,7 +70,10 @@ class CachedSandbox(StartedOnce):
         real.use_blobs(self._blobs)
 
     def start(self) -> None:
-        """Start the session with an empty workspace; the real sandbox starts later unless its properties are not known yet."""
+        """Start the session with an empty workspace.
+
+        The real sandbox starts later, unless its properties are not known yet.
+        """
         if self._end_reason != "not started":
             raise SandboxError("a sandbox can be started only once; open another sandbox")
         self._end_reason = None
@@ -83,7 +86,7 @@ class CachedSandbox(StartedOnce):
             self.bypass_cache()
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Return the result of a command, from the action cache if the command is known in this state of the workspace."""
+        """Return the result of a command, from the action cache if it is known for this state of the workspace."""
         self._check_open()
         check_timeout(timeout_seconds)
         if self._mirror is None:
@@ -162,7 +165,10 @@ class CachedSandbox(StartedOnce):
         self.bypass_cache().prepare_grading(files)
 
     def bypass_cache(self) -> ServedSandbox:
-        """Return the real sandbox, brought to the current state of the workspace; later commands run in it and are not cached."""
+        """Return the real sandbox, brought to the current state of the workspace.
+
+        Later commands run in it and are not cached.
+        """
         self._check_open()
         if self._mirror is not None:
             self._detach_mirror()
@@ -199,7 +205,10 @@ class CachedSandbox(StartedOnce):
         return self.bypass_cache()
 
     def close(self) -> None:
-        """Close the sandbox; if the real sandbox is just starting, wait for its start first. May be called more than once."""
+        """Close the sandbox. May be called more than once.
+
+        If the real sandbox is just starting, this method first waits for its start.
+        """
         self._end_reason = self._end_reason or "closed"
         with self._start_lock:
             self._real.close()
@@ -224,7 +233,7 @@ class CachedSandbox(StartedOnce):
         return traced.result
 
     def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
-        """Answer a file operation from the in-memory copy of the workspace if possible, else from the real sandbox."""
+        """Answer a file operation from the in-memory copy of the workspace, or else from the real sandbox."""
         self._check_open()
         if self._mirror is None:
             return ask_real(self._real)

@@ -158,7 +158,7 @@ class Process:
 
 
 class Preparation:
-    """Work that would otherwise be repeated in every interview: importing modules and compiling files of the workspace."""
+    """Imported modules and compiled files of the workspace, which every interview would otherwise make anew."""
 
     codes: dict[str, tuple[bytes, bytes]]
     """Source and marshalled code of files in the workspace, by path."""
@@ -212,7 +212,7 @@ def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
 
 
 def list_imports(sources: list[bytes]) -> set[str]:
-    """Return all words in the import statements of Python files; the names of the imported modules are among them."""
+    """Return all words in the import statements of Python files, among them the names of the modules."""
     return {word.decode() for source in sources for line in _IMPORT.findall(source) for word in _WORD.findall(line)}
 
 
@@ -347,7 +347,7 @@ class Files:
         self.folders = {path: os.lstat(path) for path in self._list_folders()}
 
     def _scan(self) -> Iterator[tuple[str, tuple[int, ...] | None]]:
-        """Yield path and state of each file and folder, folders before their contents; the state of a folder is None."""
+        """Yield path and state of each file and folder, folders before their contents; a folder's state is None."""
         folders = list(self.roots)
         while folders:
             with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
@@ -383,7 +383,7 @@ class Files:
         return [*self.roots, *(path for path, state in self.states.items() if state is None)]
 
     def restore(self, path: str, content: bytes, mode: int) -> None:
-        """Replace a file of the workspace by a new one with the given content and mode, and record the new file's state."""
+        """Replace a file of the workspace by a new one, and record the state of the new file."""
         with contextlib.suppress(OSError):
             os.unlink(path)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
@@ -401,7 +401,7 @@ def _has_attributes(path: str) -> bool:
 
 
 def remove_system_v_objects() -> None:
-    """Remove the shared memory, semaphores and queues of System V in this sandbox, which outlive their processes."""
+    """Remove shared memory, semaphores and queues of System V, which outlive their processes."""
     libc = ctypes.CDLL(None)
     removals = {"shm": (libc.shmctl, (0, None)), "sem": (libc.semctl, (0, 0)), "msg": (libc.msgctl, (0, None))}  # 0: IPC_RMID
     for kind, (control, arguments) in removals.items():
@@ -412,7 +412,10 @@ def remove_system_v_objects() -> None:
 
 @contextlib.contextmanager
 def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
-    """Append texts to files during the `with` block, and restore the files at its end; only regular files are changed."""
+    """Append texts to files during the `with` block, and restore the files at its end.
+
+    Only regular files are changed.
+    """
     originals = []
     for name, text in appended:
         path = os.path.join(".", name)
@@ -429,7 +432,10 @@ def append_texts(files: Files, appended: list[list[str]]) -> Iterator[None]:
 
 
 def take_interviews(path: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the interviews and the names of modules from a file, then delete the folder with the file and this program."""
+    """Read the interviews and the names of modules from a file.
+
+    The folder with the file and this program is then deleted.
+    """
     with open(path, encoding="utf-8") as file:
         content = json.load(file)
     os.unlink(path)

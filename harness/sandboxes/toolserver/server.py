@@ -83,14 +83,17 @@ class RequestError(Exception):
 
 
 class Workspace:
-    """Access to files below the directory of the workspace. The server resolves links itself, so that no link leads outside."""
+    """Access to files below the directory of the workspace.
+
+    The server resolves links itself, so that no link leads outside.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def split_path(self, path: str) -> list[str]:
-        """Return the components of a path in a request or in a link; an absolute path outside the workspace is an error."""
+        """Return the components of a path; an absolute path outside the workspace is an error."""
         for prefix in (WORKSPACE, self.root):
             if path == prefix or path.startswith(prefix + "/"):
                 path = path[len(prefix) :].lstrip("/")
@@ -146,13 +149,13 @@ class Workspace:
             os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """Return the first `max_bytes` bytes of a regular file in the workspace, and one more byte if the file is longer."""
+        """Return the first `max_bytes` bytes of a regular file, and one more byte if the file is longer."""
         with self.open(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
             _require_regular(fd)
             return _read_up_to(fd, max_bytes + 1)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a regular file in the workspace and create missing parent directories; an existing file keeps its mode."""
+        """Write a regular file and create missing parent directories; an existing file keeps its mode."""
         with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, make_parents=True) as fd:
             _require_regular(fd)
             os.ftruncate(fd, 0)
@@ -191,7 +194,7 @@ class Tree:
         self.is_incomplete = False
 
     def forget(self) -> None:
-        """Forget all earlier scans of the workspace, because the harness did not receive the result of the last scan."""
+        """Forget all scans of the workspace, because the harness did not receive the result of the last one."""
         self.known.clear()
         self.sent.clear()
         self.name_orders.clear()
@@ -394,7 +397,10 @@ class Tree:
 
 
 class Server:
-    """A server that answers requests until the harness closes the connection, and then ends every process of the sandbox."""
+    """Server that answers requests until the harness closes the connection.
+
+    It then ends every process of the sandbox.
+    """
 
     def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
         self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
@@ -452,7 +458,10 @@ class Server:
         send_frame(self.write_fd, {**header, "number": number}, body)
 
     def answer(self, header: Header, body: bytes) -> Reply | None:
-        """Return the reply to one request, or None if a command was started; an error is reported in the header of the reply."""
+        """Return the reply to one request, or None if a command was started.
+
+        The header of the reply reports an error, if there is one.
+        """
         try:
             operation = getattr(self, "do_" + header["op"])
             reply: Reply | None = operation(header, body)
@@ -520,7 +529,7 @@ class Server:
         return {}, b""
 
     def do_apply(self, header: Header, body: bytes) -> Reply:
-        """Delete and write files and directories of the workspace, as listed at the beginning of the request's body."""
+        """Delete and write files and directories of the workspace, as listed in the body of the request."""
         start = header["index_bytes"]
         index = json.loads(body[:start])
         for path in index["delete"]:
@@ -546,7 +555,10 @@ class Server:
         return None
 
     def do_cancel(self, header: Header, body: bytes) -> Reply:
-        """Kill one running command, whose result is sent as usual; nothing happens if the command has ended already."""
+        """Kill one running command, whose result is sent as usual.
+
+        Nothing happens if the command has ended already.
+        """
         command = self.commands.get(header["target"])
         if command is not None:
             command.kill()
@@ -590,7 +602,7 @@ class Server:
         return self.children.reap()
 
     def _has_outside_changes(self) -> bool:
-        """Return whether a command changed files or kernel objects outside the workspace, or the limits of this process."""
+        """Return whether a command changed files or kernel objects outside the workspace, or limits of this process."""
         return (
             any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
             or self.initial_rights != _read_process_rights(0)
@@ -642,7 +654,10 @@ class Server:
 
 
 class Stream:
-    """One output stream of a command. Of long output, the beginning and the end are kept, half each; other bytes are counted."""
+    """Output stream of a command. Of a long output, the beginning and the end are kept, half each.
+
+    All bytes are counted.
+    """
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd = fd
@@ -659,11 +674,14 @@ class Stream:
 
     @property
     def tail_bytes(self) -> int:
-        """Number of bytes kept from the end of the stream after bytes in the middle were dropped; 0 if none were dropped."""
+        """Number of bytes kept from the end of the stream if bytes in the middle were dropped; else 0."""
         return len(self.tail) if self.produced_bytes > self.kept_bytes else 0
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
-        """Read the available output of a command, but at most `max_bytes`, because a command may write without end."""
+        """Read the available output of a command.
+
+        A command may write without end, so at most `max_bytes` are read.
+        """
         while max_bytes > 0 and not self.has_ended:
             chunk = _read_available(self.fd)
             if chunk is None:
@@ -686,14 +704,14 @@ class Stream:
 
 
 class Children:
-    """The child processes of the tool server, which are removed from the process table as soon as they have ended."""
+    """Child processes of the tool server, which are removed from the process table once they have ended."""
 
     def __init__(self) -> None:
         self.statuses: dict[int, int | None] = {}
         """Wait status (as from `waitpid`) of each process that the server asks about later; None while the process runs."""
 
     def take_status(self, pid: int) -> int | None:
-        """Return the wait status (as from `waitpid`) of an ended process, only once; None if the process has not ended."""
+        """Return the wait status (as from `waitpid`) of a process, only once; None if it has not ended."""
         self.reap()
         return None if self.statuses[pid] is None else self.statuses.pop(pid)
 
@@ -782,7 +800,7 @@ class Command:
 
 
 def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
-    """Start a shell with the file descriptors `streams` as stdin, stdout and stderr, and return its process id."""
+    """Start a shell with `streams` as stdin, stdout and stderr, and return its process id."""
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)]
     # `posix_spawn` avoids a fork of this process, which would cost twice as much as the shell itself.
     return os.posix_spawn(
@@ -818,7 +836,7 @@ def _list_attributes(file: int | str) -> list[str]:
 
 
 def _count_reserved_ports() -> int:
-    """Return the number of closed TCP connections whose ports are still reserved, which can make later commands fail."""
+    """Return how many ports of closed TCP connections are still reserved, which can make later commands fail."""
     with suppress(OSError, ValueError, IndexError), open(SOCKET_COUNTERS) as file:
         words = file.read().split()
         return int(words[words.index("tw") + 1])
@@ -826,7 +844,10 @@ def _count_reserved_ports() -> int:
 
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:
-    """Return the limits, priority, scheduler and CPUs of a process, which commands can change; 0 stands for this process."""
+    """Return the limits, priority, scheduler and CPUs of a process, which commands can change.
+
+    The id 0 stands for this process.
+    """
     with open("/proc/%s/limits" % (pid or "self"), "rb") as file:  # the seccomp program refuses prlimit of another process
         limits = file.read()
     return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
@@ -862,7 +883,10 @@ def send_frame(fd: int, header: Header, body: bytes) -> None:
 
 
 def count_oom_kills(counters: tuple[str, ...] = OOM_COUNTERS) -> int:
-    """Return how many processes of the sandbox the kernel has killed for lack of memory; 0 if no counter can be read."""
+    """Return how many processes of the sandbox the kernel has killed for lack of memory.
+
+    The result is 0 if no counter can be read.
+    """
     for path in counters:
         with suppress(OSError, ValueError, IndexError), open(path) as file:
             return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
