@@ -14,7 +14,10 @@ MAX_FILE_BYTES = 16 * 2**30
 
 
 class TemporaryBlobStore:
-    """Store for file contents by hash. Contents beyond `MAX_MEMORY_BYTES` of memory are kept on disk. Thread-safe."""
+    """Store for file contents by hash, until the process ends. Thread-safe.
+
+    Contents beyond `MAX_MEMORY_BYTES` are kept in a temporary file, which disappears with the store.
+    """
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
@@ -56,7 +59,11 @@ class TemporaryBlobStore:
             view, offset = view[written:], offset + written
 
     def get(self, sha256: str) -> bytes:
-        """Return the file content that was stored under a SHA-256 hash. Raises `SandboxError` if the hash is unknown."""
+        """Return the file content that was stored under a SHA-256 hash.
+
+        Raises:
+            SandboxError: No content was stored under this hash.
+        """
         with self._lock:
             if sha256 in self._contents:
                 return self._contents[sha256]

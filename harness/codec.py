@@ -116,13 +116,13 @@ VERSION_TAG = "harness-1"
 
 @lru_cache(maxsize=256)
 def build_adapter(value_type: Any) -> TypeAdapter[Any]:
-    """Return pydantic's adapter for a type, which validates and serializes values of the type; adapters are cached."""
+    """Return pydantic's adapter for a type, which validates and serializes values. Adapters are cached."""
     built: TypeAdapter[Any] = TypeAdapter(value_type)
     return built
 
 
 def to_plain(value: object, value_type: Any = None) -> Any:
-    """Convert a value, such as a dataclass instance, to dicts, lists, strings and numbers that can be written as JSON."""
+    """Convert a value, such as a dataclass instance, to data that can be written as JSON."""
     kind: Any = value_type or type(value)
     return build_adapter(kind).dump_python(value, mode="json")
 
@@ -158,7 +158,7 @@ def _refuse_large_numbers(plain: object, where: str) -> None:
 
 
 class StrictFields:
-    """Base class of dataclasses whose error message for an unknown keyword argument suggests similar names (`UnknownName`)."""
+    """Base class of dataclasses that suggests similar names for an unknown keyword argument (`UnknownName`)."""
 
     __slots__ = ()
 
@@ -247,7 +247,7 @@ if TYPE_CHECKING:
         def __set__(self, instance: object, value: Accepted) -> None: ...
 
     def required(*, metadata: Mapping[str, str] | None = None) -> Any:
-        """Return a default value for a dataclass field that only type checkers see; at run time the field is required."""
+        """Return a default value that only type checkers see; at run time the dataclass field is required."""
 
     PathField = Converted[Path, str | os.PathLike[str]]
     OptionalPathField = Converted[Path | None, str | os.PathLike[str] | None]
@@ -330,7 +330,10 @@ def parse_event(kind: str, plain: object) -> Event:
 
 
 def to_canonical_json(value: object, value_type: Any = None) -> str:
-    """Return a value as canonical JSON, with sorted keys and without spaces or NaN; equal values give equal text."""
+    """Return a value as canonical JSON, with sorted keys and without spaces.
+
+    Equal values give equal text. NaN is refused.
+    """
     return json.dumps(to_plain(value, value_type), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 

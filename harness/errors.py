@@ -40,13 +40,13 @@ MAX_SHOWN_CHARACTERS = 120
 
 
 def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun in the singular or plural, for messages, e.g. `1 entry`, `2 entries` or `1,200 steps`."""
+    """Return a count with its noun in the singular or plural, e.g. `1 entry` or `1,200 steps`."""
     many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else many}"
 
 
 def shorten_repr(text: str) -> str:
-    """Return a text in quotes for an error message; of a long text, only the beginning and the length are shown."""
+    """Return a text in quotes for an error message; a long text is cut, and its length is added."""
     if len(text) <= MAX_SHOWN_CHARACTERS:
         return repr(text)
     return f"{text[:MAX_SHOWN_CHARACTERS]!r}… ({len(text):,} characters)"
@@ -89,7 +89,7 @@ class UsageError(HarnessError, ValueError):
 
 
 class UnknownName(UsageError):
-    """An unknown name, e.g. of a task or policy; the message suggests similar known names and may give further advice."""
+    """An unknown name, e.g. of a task or policy; the message suggests similar known names."""
 
     def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
@@ -107,7 +107,10 @@ class MissingKey(UsageError):
 
 
 class WindowTooSmall(UsageError):
-    """The first request of a task is longer than the model's context window, so no compaction policy can make it fit."""
+    """The first request of a task is longer than the model's context window.
+
+    No compaction policy could make it fit.
+    """
 
     def __init__(self, task: str, first_request_tokens: int, window_tokens: int) -> None:
         self.task, self.first_request_tokens, self.window_tokens = task, first_request_tokens, window_tokens
@@ -118,7 +121,7 @@ class WindowTooSmall(UsageError):
 
 
 class MalformedRecording(UsageError):
-    """The file of a recorded session is not in the expected format; the message gives file, place and expected content."""
+    """The file of a recorded session has an invalid format; the message gives place and expected content."""
 
     def __init__(self, file: str, place: str, expected: str, actual: str = "") -> None:
         self.file, self.place, self.expected, self.actual = file, place, expected, actual
@@ -149,7 +152,7 @@ class RateLimited(ModelError):
 
 
 class ProviderFailed(ModelError):
-    """A failure on the side of the provider (status 5xx, connection reset or stalled); another try may succeed."""
+    """The provider failed (status 5xx, connection reset or stalled); another try may succeed."""
 
     def __init__(self, model: str, status: int | None, detail: str) -> None:
         self.model, self.status, self.detail = model, status, detail
@@ -165,9 +168,9 @@ class RequestRefused(ModelError):
 
 
 class NotRecorded(ModelError):
-    """A cassette (a file of recorded replies of a model) contains no reply to a request, so the request cannot be replayed.
+    """A file of recorded replies of a model (a cassette) contains no reply to a request.
 
-    The message states how many messages of the conversation the cassette contains.
+    The request can therefore not be replayed. The message states how many messages of the conversation the file contains.
     """
 
     def __init__(self, model: str, cassette: str, messages: int, known_messages: int) -> None:
@@ -196,7 +199,7 @@ class SandboxDied(SandboxError):
 
 
 class SandboxKilled(SandboxDied):
-    """A running sandbox was ended by the commands that ran in it, so the session failed by the agent's own fault."""
+    """A running sandbox was ended by the commands that ran in it, so the failure is the agent's own fault."""
 
 
 class ToolError(HarnessError):
@@ -232,7 +235,10 @@ class SummaryEmpty(SummaryFailed):
 
 
 class IllegalPlan(CompactionError):
-    """A compaction policy proposed messages that providers would refuse; the message gives the policy and the violated rule."""
+    """A compaction policy proposed messages that providers would refuse.
+
+    The message gives the policy and the violated rule.
+    """
 
     def __init__(self, policy: str, violation: str) -> None:
         self.policy, self.violation = policy, violation
@@ -257,7 +263,10 @@ class VerdictMismatch(HarnessError):
 
 
 class WorkerDied(HarnessError):
-    """A worker process ended before its trial did, e.g. because its memory ran out; perhaps the trial never began."""
+    """A worker process ended before its trial did, e.g. because its memory ran out.
+
+    Perhaps the trial never began.
+    """
 
     def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, detail: str = "") -> None:
         self.exit_code, self.has_begun, self.detail = exit_code, has_begun, detail
@@ -266,4 +275,7 @@ class WorkerDied(HarnessError):
 
 
 class WorkersUnavailable(HarnessError):
-    """No worker can run trials, e.g. because the scheduler of a cluster ended; trials that have finished are kept."""
+    """No worker can run trials, e.g. because the scheduler of a cluster ended.
+
+    Trials that have finished are kept.
+    """

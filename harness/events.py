@@ -97,7 +97,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Change of the messages that the model sees next (the view): which ones to evict, to replace and to insert."""
+    """Changes of the messages that the model sees next: which ones to evict, to replace and to insert."""
 
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
@@ -140,7 +140,10 @@ class MessageAdded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted:
-    """Start of a tool call. The call runs until its result is logged. Sessions that log whole steps at once omit this event."""
+    """Start of a tool call. The call runs until its result is logged.
+
+    Sessions that log whole steps at once omit this event.
+    """
 
     step: int
     """Number of the step (model call) that requested the tool call."""
@@ -150,7 +153,10 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """End of a step (one model call and its tool calls). The model's answer and all tool results precede it in the log."""
+    """End of a step (one model call and its tool calls).
+
+    The model's answer and all tool results precede it in the log.
+    """
 
     step: int
     """Number of the step (model call) in the session, from 1."""
@@ -178,7 +184,10 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """Attempt at a compaction, which changed the view (the messages that the model sees next), changed nothing, or failed."""
+    """Attempt at a compaction of the messages that the model sees next.
+
+    The attempt changed the messages, changed nothing, or failed.
+    """
 
     round: int
     """Number of the compaction in the session, from 1. Only compactions that changed the view are counted; a failed attempt has
@@ -222,7 +231,10 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded:
-    """End of a turn (the agent's work on one user message) in a session of several turns; a trial has only `SessionEnded`."""
+    """End of a turn (the agent's work on one user message) in a session of several turns.
+
+    A trial has only `SessionEnded`.
+    """
 
     turn: int
     """Number of the turn in the session, from 1; an interrupted turn that is continued keeps its number."""
@@ -234,7 +246,10 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQueued:
-    """Arrival of a user message in the session's queue; the number of this event identifies the message in the queue."""
+    """Arrival of a user message in the session's queue.
+
+    The number of this event identifies the message in the queue.
+    """
 
     text: str
     files: tuple[File, ...] = ()
@@ -244,7 +259,10 @@ class MessageQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageUnqueued:
-    """Removal of a user message from the queue: the agent reads it now (`MessageAdded` follows), or the user withdrew it."""
+    """Removal of a user message from the queue.
+
+    Either the agent reads the message now (`MessageAdded` follows), or the user withdrew it.
+    """
 
     queued: int
     """Number of the event `MessageQueued` that put the message into the queue."""
@@ -254,7 +272,10 @@ class MessageUnqueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentEnded:
-    """End of a sub-agent called during a step, with its costs. The messages of the sub-agent are in a session of their own."""
+    """End of a sub-agent called during a step, with its costs.
+
+    The messages of the sub-agent are in a session of their own.
+    """
 
     step: int
     """Number of the step in the calling session during which the sub-agent ran."""
@@ -417,7 +438,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Signal with a message from the compaction policy for the user, for example that a limit is near; it is not logged."""
+    """Signal with a message from the compaction policy to the user, e.g. that a limit is near.
+
+    The message is not logged.
+    """
 
     text: str
     kind: Literal["notice"] = "notice"
@@ -453,7 +477,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRepeated:
-    """Signal that the agent is about to repeat the same tool call, so that the user must decide whether to go on."""
+    """Signal that the agent is about to repeat a tool call again, and that the user must decide."""
 
     call: ToolCall
     times: int

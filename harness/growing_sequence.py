@@ -28,7 +28,10 @@ class GrowingSequence(Sequence[T]):
         self._length = len(self._storage)
 
     def extend(self, items: Iterable[T]) -> "GrowingSequence[T]":
-        """Return a longer sequence with items appended. This sequence's items are copied only if it was extended before."""
+        """Return a longer sequence with items appended.
+
+        This sequence's items are copied only if it was extended before.
+        """
         added = list(items)
         longer: GrowingSequence[T] = GrowingSequence.__new__(GrowingSequence)
         longer._length = self._length + len(added)
@@ -94,5 +97,5 @@ def has_prefix(items: Sequence[T], prefix: Sequence[T]) -> bool:
 
 
 def extend_sequence(items: Sequence[T], added: Iterable[T]) -> GrowingSequence[T]:
-    """Return a longer sequence with items appended; it shares the memory of the given one if that is a `GrowingSequence`."""
+    """Return a longer sequence with items appended; the memory of a `GrowingSequence` is shared."""
     return (items if isinstance(items, GrowingSequence) else GrowingSequence(items)).extend(added)

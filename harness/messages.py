@@ -23,7 +23,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """Reasoning that a provider returned separately from the answer. It is logged and displayed, but never sent to a model."""
+    """Reasoning that a provider returned separately from the answer.
+
+    It is logged and displayed, but never sent to a model.
+    """
 
     text: str
     kind: Literal["reasoning"] = "reasoning"
@@ -42,7 +45,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """Result of one tool call. The output of a result with status `error` or `interrupted` is sent to the model, too."""
+    """Result of one tool call.
+
+    The output is sent to the model, even if the status is `error` or `interrupted`.
+    """
 
     call_id: str
     name: str
@@ -112,7 +118,7 @@ class Message:
 
 
 def system(text: str, session_text: str = "") -> Message:
-    """Return a system message with the text that all sessions share, followed by the text of this session, if there is one."""
+    """Return a system message: the text that all sessions share, followed by the text of this session."""
     return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
 
 

@@ -30,7 +30,10 @@ class SummaryRequest:
 
 @runtime_checkable
 class SummaryFormat(Protocol):
-    """Form of the prompt for the summarizer, and of the summary as the agent's model will read it. Methods are pure."""
+    """Format of the prompt for the summarizer, and of the summary that the agent's model reads.
+
+    The methods are pure.
+    """
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """Return the messages that ask the summarizer for a summary."""
@@ -66,7 +69,10 @@ class Review(Protocol):
 
 
 class StandIn(Protocol):
-    """Writer of a replacement text, made without a model, for a summary that the summarizer failed to write. Pure."""
+    """Writer of a text that replaces a summary which the summarizer failed to write.
+
+    It uses no model, and is pure.
+    """
 
     def write_summary(self, request: SummaryRequest) -> str:
         """Return a text that replaces the failed summary, in the form in which a summarizer would have answered."""
@@ -75,7 +81,7 @@ class StandIn(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryProcedure:
-    """Rules for requesting a summary: when to retry, whether to review the summary, and how to replace a failed one."""
+    """Rules for requesting a summary: when to retry or review it, and how to replace a failed one."""
 
     shorter: PromptShortener | None = None
     """Method to shorten the summarizer's prompt after a failed request; None means that the summary fails instead."""
@@ -102,7 +108,7 @@ PLAIN_PROCEDURE = SummaryProcedure()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Summary still to be written: which messages it replaces, where it is inserted, and how a model is asked for it."""
+    """Summary still to be written, with the messages that it replaces and its place in the conversation."""
 
     after: ItemId
     """Id of the message behind which the summary is inserted."""
@@ -142,9 +148,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Changes that a compaction policy proposes for the conversation: what to evict, to replace and to summarize.
+    """Changes that a compaction policy proposes for the conversation.
 
-    An empty plan means that the policy was triggered but found nothing to change.
+    It says which messages to evict, to replace and to summarize. An empty plan means that the policy was triggered but found
+    nothing to change.
     """
 
     reason: str

@@ -32,7 +32,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request to a model: the messages, the tools that the model may call, and the maximum length of the reply."""
+    """Request to a model: messages, tools that the model may call, and maximum length of the reply."""
 
     messages: Sequence[Message]
     """Messages of the conversation, never changed, in the order in which they are sent."""
@@ -59,7 +59,10 @@ def ignore(*_: object) -> None:
 
 
 class Model(Protocol):
-    """A language model that answers requests. Thread-safe; keeps no state between calls that could change a reply."""
+    """Language model that answers requests.
+
+    Thread-safe. It keeps no state between calls that could change a reply.
+    """
 
     @property
     def name(self) -> str:
@@ -67,7 +70,7 @@ class Model(Protocol):
 
     @property
     def window(self) -> Window:
-        """Context window of the model (maximum length of a prompt with its reply); 0 tokens if the size is unknown."""
+        """Context window of the model (maximum length of prompt and reply together); 0 tokens if unknown."""
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer a request with one message, which may contain tool calls.
@@ -87,7 +90,7 @@ class PromptTokenCounter(Protocol):
     """Optional interface of a model that can count prompt tokens with its own tokenizer. Thread-safe."""
 
     def count_prompt_tokens(self, messages: Sequence[Message]) -> Measured:
-        """Return the number of prompt tokens that the model would report if it got these messages, without any tools.
+        """Return the number of prompt tokens that the model would report for these messages, without any tools.
 
         Equal messages have equal counts.
 
@@ -102,7 +105,7 @@ class LimitedInputModel(Protocol):
 
     @property
     def max_input_tokens(self) -> int | None:
-        """Maximum length in tokens of a prompt that asks this model for a summary. None allows the whole context window."""
+        """Maximum length in tokens of a prompt that asks for a summary. None allows the whole context window."""
 
 
 class Tool(Protocol):
@@ -113,7 +116,9 @@ class Tool(Protocol):
         """Name, description and parameters of the tool, as sent to the model."""
 
     def run(self, call: ToolCall) -> ToolResult:
-        """Run the tool with the arguments of a call. A failure in the workspace is returned as a result with the status `error`.
+        """Run the tool with the arguments of a call, and return the result.
+
+        A failure in the workspace is returned as a result with the status `error`.
 
         Raises:
             SandboxDied: The sandbox was lost.
@@ -121,7 +126,10 @@ class Tool(Protocol):
 
 
 class Policy(Protocol):
-    """A compaction policy, which decides which messages the model sees next. Its methods are pure functions; it is immutable."""
+    """Compaction policy, which decides which messages the model sees next.
+
+    It is immutable, and its methods are pure functions.
+    """
 
     @property
     def counter(self) -> Counter:
@@ -129,10 +137,10 @@ class Policy(Protocol):
 
     @property
     def clip_characters(self) -> int:
-        """Maximum length of a tool output in characters; longer outputs are cut to this length before they are logged."""
+        """Maximum length of a tool output in characters, to which longer outputs are cut before they are logged."""
 
     def budget(self, window: Window) -> Budget:
-        """Return how many tokens of the model's window are for messages and how many for replies; called once in a session."""
+        """Return the tokens of the model's window for messages and for replies. Called once in a session."""
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """Return the plan of a compaction if one is needed now, otherwise None.
@@ -158,14 +166,20 @@ else:
 
 @runtime_checkable
 class WarningPolicy(Protocol):
-    """Optional interface of a compaction policy that warns about settings that have no effect. Methods are pure."""
+    """Optional interface of a compaction policy that warns about its settings or the conversation.
+
+    The methods are pure.
+    """
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about settings of the policy that have no effect, shown before a session or experiment starts."""
 
     def check_view(self, view: View) -> str | None:
-        """Return a warning if the policy cannot work well on the messages sent next, else None; each warning is shown once."""
+        """Return a warning if the policy cannot work well on the messages sent next, else None.
+
+        Each warning is shown once.
+        """
 
 
 @runtime_checkable
@@ -174,7 +188,7 @@ class TruncatingPolicy(Protocol):
 
     @property
     def truncation(self) -> Truncation:
-        """Rule by which long tool outputs are shortened before they are logged; replaces the default limit `clip_characters`."""
+        """Rule by which long tool outputs are shortened before they are logged, instead of `clip_characters`."""
 
 
 class OutputStore(Protocol):
@@ -230,7 +244,9 @@ class Compactor(Protocol):
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
-        """Compact the messages that the model sees next, if needed; return the event to log, or None without an attempt.
+        """Compact the messages that the model sees next, if needed, and return the event to log.
+
+        The result is None if no compaction was attempted.
 
         Raises:
             IllegalPlan: The policy proposed messages that must not be sent to a model.
@@ -242,7 +258,9 @@ class Log(Protocol):
     """The append-only record of one session. Not thread-safe; the caller that opened the log closes it."""
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
-        """Append events to the log in one transaction, so that after a crash either all of the events or none are in the log.
+        """Append events to the log in one transaction.
+
+        After a crash, either all of the events or none are in the log.
 
         Raises:
             StoreError: The log cannot be written; none of the events was logged.
@@ -357,7 +375,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """State of a file in a snapshot of a workspace: hash of its content, mode (type and permissions), and size."""
+    """State of a file in a snapshot of a workspace."""
 
     sha256: str
     mode: int
@@ -403,7 +421,9 @@ class Sandbox(Protocol):
         """
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
-        """Run a shell command in `/workspace`; after the timeout the command and all processes started by it are killed.
+        """Run a shell command in `/workspace` and return its result.
+
+        After the timeout, the command and all processes started by it are killed.
 
         Raises:
             SandboxDied: The sandbox was lost.
@@ -465,17 +485,33 @@ class IdFactory(Protocol):
     """A source of ids whose alphabetical order is the order of their creation. Thread-safe."""
 
     def make_ascending(self) -> str:
-        """Return a new id that sorts after all earlier ascending ids, as those of sub-agents, which are listed oldest first."""
+        """Return a new id that sorts after all earlier ascending ids.
+
+        Sub-agents have such ids, because they are listed oldest first.
+        """
 
     def make_descending(self) -> str:
-        """Return a new id that sorts before all earlier descending ids, as those of sessions, which are listed newest first."""
+        """Return a new id that sorts before all earlier descending ids.
+
+        Sessions have such ids, because they are listed newest first.
+        """
 
 
 class BlobStore(Protocol):
-    """Storage of file contents by their SHA-256 (hexadecimal). Nothing stored is ever removed; sandboxes may share a store."""
+    """Storage of file contents by their SHA-256 (hexadecimal).
+
+    Nothing stored is ever removed. Sandboxes may share a store.
+    """
 
     def put(self, sha256: str, content: bytes) -> None:
-        """Store the content of a file under its hash, which the caller has verified; storing it twice has no effect."""
+        """Store the content of a file under its hash; storing it twice has no effect.
+
+        The caller has verified the hash.
+        """
 
     def get(self, sha256: str) -> bytes:
-        """Return the content of the file with a hash. Raises SandboxError if the store does not contain it."""
+        """Return the content of the file with a hash.
+
+        Raises:
+            SandboxError: The store does not contain the hash.
+        """

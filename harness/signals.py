@@ -14,7 +14,7 @@ from types import FrameType
 def install_signal_handler(
     on_signal: Callable[[int, FrameType | None], None], signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
 ) -> Iterator[None]:
-    """Call a function when the process receives Ctrl-C, SIGTERM or other given signals, while the `with` block runs.
+    """Call a function when this process receives Ctrl-C or another signal, while the `with` block runs.
 
     Has no effect outside the main thread, because only the main thread receives signals.
     """
@@ -30,7 +30,7 @@ def install_signal_handler(
 
 
 def end_with_parent() -> None:
-    """Make this process receive SIGTERM as soon as its parent process has ended, even if the parent was killed.
+    """Make this process receive SIGTERM as soon as its parent process has ended or was killed.
 
     Meant as the initializer of a process pool. Has no effect in a process that `multiprocessing` has not started.
     """

@@ -35,7 +35,10 @@ A fact of the kind `superseded` has a first value that the task later replaces b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTemplate:
-    """Tool call in the script of a task; its arguments may contain placeholders such as `${port}` for values to remember."""
+    """Tool call in the script of a task.
+
+    Its arguments may contain placeholders such as `${port}` for values to remember.
+    """
 
     tool: str
     """Name of the tool that is called, e.g. `read_file`."""
@@ -102,7 +105,7 @@ class Fact:
 
     @property
     def reacquisition_calls(self) -> int | None:
-        """Number of tool calls after which an agent sees a forgotten value again; None if the value cannot be recovered.
+        """Number of tool calls that an agent needs to see a forgotten value again; None if that is impossible.
 
         The calls are `recover`, and before it a directory listing that shows `source`, if `source` is set.
         """
@@ -111,7 +114,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Signs in the visible conversation by which a scripted model recognizes that a step of its script is done.
+    """Signs in the conversation by which a scripted model recognizes that a step is done.
 
     There are four kinds, of which one is enough: results of tool calls, directory listings, a line that reports the step, and a
     number of finished steps.
@@ -138,7 +141,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """Tool calls with which the scripted agent repairs an error that a step is known to meet, e.g. a failing test.
+    """Tool calls with which the scripted agent repairs an error that a step is known to meet.
 
     The error counts as repaired once each of the tool calls has succeeded after the failure.
     """
@@ -285,7 +288,7 @@ class Interview:
 
 
 class Submission(Protocol):
-    """Work of the agent, as the grading function gets it: the files of the workspace, and the answers of the agent's code."""
+    """Work of the agent, as the grading function gets it: files of the workspace, and answers of its code."""
 
     @property
     def expected(self) -> Mapping[str, Any]:
@@ -306,7 +309,7 @@ class Submission(Protocol):
         """
 
     def ask(self) -> Mapping[str, Any]:
-        """Run the programs that question the agent's code (`Interview`), and return the answers by name of the question.
+        """Run the programs that question the agent's code (`Interview`), and return the answers by question.
 
         A question without an answer is left out. If the agent's code raises an exception, the answer is a text with the type and
         message of the exception.
@@ -357,7 +360,10 @@ class Grader:
 
 
 def judge_old_session(_: Submission) -> Iterable[tuple[str, bool, str]]:
-    """Grade nothing; stands in for the grader of a task in sessions recorded by version 0.1, which can no longer run."""
+    """Grade nothing; stands in for the grader of a session recorded by version 0.1.
+
+    Such graders can no longer run.
+    """
     return ()
 
 

@@ -10,17 +10,20 @@ def replace_surrogates(text: str) -> str:
 
 
 def replace_control_characters(text: str, replacement: str = "�", keep: str = "\n\t") -> str:
-    """Return the text with each control character replaced, such as those of escape sequences; those in `keep` stay."""
+    """Return the text with each control character replaced, except the characters in `keep`."""
     return "".join(character if character.isprintable() or character in keep else replacement for character in text)
 
 
 def escape_control_characters(text: str, keep: str = "") -> str:
-    """Return the text with control characters written as Python escape sequences, except the characters in `keep`."""
+    """Return the text with control characters as Python escape sequences, except those in `keep`."""
     return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
 
 
 def shorten_line(text: str, max_characters: int) -> str:
-    """Return the beginning of a text on one line of limited length, with each run of white space replaced by one space."""
+    """Return the beginning of a text as one line of limited length.
+
+    Each run of white space is replaced by one space.
+    """
     return " ".join(text[: 4 * max_characters].split())[:max_characters]
 
 

@@ -20,7 +20,10 @@ Measured = NewType("Measured", int)
 
 
 class Counter(Protocol):
-    """Token counter, which estimates the number of tokens in a message. Pure, so counts can be stored with the message."""
+    """Token counter, which estimates the number of tokens in a message.
+
+    It is pure, so counts can be stored with the message.
+    """
 
     def count(self, message: Message) -> Estimated:
         """Return the estimated number of tokens in a message."""
@@ -28,12 +31,18 @@ class Counter(Protocol):
 
 
 def count_characters(message: Message) -> int:
-    """Return the number of characters (Unicode code points) of a message without its reasoning, which is not sent back."""
+    """Return the number of characters (Unicode code points) of a message, without its reasoning.
+
+    Reasoning is not sent back to the model.
+    """
     return sum(map(len, iter_texts(message)))
 
 
 def iter_texts(message: Message) -> Iterator[str]:
-    """Yield the texts of a message that a model reads, without reasoning; name and arguments of a tool call are two texts."""
+    """Yield the texts of a message that a model reads, without reasoning.
+
+    The name and the arguments of a tool call are two texts.
+    """
     for part in message.parts:
         if isinstance(part, ToolResult):  # first, since most parts that are counted again are results
             yield part.output
@@ -57,12 +66,15 @@ class QuarterOfCharacters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundedQuarter:
-    """Token counter that estimates `round(characters / 4)` tokens for each message; used by the policy `ThreeTiers`."""
+    """Token counter that estimates `round(characters / 4)` tokens for each message.
+
+    The policy `ThreeTiers` uses it.
+    """
 
     kind: Literal["round-characters/4"] = "round-characters/4"
 
     def count(self, message: Message) -> Estimated:
-        """Return a quarter of the number of characters in a message, rounded to the nearest integer; halves are rounded up."""
+        """Return a quarter of the number of characters, rounded to the nearest integer; halves are rounded up."""
         return Estimated((count_characters(message) + 2) // 4)
 
 
@@ -100,7 +112,7 @@ class QuarterOfBytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonCharacters:
-    """Token counter that divides the number of characters of a message, written as JSON, by a constant and rounds up."""
+    """Token counter that divides the length of a message, written as JSON, by a constant and rounds up."""
 
     characters_of_token: int
     """Number of characters of JSON that count as one token."""
@@ -112,7 +124,10 @@ class JsonCharacters:
 
 
 def count_json_characters(message: Message) -> int:
-    """Return the number of characters of a message written as JSON, without its reasoning, which is not sent back."""
+    """Return the number of characters of a message written as JSON, without its reasoning.
+
+    Reasoning is not sent back to the model.
+    """
     sizes = [_count_part_characters(part) for part in message.parts if not isinstance(part, Reasoning)]
     return len('{"role":"","parts":[]}') + len(message.role) + sum(sizes) + max(0, len(sizes) - 1)
 
@@ -176,7 +191,7 @@ UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How a compaction policy divides the context window: tokens reserved for output, and the size from which it compacts."""
+    """Tokens of the context window that a policy reserves, and number of tokens from which it compacts."""
 
     window_tokens: int
     reserved_tokens: int
@@ -188,5 +203,5 @@ class Budget:
 
     @property
     def available_tokens(self) -> int:
-        """Number of tokens of the context window that the conversation may fill, which are all tokens that are not reserved."""
+        """Number of tokens of the context window that the conversation may fill, because they are not reserved."""
         return max(0, self.window_tokens - self.reserved_tokens)

@@ -36,7 +36,10 @@ def _parse_json_object(arguments_json: str) -> Mapping[str, object]:
 
 
 def find_key_argument(call: ToolCall) -> str:
-    """Return the main argument of a tool call (the first that is a string), shortened to one line of at most 200 characters."""
+    """Return the main argument of a tool call, which is the first one that is a string.
+
+    It is shortened to one line of at most 200 characters.
+    """
     text = next((value for value in parse_arguments(call).values() if isinstance(value, str)), call.arguments_json)
     return " ".join(text.split())[:200]
 
@@ -50,7 +53,10 @@ def read_outcome(result: ToolResult) -> str:
 
 
 def format_receipt(call: ToolCall, result: ToolResult) -> str:
-    """Return one line that records a tool call with its main argument and outcome, such as `[write_file] src/app.py -> ok`."""
+    """Return one line that records a tool call, such as `[write_file] src/app.py -> ok`.
+
+    It has the name of the tool, the main argument and the outcome.
+    """
     return f"[{call.name}] {find_key_argument(call)} -> {read_outcome(result)}"
 
 

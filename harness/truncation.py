@@ -106,7 +106,7 @@ def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
 
 
 def format_preview(preview: Preview, limits: Truncation, mark: str) -> str:
-    """Return the shortened tool output as the model reads it, with notes on what was cut and how to see the rest.
+    """Return the shortened tool output as the model reads it, with notes on how to see the rest.
 
     Args:
         preview: Part of the output that is left after the cut.
@@ -121,12 +121,15 @@ def format_preview(preview: Preview, limits: Truncation, mark: str) -> str:
 
 
 def name_output(text: str) -> str:
-    """Return the name under which a tool output is saved, short enough for a model to repeat; equal texts have equal names."""
+    """Return the name under which a tool output is saved; equal texts have equal names.
+
+    The name is short enough for a model to repeat.
+    """
     return f"output-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
 def describe_location(name: str) -> str:
-    """Return two lines for the model with the name of a saved tool output and the tools that read saved outputs."""
+    """Return two lines that tell the model the name of a saved output and the tools that read it."""
     return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."
 
 
@@ -139,7 +142,7 @@ EXPLORE_PROPOSAL = (
 
 
 def build_mark(name: str, limits: Truncation) -> str:
-    """Return the lines below a cut output that tell the model how to see the rest; empty if there is nothing to say.
+    """Return the lines below a cut output that tell the model how to see the rest; may be empty.
 
     Args:
         name: Name of the saved whole output; empty if the output was not saved.

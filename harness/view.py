@@ -93,7 +93,10 @@ class View:
 
 
 def count_events(message: Message) -> int:
-    """Return how often a message counts in `View.events`: once for each tool call or tool result in it, and at least once."""
+    """Return how often a message counts in `View.events`.
+
+    It counts once for each tool call or tool result in it, and at least once.
+    """
     if len(message.parts) <= 1:
         return 1
     kinds = [type(part) for part in message.parts]
@@ -169,9 +172,10 @@ def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
-    """Return the size of the context: the tokens reported for the last model call, plus an estimate of the messages after it.
+    """Return the size of the context in tokens.
 
-    The computing time does not depend on the length of the view.
+    It is the number reported for the last model call, plus an estimate of the messages after that call. The computing time does
+    not depend on the length of the view.
     """
     if usage is None:
         return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
@@ -184,7 +188,7 @@ def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
 
 
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
-    """Return the view (the messages that the model sees next) that results from all entries of a session's log.
+    """Return the messages that the model sees next (the view), given all entries of a session's log.
 
     Entries that a rollback undid are left out.
     """
@@ -221,7 +225,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
 
 
 def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
-    """Return the token count of the original of each message in `kept` that a compaction replaced, e.g. by a stub."""
+    """Return the original token count of each message in `kept` that a compaction replaced, e.g. by a stub."""
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
     return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
@@ -262,14 +266,20 @@ def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter)
 
 
 class ProviderRule(Protocol):
-    """Rule for conversations that providers of models enforce, such as that a system message comes first. Methods are pure."""
+    """Rule for conversations that providers enforce, such as that a system message comes first.
+
+    The methods are pure.
+    """
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
-        """Return whether, by this rule, all messages before `messages[index]` may be evicted, except the system message."""
+        """Return whether this rule allows evicting all messages before `messages[index]`.
+
+        The system message is never evicted.
+        """
         ...
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """Return a description of the first place where a conversation violates the rule; None if there is no violation."""
+        """Return a description of the first violation of the rule in a conversation; None if there is none."""
         ...
 
 
@@ -290,14 +300,17 @@ class SystemMessageFirst:
 
 @dataclass(frozen=True, slots=True)
 class CompletePairs:
-    """Rule that every tool result follows its call and that every call has a result, except calls in the newest message."""
+    """Rule that every tool result follows its call, and that every call has a result.
+
+    Calls in the newest message need no result.
+    """
 
     def can_cut(self, messages: Sequence[Message], index: int) -> bool:
         """Return whether a cut before `messages[index]` separates no tool result from its call."""
         return index >= len(messages) or messages[index].role != "tool"
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """Return a description of the first tool call and result that are not side by side; None if all pairs are complete."""
+        """Return a description of the first tool call or result without its counterpart beside it, else None."""
         waiting: dict[str, None] = {}
         for index, message in enumerate(messages):
             if message.role == "tool":
@@ -317,12 +330,15 @@ PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs(
 
 
 def can_cut(messages: Sequence[Message], index: int) -> bool:
-    """Return whether, by all provider rules, all messages before `messages[index]` may be evicted, except the system message."""
+    """Return whether all provider rules allow evicting all messages before `messages[index]`.
+
+    The system message is never evicted.
+    """
     return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
 
 
 def find_violation(messages: Sequence[Message]) -> str | None:
-    """Return a text that says why a provider would refuse a conversation; None if the provider would accept it."""
+    """Return why a provider would refuse a conversation; None if the provider would accept it."""
     return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
 
 
@@ -346,7 +362,10 @@ ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "comp
 
 
 def compute_tool_states(entries: Iterable[Entry]) -> Mapping[str, ToolState]:
-    """Return the state of every tool call by call id, e.g. `running`, or `compacted` if its result was evicted or replaced."""
+    """Return the state of every tool call by call id, e.g. `running`.
+
+    The state is `compacted` if the result of the call was evicted or replaced.
+    """
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
     for seq, event in drop_rolled_back(entries):

@@ -18,7 +18,7 @@ from harness.truncation import NOTHING_ESSENTIAL, Essentials, Truncation, build_
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """Tool of an agent: a description that the model reads, and a Python function that carries out each tool call."""
+    """Tool of an agent: a description for the model, and a Python function that carries out the calls."""
 
     spec: ToolSpec
     """Name, description and parameters of the tool, which are sent to the model."""
@@ -101,6 +101,9 @@ def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Ess
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:
-    """Return the description of a tool that a model reads; `properties` contains the JSON schema of each argument, by name."""
+    """Return the description of a tool that a model reads.
+
+    `properties` contains the JSON schema of each argument, by name.
+    """
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))

@@ -22,7 +22,10 @@ PAGE_CHARACTERS = 8_000
 
 
 def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
-    """Return the tools `read_output` and `search_output`, which show parts of saved outputs; the caller closes `store`."""
+    """Return the tools `read_output` and `search_output`, which show parts of saved outputs.
+
+    The caller closes `store`.
+    """
 
     def read(arguments: Mapping[str, Any]) -> str:
         lines = _split_lines(store.load(_require_text(arguments, "output")))
