@@ -477,7 +477,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRepeated:
-    """Signal that the agent is about to repeat a tool call again, and that the user must decide."""
+    """Signal that the agent repeats the same tool call, so that the user must decide whether to go on."""
 
     call: ToolCall
     times: int

@@ -140,7 +140,10 @@ class Policy(Protocol):
         """Maximum length of a tool output in characters, to which longer outputs are cut before they are logged."""
 
     def budget(self, window: Window) -> Budget:
-        """Return the tokens of the model's window for messages and for replies. Called once in a session."""
+        """Return how many tokens of the model's window are for messages and how many for replies.
+
+        Called once in a session.
+        """
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """Return the plan of a compaction if one is needed now, otherwise None.
@@ -375,7 +378,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """State of a file in a snapshot of a workspace."""
+    """State of a file in a snapshot: hash of its content, mode (type and permissions), and size."""
 
     sha256: str
     mode: int

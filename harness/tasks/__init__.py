@@ -205,7 +205,7 @@ def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
 
 
 def list_parameters(template: TaskTemplate) -> frozenset[str]:
-    """Return the names of a task template's parameters, which include `difficulty` if the task has levels of difficulty."""
+    """Return the names of a task template's parameters, e.g. `difficulty` if the task has levels of it."""
     return frozenset(inspect.signature(template).parameters)
 
 

@@ -65,7 +65,7 @@ class _FactLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MessagePlan:
-    """Plan of the messages in which the user states, repeats and corrects the facts (values to remember) of the request."""
+    """Plan of the messages in which the user states, repeats and corrects the facts of the request."""
 
     lines: tuple[_FactLine, ...]
     """Lines of the user's request that state facts (values to remember)."""
@@ -135,7 +135,7 @@ def _check_knobs(task: Task, world: World) -> None:
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """Return the lines of the request that state facts (values to remember) which the task itself never changes.
+    """Return the lines of the request that state facts (values to remember) which the task never changes.
 
     Raises:
         UsageError: There is no such line, or `use_lag_steps` is too large to delay the statement of any fact.

@@ -46,7 +46,7 @@ LETTER_PARTS = (
 
 
 def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of three generated logs, on nightly invoice runs, on printers, and on readers of meters."""
+    """Yield the path and the text of three logs: on invoice runs, on printers, and on readers of meters."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
     remark = _REMARK.format(values["operator_suspect"]) if "operator" in structure.suspicions else _QUIET_REMARK
@@ -57,7 +57,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _generate_night(night: date, drift_since: str, remark: str, rng: random.Random) -> Iterator[str]:
-    """Yield the log lines of one nightly invoice run, which report wrong amounts from the day `drift_since` on.
+    """Yield the log lines of one nightly invoice run, which report wrong amounts from `drift_since` on.
 
     Two days after the first error, the log also contains `remark`, a remark of the operator.
     """
@@ -91,7 +91,10 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of the minutes of each monthly meeting; those of one month may state facts to remember."""
+    """Yield the path and the text of the minutes of each monthly meeting.
+
+    Those of one month may state facts to remember.
+    """
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))

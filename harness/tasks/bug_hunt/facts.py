@@ -93,7 +93,7 @@ def _make_bug_facts(structure: Structure, number: int) -> Iterator[Fact]:
 
 
 def name_rate(structure: Structure, number: int) -> str:
-    """Return the name of the fact (value to remember) that is the correct rate of stage `number` among those with a bug."""
+    """Return the name of the fact that is the correct rate of stage `number` among those with a bug."""
     return f"{'final' if structure.refusals[number - 1] else 'page'}_rate_{number}"
 
 
@@ -113,9 +113,9 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(structure: Structure, task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, outdated prices, and the secret `key` of the tools; return by name.
+    """Draw the values that the agent must remember, outdated prices, and the secret `key` of the tools.
 
-    The stages with a bug are numbered in the order of the tariff.
+    The result has them by name. The stages with a bug are numbered in the order of the tariff.
     """
     rng_for = partial(make_rng, "bug-hunt", task_seed)
     values = draw_choices("bug-hunt", task_seed, make_facts(structure), _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")

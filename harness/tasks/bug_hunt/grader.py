@@ -33,7 +33,7 @@ BROKEN = {"wattbook/money.py": "def settle(*_):\n    return 10**9\n"}
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of the agent's work: on the tests, each stage with a bug, and each document that the agent writes."""
+    """Return the checks on tests, on each stage with a bug, and on each document that the agent writes."""
     numbers = structure.bug_numbers
     culprits, rates = [f"culprit_{number}" for number in numbers], [name_rate(structure, number) for number in numbers]
     figures = ("decree_tier", "rounding")
@@ -164,7 +164,7 @@ def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple
 
 
 def _check_regression_test(submission: Submission) -> ComparisonResult:
-    """Check that the regression test has the class name, the function and the invoice number that the prompt demands."""
+    """Check that the regression test has the class, the function and the invoice that the prompt demands."""
     values, text = submission.expected, submission.read_text(REGRESSION_TEST)
     classes, entry_point = re.findall(r"^class (\w+)\(", text, re.MULTILINE), values["entry_point"]
     is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
@@ -174,7 +174,7 @@ def _check_regression_test(submission: Submission) -> ComparisonResult:
 
 
 def _judge_tries(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield, for each stage with a bug, whether no patch was submitted twice and only the last one was accepted."""
+    """Yield whether, for each stage with a bug, no patch was submitted twice and only the last was accepted."""
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row for row in rows if row[1] == "accepted"]
         is_unique = len({row[2] for row in rows}) == len(rows)

@@ -14,7 +14,7 @@ from harness.tasks.kit.draws import make_rng
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage in the computation of an electricity invoice: an item on the invoice, computed by a Python module of its own."""
+    """Item on an electricity invoice (a stage of its computation), computed by a Python module of its own."""
 
     name: str
     """Name of the Python module that computes the invoice item."""
@@ -87,7 +87,7 @@ Reading = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """Correct prices and rounding mode of the electricity invoices in the task `bug-hunt`, as decided by a seed."""
+    """Correct prices and rounding mode of the invoices in the task `bug-hunt`, as decided by a seed."""
 
     tier: int
     """Number of kilowatt hours on an invoice that are charged at the base rate; the rest is charged at a second rate."""
@@ -99,7 +99,7 @@ class Tariff:
     """Second rate of each invoice item with two rates, for the kilowatt hours above the tier, by item name."""
 
     def compute_stage_cents(self, reading: Reading) -> dict[str, int]:
-        """Return the correct amount in cents for each stage (item) of the invoice for a meter reading, by name of the stage."""
+        """Return the correct amount in cents of each invoice item for a meter reading, by name of the item."""
         cents_by_stage: dict[str, int] = {}
         for stage in STAGES:
             cents_by_stage[stage.name] = self._compute_cents(stage, reading, sum(cents_by_stage.values()))

@@ -26,7 +26,10 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${ticket}` stand for the values to remember.
+    """
     return make_script(FINAL_TEXT, OWN_PATHS, _Work(structure).list_steps())
 
 

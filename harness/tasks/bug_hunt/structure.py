@@ -61,7 +61,7 @@ MONTH_COUNT, LETTER_COUNT = 6, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Choices that a seed makes for the task: what is wrong, where facts are stated, in which order the work is done.
+    """Choices that a seed makes for the task, such as the number of bugs and the order of the work.
 
     The values to remember are not part of the structure.
     """
@@ -116,7 +116,11 @@ class Structure:
         return self.minutes_path if page == "minutes" else f"docs/{page}.md"
 
     def find_patch(self, number: int) -> str:
-        """Return the file name of the patch that is accepted for stage `number` among those with a bug, e.g. `1b.sed`."""
+        """Return the file name, e.g. `1b.sed`, of the patch that is accepted for a stage with a bug.
+
+        Args:
+            number: Number of the stage among those with a bug.
+        """
         return f"{number}{'b' if self.refusals[number - 1] else 'a'}.sed"
 
 

@@ -36,7 +36,7 @@ AUDITED_HALF_CENTS = 3
 
 
 def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    """Return the path and the text of each file in the workspace at the start of the task."""
     correct_tariff = draw_tariff(values, list_culprits(values), task_seed)
     files = dict(_generate_code_files(values, correct_tariff))
     words = {**values, **_render_figures(structure, values)}
@@ -150,7 +150,7 @@ def _render_table(header: str, rows: list[str]) -> str:
 
 
 def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
-    """Return the user's request, which states facts (values to remember) and lists the documents that the agent has to write."""
+    """Return the user's request, which states facts (values to remember) and lists the documents to write."""
     sections = "; ".join(f"{section}: {_name_facts(list_section_facts(structure, section))}" for section in structure.sections)
     announced = "the severity and a text with the ticket" if structure.announces_severity else "a text with the ticket"
     papers = [

@@ -88,5 +88,8 @@ def find_change_steps(structure: Structure) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${ticket}` stand for the values to remember.
+    """
     return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *_build_sections(structure))

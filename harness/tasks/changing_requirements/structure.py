@@ -43,7 +43,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
+    """Choices that a seed makes for the task, except the values to remember.
+
+    Script, checks and texts are built from these choices.
+    """
 
     stops: tuple[str, ...]
     """Names of the stops, in the order in which the line passes them."""

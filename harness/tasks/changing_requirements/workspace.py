@@ -18,7 +18,7 @@ NOUNS = (
 
 
 def describe_line(values: Mapping[str, str], structure: Structure) -> dict[str, str]:
-    """Return the words for the placeholders that name the bus stops and their bays in the texts of the task, by placeholder."""
+    """Return the names of the bus stops and their bays for the texts of the task, by placeholder."""
     bays = " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in structure.bays)
     stops = structure.stops
     return {
@@ -31,7 +31,7 @@ def describe_line(values: Mapping[str, str], structure: Structure) -> dict[str, 
 
 
 def build_workspace(words: Mapping[str, str], structure: Structure, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    """Return the path and the text of each file in the workspace at the start of the task."""
     titles = {stop: f"after the timetable of {stop}" for stop in structure.stops} | {"papers": "after the papers"}
     sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
     return (

@@ -75,7 +75,7 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember, one row of a sample deck, and the secret `salt` of the tools.
+    """Draw the values that the agent must remember, a row of a deck, and the secret `salt` of the tools.
 
     All facts about the organisation (agreements) get a value, whether or not the task states them.
     """

@@ -33,7 +33,10 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${ticket}` stand for the values to remember.
+    """
     begun = (_orient(structure), _write_scheduler(), _write_storage())
     worked = (_work_on(part, structure) for part in structure.work.parts)
     specs = chain(*begun, *worked, _hand_over())

@@ -113,7 +113,7 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
 
 
 def _check_tests(answers: Mapping[str, Any]) -> ComparisonResult:
-    """Check that enough of the agent's tests pass, and that at least one fails while modules are broken on purpose."""
+    """Check that enough tests pass, and that at least one fails while modules are broken on purpose."""
     counts = []
     for found in answers.get("tests", ["no answer"]):
         match found:

@@ -41,7 +41,10 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${ticket}` stand for the values to remember.
+    """
     work = structure.work
     worked = (work.carry_out(part, _SECTIONS[part](structure), _reserve_release()) for part in work.parts)
     specs = chain(_orient(structure), *worked, _hand_over())

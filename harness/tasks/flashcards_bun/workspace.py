@@ -16,7 +16,7 @@ TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts"
 
 
 def build_workspace(values: Mapping[str, str], structure: Structure, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    """Return the path and the text of each file in the workspace at the start of the task."""
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
         *write_specification(__package__, "docs", dict(structure.page_sizes), NOUNS, draws.make_rng, values),

@@ -63,7 +63,7 @@ NAMES: tuple[str, ...] = tuple(CHOICES)
 
 
 def load_agreements() -> Mapping[str, Saying]:
-    """Return the sentences that state each agreement (fact about the organisation, e.g. the room for questions), by its name."""
+    """Return the sentences that state each fact about the organisation (agreement), by name of the fact."""
     return load_sayings(__package__, "agreements.md")
 
 
@@ -90,5 +90,5 @@ def _place(fact: Fact, statement: Statement) -> Fact:
 
 
 def draw_agreements(task: str, task_seed: int) -> dict[str, str]:
-    """Draw a random value for every agreement (fact about the organisation), whether or not the task states the agreement."""
+    """Draw a value for every fact about the organisation (agreement), even if the task does not state it."""
     return draw_values(task, task_seed, _FACTS, CHOICES)

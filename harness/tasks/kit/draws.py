@@ -89,5 +89,5 @@ def compute_digest(salt: str, subject: str) -> str:
 
 
 def derive_number(digits: str, prefix: str) -> str:
-    """Return an identifier such as `R-4711`, made of a prefix and four decimal digits computed from a hexadecimal digest."""
+    """Return an identifier such as `R-4711`: a prefix and four digits computed from a hexadecimal digest."""
     return f"{prefix}-{int(digits, 16) % 9000 + 1000}"

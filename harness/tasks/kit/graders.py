@@ -36,7 +36,7 @@ MIN_LONG_DIGITS = 5
 
 
 class ComparisonResult(NamedTuple):
-    """Result of comparing the agent's work with what is expected: whether it is right, and a description of what was found."""
+    """Whether a part of the agent's work is right, with a description of what was found."""
 
     passed: bool
     detail: str
@@ -130,7 +130,10 @@ def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Com
 
 
 def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
-    """Combine the results of several comparisons: the result passes if all of them pass, and describes only those that fail."""
+    """Combine the results of several comparisons.
+
+    The combined result passes if all of them pass. It describes only those that fail.
+    """
     return ComparisonResult(all(passed for passed, _ in outcomes), "; ".join(detail for passed, detail in outcomes if not passed))
 
 
@@ -180,7 +183,7 @@ def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]
 
 
 def _describe_form(word: str) -> str:
-    """Return a regular expression for all words of the same form, e.g. `FC-` and any number for the word `FC-12`.
+    """Return a regular expression for all words of the same form, e.g. `FC-` and any number for `FC-12`.
 
     For a number with many digits, these are all numbers of this length. For a short number, or a word without digits, it is only
     the word itself.
@@ -206,7 +209,7 @@ def list_new_lines(submission: Submission, path: str, initial_lines: Sequence[st
 
 
 def read_json_object(submission: Submission, path: str) -> dict[str, Any]:
-    """Return the JSON object in a file of the workspace; an empty dictionary if the file contains no JSON object."""
+    """Return the JSON object in a file of the workspace; empty if the file contains no JSON object."""
     try:
         given = json.loads(submission.read_text(path))
     except (ValueError, RecursionError):

@@ -38,7 +38,10 @@ class Section(NamedTuple):
 
 
 class Writer:
-    """Generator of meaningless English text about given nouns; random generators with the same seed yield the same text."""
+    """Generator of meaningless English text about given nouns.
+
+    Random generators with the same seed yield the same text.
+    """
 
     def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
         """Create a writer of text about `nouns`, which are singular nouns that take an article, e.g. `parcel`."""
@@ -63,7 +66,10 @@ class Writer:
         return " ".join(sentences)
 
     def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
-        """Return a page of at least `min_characters` characters, with meaningless text spread evenly over its sections."""
+        """Return a page of at least `min_characters` characters, filled up with meaningless text.
+
+        The text is spread evenly over the sections.
+        """
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))

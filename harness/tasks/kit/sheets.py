@@ -52,7 +52,7 @@ The forms of statements in the user's request have the weight 1 together.
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Information sheet: a small document that the agent has to write after a part of the work, and that states a few facts."""
+    """Small document that the agent has to write during its work, and that states a few facts."""
 
     name: str
     """Name of the sheet, which is one of `SHEET_NAMES`."""
@@ -69,7 +69,10 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class SheetPlan:
-    """Plan of the information sheets that the agent has to write, and of the places where the task states the facts for them."""
+    """Plan of the small documents (sheets) that the agent has to write.
+
+    It also says where the task states the facts that the agent needs for them.
+    """
 
     sheets: tuple[Sheet, ...]
     """Sheets in the order in which they are due."""
@@ -94,7 +97,7 @@ class SheetPlan:
         return {one.name: one.facts for one in self.sheets}
 
     def has_form(self, form: Form) -> bool:
-        """Return whether the task states any fact in the given form, e.g. `row` for a row of the table in the request."""
+        """Return whether the task states any fact in the given form, e.g. `row` for a row of a table."""
         return any(one.form == form for one in self.statements)
 
     def read_index(self, text: str) -> StepSpec:
@@ -110,7 +113,7 @@ class SheetPlan:
         return look("read_sheets", text, *calls)
 
     def write_sheets(self, slot: str) -> Iterator[StepSpec]:
-        """Yield the steps in which the agent writes the sheets that are due after the part of the work named `slot`."""
+        """Yield the steps that write the sheets which are due after the part of the work named `slot`."""
         for one in self.sheets:
             if one.slot == slot:
                 yield do(f"sheet_{one.name}", f"The sheet {one.name} is due now.", write(one.path, _render_sheet(one)))
@@ -118,7 +121,7 @@ class SheetPlan:
     def render_files(
         self, titles: Mapping[str, str], sayings: Mapping[str, Saying], values: Mapping[str, object]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the path and the text of each initial file that lists the sheets or states facts about the organisation.
+        """Yield the path and the text of each file that lists the sheets or states facts about the organisation.
 
         Args:
             titles: Description of each part of the work, as in "after the storage", by name of the part.

@@ -30,7 +30,7 @@ PROMPT_FORMS: tuple[Form, ...] = ("line", "story", "row")
 
 
 class Saying(NamedTuple):
-    """Texts for one fact: a sentence that states its value, a story before it, and a misleading sentence that looks similar."""
+    """Sentence that states the value of a fact, with a story before it and a similar but misleading sentence."""
 
     sentence: str
     """Sentence that states the fact, with a placeholder such as `${rate}` for the value."""
@@ -42,7 +42,7 @@ class Saying(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Form in which a task states one fact (value to remember), or has a misleading sentence that looks like such a statement."""
+    """Form in which a task states one fact (value to remember), or a sentence that seems to state it."""
 
     fact: str
     """Name of the fact that the sentence states or, if misleading, seems to state."""
@@ -85,7 +85,7 @@ def draw_statements(
 
 
 def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: float) -> tuple[Statement, ...]:
-    """Return the statements, a random share of which is made longer by sentences without information (`NOTES`).
+    """Return the statements, some of them made longer by sentences without information (`NOTES`).
 
     Args:
         draws: Source of the random choices for the structure of the task.
@@ -140,7 +140,10 @@ def render_request(
 
 
 def render_sentences(statements: Iterable[Statement], form: Form, sayings: Mapping[str, Saying]) -> list[str]:
-    """Return the sentences that a task states in one form, e.g. on a page; placeholders such as `${rate}` stand for values."""
+    """Return the sentences that a task states in one form, e.g. on a page.
+
+    Placeholders such as `${rate}` stand for values.
+    """
     return [_select_sentence(one, sayings[one.fact]) for one in statements if one.form == form]
 
 

@@ -23,7 +23,10 @@ CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|writ
 
 @dataclass(frozen=True, slots=True)
 class StepSpec:
-    """Short specification of one step of a script; `build_steps` adds the signs by which the step is later recognised as done."""
+    """Short specification of one step of a script.
+
+    The function `build_steps` adds the signs by which the step is later recognised as done.
+    """
 
     name: str
     """Name of the step, unique in its script."""
@@ -61,7 +64,7 @@ def do(
     once: bool = False,
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
-    """Make the specification of a script's step from its name, the text of the agent's message, and the message's tool calls.
+    """Make the specification of a step from its name, the agent's message, and the message's tool calls.
 
     The other parameters are the fields of `StepSpec` with the same names.
     """
@@ -69,7 +72,7 @@ def do(
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step in which the agent runs a command that must not run twice, e.g. since a second run does harm.
+    """Make a step in which the agent runs a command that must not run twice, e.g. since that does harm.
 
     Args:
         name: Name of the step, unique in its script.
@@ -82,7 +85,7 @@ def do_once(name: str, text: str, command: str, summary_pattern: str, required_t
 
 
 def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
-    """Make a step in which the agent runs a check and, if the check prints `SUBJECT NOT fit`, repairs the error.
+    """Make a step in which the agent runs a check and repairs the error that the check may find.
 
     Args:
         name: Name of the step, unique in its script.
@@ -99,12 +102,15 @@ def check_fitness(name: str, text: str, command: str, subject: str, repair_text:
 
 
 def look_around(text: str, folders: Iterable[str]) -> StepSpec:
-    """Make the step `orient`, in which the agent lists the folders of the workspace; most scripts begin with it."""
+    """Make the step `orient`, in which the agent lists folders. Most scripts begin with it."""
     return do("orient", text, *map(list_directory, folders), once=True)
 
 
 def add_change(text: str, command: str) -> StepSpec:
-    """Make the step `changelog`, in which the agent adds an entry to the change log by a command that must run only once."""
+    """Make the step `changelog`, in which the agent adds an entry to the change log.
+
+    The command that adds the entry must run only once.
+    """
     return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN, once=True)
 
 
@@ -121,7 +127,10 @@ def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """Paths and commands for a program that the agent of a script writes module by module; `{}` stands for a module's name."""
+    """Paths and commands for a program that the agent writes module by module.
+
+    In each of them, `{}` stands for the name of a module.
+    """
 
     package: str
     """Python package of the task; its folder `files` contains the source texts of the program that the agent writes."""
@@ -148,11 +157,11 @@ class Program:
         return write(path, load_text(self.package, name or path))
 
     def read_page(self, name: str, text: str) -> StepSpec:
-        """Make a step in which the agent reads the specification page `docs/NAME.md`, where NAME is the argument `name`."""
+        """Make a step in which the agent reads `docs/NAME.md`, where NAME is the argument `name`."""
         return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
     def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
-        """Make a step in which the agent writes a module of the program; `first_cut` selects a first version with a bug."""
+        """Make a step in which the agent writes a module; `first_cut` selects a first version with a bug."""
         return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
 
     def _write_module(self, name: str, text_name: str) -> CallTemplate:
@@ -206,7 +215,7 @@ def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: It
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """Build the steps of a script from short specifications, with the signs by which each step is recognised as done.
+    """Build the steps of a script, with the signs by which each step is recognised as done.
 
     Args:
         specs: Short specifications of the steps, in order.
@@ -221,7 +230,7 @@ def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> 
 
 @lru_cache(maxsize=4_096)
 def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]) -> Step:
-    """Build one step of a script; `next_path` is the next file that a later step writes, or empty if there is none."""
+    """Build one step; `next_path` is the next file that a later step writes, or empty if there is none."""
     receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
     own_paths = tuple(_iter_listed_paths(spec, listed_prefixes))
     listed = () if spec.once else own_paths or ((next_path,) if next_path else ())
@@ -244,7 +253,7 @@ def _build_step(spec: StepSpec, next_path: str, listed_prefixes: tuple[str, ...]
 
 @lru_cache(maxsize=4_096)
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """Return a regular expression for a finished tool call with this first argument, e.g. the path or the command.
+    """Return a regular expression that finds a finished tool call by its first argument, e.g. a path.
 
     Placeholders in the argument match any value.
     """
@@ -270,6 +279,9 @@ def _build_done_pattern(path: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def find_placeholders(text: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
-    """Return the names of all placeholders in a message and its tool calls, e.g. `port` for `${port}`, in order of appearance."""
+    """Return the names of all placeholders in a message and its tool calls, e.g. `port` for `${port}`.
+
+    They are in order of appearance.
+    """
     texts = [text, *(text for call in calls for _, text in call.arguments)]
     return tuple(dict.fromkeys(name for text in texts for name in Template(text).get_identifiers()))

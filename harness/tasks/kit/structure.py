@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels(Generic[T_co]):
-    """Value of one setting of a task for each difficulty, e.g. the range from which the number of documents to write is drawn."""
+    """Value of one setting of a task for each difficulty, e.g. a range of numbers of documents to write."""
 
     easy: T_co
     standard: T_co
@@ -53,7 +53,10 @@ class StructureDraws:
     """Level of the task's demands on the agent's memory."""
 
     def make_rng(self, name: str) -> random.Random:
-        """Return the random generator for the choice called `name`, independent of all other choices and of the task's values."""
+        """Return the random generator for the choice called `name`.
+
+        It is independent of all other choices and of the task's values.
+        """
         return make_rng(self.task, self.seed, f"structure/{name}")
 
     def pick(self, levels: Levels[T]) -> T:
@@ -61,11 +64,11 @@ class StructureDraws:
         return levels.pick(self.difficulty)
 
     def draw_count(self, name: str, counts: Levels[range]) -> int:
-        """Draw a random integer for the choice called `name`, from the range that belongs to the difficulty of the task."""
+        """Draw an integer for the choice called `name`, from the range that belongs to the task's difficulty."""
         return self.make_rng(name).choice(self.pick(counts))
 
     def draw_share(self, name: str, bounds: Levels[tuple[float, float]]) -> float:
-        """Draw a random share for the choice called `name`, between the two bounds that belong to the difficulty of the task."""
+        """Draw a share for the choice called `name`, between the bounds that belong to the task's difficulty."""
         return self.make_rng(name).uniform(*self.pick(bounds))
 
     def draw_order(self, name: str, items: Iterable[T]) -> tuple[T, ...]:

@@ -19,7 +19,7 @@ STORY_SHARE = 0.5
 
 
 class Constraint(NamedTuple):
-    """Constraint on the agent's work: a sentence with a value to remember, and a story that the prompt may tell before it."""
+    """Sentence with a value to remember, which constrains the work, and a story that may come before it."""
 
     sentence: str
     """Sentence of the prompt that states the constraint with its value, e.g. a name that the agent must use."""
@@ -39,7 +39,7 @@ def load_text(package: str, name: str) -> str:
 
 
 def fill_text(package: str, name: str, values: Mapping[str, object]) -> str:
-    """Return a text from the folder `files` of a package, with each placeholder such as `${port}` replaced by its value."""
+    """Return a text from the folder `files` of a package, with values in place of placeholders like `${port}`."""
     return Template(load_text(package, name)).substitute(values)
 
 

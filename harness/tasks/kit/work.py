@@ -34,7 +34,10 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Choices that a seed makes about the work of a task, e.g. the order; script, checks and texts are built from them."""
+    """Choices that a seed makes about the work of a task, e.g. the order.
+
+    Script, checks and texts are built from these choices.
+    """
 
     parts: tuple[str, ...]
     """Names of the parts of the work, in the order in which the agent does them."""
@@ -48,7 +51,9 @@ class Work:
     """Information sheets that the task asks for, and the places where it states the facts in them."""
 
     def begin(self, *actions: StepSpec) -> Iterator[StepSpec]:
-        """Yield the first steps: the agent reads which information sheets it has to write, and takes an action due at the start.
+        """Yield the first steps, in which the agent reads which information sheets it has to write.
+
+        An action that is due at the start follows.
 
         Args:
             actions: Steps of the action that must be taken only once.
@@ -75,7 +80,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkChoices:
-    """Description of the possible work of a task, e.g. of its parts and optional items; each seed draws a `Work` from it."""
+    """Description of the possible work of a task, e.g. of its parts and optional items.
+
+    Each seed draws a `Work` from it.
+    """
 
     package: str
     """Python package of the task; its folder `files` has `prompt.md`, `constraints.md` and the text of the optional item."""
@@ -99,7 +107,7 @@ class WorkChoices:
     """Names of the task's own facts (values to remember) that the request states."""
 
     def draw(self, draws: StructureDraws) -> Work:
-        """Draw the work for one seed at random: its order, its optional steps, and the documents that the agent has to write."""
+        """Draw the work for one seed at random, e.g. its order, and the documents that the agent has to write."""
         free_parts = [part for part in self.parts if part not in self.last_parts]
         parts = (*draw_work_order(draws, "parts", free_parts, self.prerequisites), *self.last_parts)
         look_count = round(draws.draw_share("look share", self.look_shares) * len(self.looks))
@@ -137,7 +145,7 @@ class WorkChoices:
         return (*checks, *[option_check] * work.has_option, *work.sheets.checks)
 
     def render_prompt(self, work: Work, values: Mapping[str, object]) -> str:
-        """Return the user's request, which states the drawn order of the work, the optional item if asked for, and the facts."""
+        """Return the user's request, which states the facts, the order of the work, and perhaps the optional item."""
         frame = Template(load_text(self.package, "prompt.md")).safe_substitute(
             option=load_text(self.package, f"{self.option.name}.md") * work.has_option,
             action_time=self.action_times[work.action_time],
@@ -146,5 +154,5 @@ class WorkChoices:
         return render_request(frame, work.sheets.statements, self.load_sayings(), values)
 
     def load_sayings(self) -> dict[str, Saying]:
-        """Return the sentences for all facts that the request or an information sheet can need, by name of the fact."""
+        """Return the sentences for all facts that the request or a sheet can need, by name of the fact."""
         return {**load_agreements(), **load_sayings(self.package, "constraints.md")}

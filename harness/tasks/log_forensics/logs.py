@@ -109,7 +109,7 @@ def _list_clock_times() -> tuple[str, ...]:
 
 
 def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each generated log, and of each dump (text file with data of the program `ledger`)."""
+    """Return the path and the text of each log, and of each dump (text file with data of a program)."""
     misleading = [MISLEADING[index] for index in structure.misleading]
     log_files = [
         (
@@ -122,7 +122,7 @@ def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: in
 
 
 def _add_messages(log: _LogSpec, messages: Sequence[tuple[str, str]]) -> _LogSpec:
-    """Return the specification of a log with more messages; `messages` has pairs of the name of a log and a text."""
+    """Return the specification of a log with more messages, given as pairs of the name of a log and a text."""
     return log._replace(needles=(*log.needles, *(message for name, message in messages if name == log.name)))
 
 

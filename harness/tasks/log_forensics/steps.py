@@ -59,7 +59,10 @@ MIDDLES = {
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${ticket}` stand for the values to remember.
+    """
     return make_script(FINAL_TEXT, OWN_PATHS, _list_steps(structure))
 
 
@@ -137,7 +140,7 @@ def _seal_rest(structure: Structure) -> Iterator[StepSpec]:
 
 
 def _write_pages(structure: Structure, log_count: int) -> Iterator[StepSpec]:
-    """Yield the steps that write the pages of the report which are due once `log_count` logs have been searched."""
+    """Yield the steps that write the pages of the report which are due after `log_count` searched logs."""
     for name in (name for name, due in structure.pages if due == log_count):
         if name == "damage":
             yield look("read_dump", "The dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))

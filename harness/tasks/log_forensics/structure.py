@@ -92,7 +92,7 @@ SEAL_AT_ONCE_SHARE, OPEN_LATE_SHARE = 0.5, 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Choices that a seed makes for the task: what is asked, where facts are stated, in which order the work is done.
+    """Choices that a seed makes for the task, such as the questions asked and the order of the work.
 
     The values to remember are not part of the structure.
     """
@@ -150,7 +150,10 @@ class Structure:
 
 
 def list_findings(pages: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the findings (facts from logs) that the given pages of the report need, without duplicates."""
+    """Return the names of the facts from logs (findings) that the given pages of the report need.
+
+    No name is repeated.
+    """
     needed = {finding for page in pages for finding in FINDINGS_BY_PAGE[page]}
     return tuple(finding for finding in SEARCH_BY_FINDING if finding in needed)
 
@@ -192,7 +195,7 @@ def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, 
 
 
 def _schedule_pages(draws: StructureDraws, names: tuple[str, ...], logs: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-    """Draw when each page of the report is due: once the facts on it are known, or only after all logs are searched.
+    """Draw when each page of the report is due: once its facts are known, or only after all logs are searched.
 
     Returns:
         Name of each page, and number of searched logs after which the page is due, in the order of the work.

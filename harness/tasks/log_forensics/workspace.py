@@ -113,7 +113,7 @@ def _render_parts(structure: Structure) -> dict[str, str]:
 
 
 def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the sentences with which each document states needed facts, by name of the placeholder in the document."""
+    """Return the sentences with which each document states needed facts, by name of their placeholder."""
     stated: dict[str, list[str]] = {paper: [] for paper in PAPERS}
     for fact, paper in structure.papers:
         if fact in structure.desk_facts:
@@ -149,6 +149,6 @@ def _render_wanted(structure: Structure) -> dict[str, object]:
 
 
 def render_config(changed_settings: Mapping[str, str]) -> str:
-    """Return the configuration file of the program `ledger`, in which `changed_settings` replace the initial settings."""
+    """Return the configuration file of the program `ledger`, with some of its initial settings changed."""
     rows = [f"{name} = {changed_settings.get(name, value)}" for name, value in INITIAL_SETTINGS.items()]
     return "\n".join(["[ledger]", *rows, "journal = on", "mirror = db-2", ""])

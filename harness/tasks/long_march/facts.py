@@ -46,7 +46,10 @@ class Values(NamedTuple):
 
 @cache
 def load_cairn_sayings() -> tuple[Saying, ...]:
-    """Return the sentences for each form of a statement about a cairn (a marked place), in the order of `CAIRN_FORMS`."""
+    """Return the sentences for each form of a statement about a cairn (a marked place).
+
+    They are in the order of `CAIRN_FORMS`.
+    """
     return tuple(Saying(*paragraph.split("\n")) for paragraph in load_text(__package__, "cairns.md").strip().split("\n\n"))
 
 
@@ -74,23 +77,26 @@ def find_form(key: str) -> int:
 
 
 def describe(mark: Mark) -> str:
-    """Return the words that name a fact where the agent is asked for a note, e.g. `height of cairn17`, or `lamp` for an order."""
+    """Return the words that name a fact in a request for a note, e.g. `height of cairn17`, or `lamp`."""
     return mark.key if mark.is_order else f"{CAIRN_FORMS[find_form(mark.key)][1]} of {mark.key}"
 
 
 def find_saying(mark: Mark) -> Saying:
-    """Return the sentences that state a fact, with placeholders for the number and for the cairn (a marked place), if any."""
+    """Return the sentences that state a fact, with placeholders for the number and the cairn (marked place)."""
     return load_orders()[mark.key] if mark.is_order else load_cairn_sayings()[find_form(mark.key)]
 
 
 def render_sentence(mark: Mark, value: str) -> str:
-    """Return the sentence in which the task states a fact, with `value` as its number, e.g. for a prompt or a report."""
+    """Return the sentence in which the task states a fact, with `value` as its number."""
     sentence = find_saying(mark).sentence
     return Template(sentence).substitute({mark.key: value} if mark.is_order else {"cairn": mark.key, "number": value})
 
 
 def make_facts(marks: Sequence[Mark]) -> tuple[Fact, ...]:
-    """Make the facts (numbers to remember) of a task from their schedules; numbers for which no note asks are left out."""
+    """Make the facts (numbers to remember) of a task from their schedules.
+
+    Numbers for which no note asks are left out.
+    """
     return tuple(_make_fact(mark) for mark in marks if mark.use_step)
 
 

@@ -46,7 +46,7 @@ def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> lis
 
 
 def write_page(sentence: str, characters: int, rng: random.Random) -> str:
-    """Return a page with about `characters` characters: filler lines, and among them `sentence`, which states a fact."""
+    """Return a page with about `characters` characters of filler text, and a sentence that states a fact."""
     words = {name: text.split() for name, text in WORDS.items()}
     lines = [sentence]
     size = len(sentence)

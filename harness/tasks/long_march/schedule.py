@@ -46,12 +46,12 @@ class Mark:
 
     @property
     def page_path(self) -> str:
-        """Path of the file from which the agent can read the number again. The file exists only if `on_page` is set."""
+        """Path of the file from which the agent can read the number again; it exists only if `on_page` is set."""
         return f"pages/{self.key}.md"
 
 
 class Note(NamedTuple):
-    """Note that the agent has to write at a post (a place on the way), and the numbers that the note has to state."""
+    """Note that the agent has to write at a post (a place on the way), with the numbers it has to state."""
 
     post: int
     """Number of the post at which the note is due, which is also the number of the step that writes it."""

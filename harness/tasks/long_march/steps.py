@@ -16,7 +16,10 @@ REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${cairn_17}` for the numbers."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${cairn_17}` stand for the numbers to remember.
+    """
     notes = {note.post: note for note in structure.list_notes()}
     pages: dict[int, list[Mark]] = {}
     for mark in structure.marks:

@@ -51,7 +51,7 @@ MISLEADING_COUNTS = Levels(easy=range(2), standard=range(5), hard=range(3, 7))
 
 
 class Rumour(NamedTuple):
-    """Misleading sentence in a report: it looks like a statement about a cairn (a marked place), but is about another place."""
+    """Misleading sentence in a report, which seems to be about a cairn (a marked place) but is not."""
 
     post: int
     """Number of the post whose report contains the sentence."""
@@ -65,7 +65,10 @@ class Rumour(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Choices that a seed makes for the task, except the numbers to remember; script, checks and texts are built from them."""
+    """Choices that a seed makes for the task, except the numbers to remember.
+
+    Script, checks and texts are built from these choices.
+    """
 
     steps: int
     """Number of steps of the task, including the first step, in which the agent asks a tool for its position."""
@@ -90,7 +93,7 @@ class Structure:
 
 
 class _Use(NamedTuple):
-    """Key of a number to remember, the step from which it is known, and the step in which a note needs it, or 0 if none does."""
+    """Number to remember: its key, the step from which it is known, and the step that needs it (0 if none)."""
 
     key: str
     begin_step: int

@@ -45,7 +45,7 @@ def render_prompt(structure: Structure, values: Values) -> str:
 
 
 def build_workspace(structure: Structure, values: Values, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
-    """Return path and text of each file in the initial workspace: tools, encoded reports, pages, and the log of visited posts."""
+    """Return the path and the text of each file in the workspace at the start of the task."""
     last = structure.steps - 1
     items_by_post: list[list[str]] = [[] for _ in range(last + 1)]
     for post, item in chain(_generate_items(structure, values), map(_encode_rumour, structure.rumours)):
@@ -80,7 +80,7 @@ def build_workspace(structure: Structure, values: Values, draws: StructureDraws)
 
 
 def _draw_talk_sizes(structure: Structure, draws: StructureDraws) -> list[int]:
-    """Draw the lengths of the filler texts in the reports, so that steps add as many tokens as the settings say."""
+    """Draw the lengths of the filler texts, so that steps add as many tokens as the settings say."""
     last = structure.steps - 1
     other_tokens = STEP_TOKENS + _count_tokens(structure) / last
     mean = max(0.0, (structure.tokens_per_step - other_tokens) * CHARACTERS_PER_TOKEN)

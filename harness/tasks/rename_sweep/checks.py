@@ -6,7 +6,7 @@ from harness.tasks.rename_sweep.structure import Structure
 
 
 def build_checks(structure: Structure) -> tuple[Check, ...]:
-    """Return the checks of the agent's work: on the modules, on the ledger (the record of finished folders), and on documents."""
+    """Return the checks on modules, on documents, and on the ledger (the record of finished folders)."""
     numbers = range(1, len(structure.groups) + 1)
     return (
         make_check("tests", "all tests pass, unchanged, without the temporary line", "new_name", "old_name"),

@@ -64,7 +64,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw at random the values that the agent must remember, and the secret `key` from which tools compute some of them."""
+    """Draw the values that the agent must remember, and the secret `key` of the tools."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
     values = draw_choices("rename-sweep", task_seed, _FACTS, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
     book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))

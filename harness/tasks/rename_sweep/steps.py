@@ -31,7 +31,10 @@ FINAL_TEXT = (
 
 @lru_cache(maxsize=64)
 def build_script(structure: Structure) -> Script:
-    """Build the script, i.e. the steps of a competent agent, with placeholders such as `${ticket}` for the values to remember."""
+    """Build the script, which consists of the steps of a competent agent.
+
+    Placeholders such as `${ticket}` stand for the values to remember.
+    """
     return make_script(FINAL_TEXT, ("HANDOVER.json", f"{SHEETS_FOLDER}/"), _all_steps(structure))
 
 
@@ -62,7 +65,7 @@ def _all_steps(structure: Structure) -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
-    """Make a step that adds an entry to the ledger (the record of finished folders), and that must not run twice.
+    """Make a step that adds an entry to the ledger (record of finished folders) and must not run twice.
 
     `words` are the arguments of the ledger's tool; `harness.tasks.kit.steps.do_once` describes the others.
     """
@@ -143,7 +146,7 @@ def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
 
 
 def _batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
-    """Yield the steps that read the files of a folder, rename the function, run the tests, and record the folder."""
+    """Yield the steps that read the files of a folder, rename the function, run tests, and record the folder."""
     reads = structure.reads[structure.folders.index(folder)]
     modules = (read(f"quay/{folder}/{module}.py") for module in reads)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)

@@ -45,7 +45,10 @@ RESERVE_LATE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
+    """Choices that a seed makes for the task, except the values to remember.
+
+    Script, checks and texts are built from these choices.
+    """
 
     order: str
     """Order in which the agent goes through the folders, as a key of `ORDERS`."""

@@ -55,7 +55,7 @@ class Figure(NamedTuple):
 
 
 def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    """Return the path and the text of each file in the workspace at the start of the task."""
     old = values["old_name"]
     files = dict(_generate_papers(structure, values, task_seed))
     files["quay/__init__.py"] = '"""Which ship lies where, for how long, and what that costs."""\n'

@@ -115,7 +115,7 @@ CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the values that the agent must remember, and the secret `salt` from which tools compute their output.
+    """Draw the values that the agent must remember, and the secret `salt` of the tools.
 
     All facts about the organisation (agreements) get a value, whether or not the task states them.
     """

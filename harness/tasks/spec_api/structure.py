@@ -79,7 +79,10 @@ WORK = WorkChoices(
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """Choices that a seed makes for the task, except the values to remember; script, checks and texts are built from them."""
+    """Choices that a seed makes for the task, except the values to remember.
+
+    Script, checks and texts are built from these choices.
+    """
 
     work: Work
     """Choices about the work: its order, unnecessary steps, and information sheets (small documents that are asked for)."""

@@ -22,7 +22,7 @@ STREETS = ("Mill Lane", "Harbour Row", "Long Acre", "Kiln Street", "Ash Walk", "
 def build_workspace(
     values: Mapping[str, str], task_seed: int, structure: Structure, draws: StructureDraws
 ) -> tuple[tuple[str, str], ...]:
-    """Return the path and the text of each file that the agent finds in the workspace at the start of the task."""
+    """Return the path and the text of each file in the workspace at the start of the task."""
     registry = {name: values[name] for name in ("salt", "revision", "rounding")} | {"profile": values["next_profile"]}
     return (
         ("spec/README.md", load_text(__package__, "spec/README.md")),
