@@ -86,7 +86,6 @@ def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHI
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
-    """Return the first lines that fit both limits, and their total size in bytes."""
     fitting_lines: list[str] = []
     total_bytes = 0
     for line in lines[:most_lines]:

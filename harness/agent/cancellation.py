@@ -59,7 +59,6 @@ class _PendingResult(Future[T]):
             self.set_exception(error)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the function to end, and return whether it has ended."""
         with suppress(TimeoutError):
             self.exception(seconds)
             return True

@@ -469,7 +469,6 @@ class ServedSandbox(StartedOnce):
         return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
-        """Request the next part of the workspace's changed files from the tool server."""
         try:
             return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
         except ToolError:  # the next scan returns all files

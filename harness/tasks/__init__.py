@@ -177,7 +177,6 @@ def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) 
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: object) -> Task:
-    """Make a task by calling its template, and check that the task is valid."""
     try:
         task: object = template(seed, **more)
     except UsageError:

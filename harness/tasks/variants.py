@@ -118,7 +118,6 @@ def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> 
 
 
 def _check_knobs(task: Task, world: World) -> None:
-    """Raise UsageError if a task does not support one of the settings, or not with this value."""
     steps = len(task.script.steps)
     for name in world.overrides:
         if name not in KNOBS:
@@ -247,7 +246,6 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
-    """Return the request without the lines that the user states only later."""
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
@@ -259,7 +257,6 @@ def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    """Yield the messages in which the user states, corrects or repeats facts while the agent works."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
@@ -272,7 +269,6 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """Return a copy of a fact that says whether a file states it and whether the user corrects it."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

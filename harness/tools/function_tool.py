@@ -65,7 +65,6 @@ class FunctionTool:
         return shown + ending, cut
 
     def _save_output(self, output: str) -> str:
-        """Save the complete output and return its name; empty if outputs are not saved."""
         if self.outputs is None or not self.limits.saved:
             return ""
         return self.outputs.save(output)

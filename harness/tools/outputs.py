@@ -82,7 +82,6 @@ def _require_whole_number(arguments: Mapping[str, Any], name: str, default: int,
 
 
 def _split_lines(text: str) -> list[str]:
-    """Split a text into lines, and longer lines into pieces of `LINE_CHARACTERS` characters."""
     size = LINE_CHARACTERS
     return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
 

@@ -74,7 +74,6 @@ def make_standard_tools(
 
 
 def _format_result(result: ExecResult, timeout_seconds: float) -> str:
-    """Return the result of a command as the text that the model reads."""
     parts = [f"exit code {result.exit_code}"]
     if result.timed_out:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")

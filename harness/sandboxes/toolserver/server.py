@@ -822,7 +822,6 @@ def _build_not_started_reply(error: Exception) -> Reply:
 
 
 def _read_directory_state(path: str) -> tuple[int, list[str], list[str]] | None:
-    """Return the mode, names and extended attributes of a directory; None if it cannot be read."""
     with suppress(OSError):
         return os.stat(path).st_mode, os.listdir(path), _list_attributes(path)
     return None

@@ -107,7 +107,6 @@ def generate_minutes(structure: Structure, values: Mapping[str, str], task_seed:
 
 
 def _list_decisions(structure: Structure, values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paragraphs of the minutes that the agent needs."""
     if "council" in structure.suspicions:
         yield f"The council blames the stage `{values['council_suspect']}`, since its members are asked about it at the market."
     for fact, page in structure.pages:

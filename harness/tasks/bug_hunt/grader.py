@@ -153,7 +153,6 @@ def _has_failures_only(found: object) -> bool:
 
 
 def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield whether the agent changed only the modules with a bug, and whether each of them has its tag."""
     modules = [f"wattbook/stages/{culprit}.py" for culprit in submission.expected["culprits"]]
     paths = [f"{folder}/{name}" for folder in PACKAGE_FOLDERS for name in submission.list_files(folder) if name.endswith(".py")]
     new = [path for path in paths if path not in submission.expected["hashes"]]
@@ -164,7 +163,6 @@ def _judge_modules(submission: Submission, changed: list[str]) -> Iterator[tuple
 
 
 def _check_regression_test(submission: Submission) -> ComparisonResult:
-    """Check that the regression test has the class, the function and the invoice that the prompt demands."""
     values, text = submission.expected, submission.read_text(REGRESSION_TEST)
     classes, entry_point = re.findall(r"^class (\w+)\(", text, re.MULTILINE), values["entry_point"]
     is_named = bool(classes) and all(name.startswith(values["test_prefix"]) for name in classes)
@@ -199,7 +197,6 @@ def _list_tries(submission: Submission) -> list[list[list[str]]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's notes and documents, e.g. the report and the change log."""
     attempts = {}
     for number, rows in enumerate(_list_tries(submission), start=1):
         accepted = [row[2] for row in rows if row[1] == "accepted"]
@@ -238,6 +235,5 @@ def _find_stated(lines: Sequence[str], label: str) -> list[str]:
 
 
 def _compare_line(submission: Submission, path: str, initial_lines: Sequence[str], beginning: str, part: str) -> ComparisonResult:
-    """Check that exactly one line was added to a file, which begins with `beginning` and contains `part`."""
     lines = list_new_lines(submission, path, initial_lines)
     return ComparisonResult(len(lines) == 1 and lines[0].startswith(beginning) and part in lines[0], f"{path}: {lines!r}")

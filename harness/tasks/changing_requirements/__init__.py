@@ -86,7 +86,6 @@ def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "stan
 
 
 def _render_change(name: str, change: Change, words: Mapping[str, str]) -> str:
-    """Return the message in which the user changes the rules, with its lines in the order of `change`."""
     opening, *lines = fill_text(__package__, f"{name}.md", words).splitlines()
     news = (" ".join([lines[at], *NOTES[:count]]) for at, count in zip(change.lines, change.notes, strict=True))
     return "\n".join([opening, *news])

@@ -58,7 +58,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents and on the logs that tools have written."""
     values = submission.expected
     expected = {"program": values["program_name"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "leech_lapses")}
@@ -92,7 +91,6 @@ def _read_modules(submission: Submission) -> list[str]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: list[str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's modules: on their answers and their source code."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     table, version, limit = values["cards_table"], int(values["schema_version"]), int(values["new_per_day"])
     yield "own_tests", *check_tests(answers, MIN_TESTS)
@@ -144,7 +142,7 @@ def _compare_import(imported: object, values: Mapping[str, str]) -> tuple[bool, 
 
 
 def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check the header and the row of an exported deck; a field that contains the delimiter may be quoted."""
+    # A field that contains the delimiter may be quoted.
     delimiter = values["export_delimiter"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")
     row = delimiter.join(("a", "x, y; z", "back", "", "", "bio", "2.00", "0", "2024-03-01"))
@@ -160,7 +158,6 @@ def _compare_archive(archived: object, values: Mapping[str, str]) -> tuple[bool,
 
 
 def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check the reported numbers of mature cards, of stuck cards, and of all cards."""
     counts = [61 - int(values["mature_days"]), round(100 * float(values["ease_floor"])) - 100]
     total, stored = _read(statistics, 2), _read(statistics, 3, values["cards_table"])
     good = [_read(statistics, 0), _read(statistics, 1)] == counts and total is not None and total == stored
@@ -168,7 +165,6 @@ def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[
 
 
 def _compare_names(named: object, values: Mapping[str, str]) -> tuple[bool, str]:
-    """Check the lines in which the agent's program states its name, its release and its usage."""
     lines = [*map(str, named if isinstance(named, list) else []), "", ""]
     program = values["program_name"]
     good = lines[0] == f"{program}, release {values['release_id']}" and lines[1].startswith(f"usage: {program} ")

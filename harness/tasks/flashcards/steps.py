@@ -44,7 +44,6 @@ def build_script(structure: Structure) -> Script:
 
 
 def _work_on(part: str, structure: Structure) -> Iterable[StepSpec]:
-    """Yield the steps of one part of the work, and what is due just before or after it."""
     done = structure.work.parts[: structure.work.parts.index(part)]
     if structure.work.action_time == (part if done else "ordered parts"):
         yield from _reserve_release()

@@ -32,7 +32,6 @@ def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tu
 
 
 def _render_file(path: str, values: Mapping[str, str], structure: Structure) -> str:
-    """Return the text of an initial file; each page of the specification ends with its irrelevant remarks."""
     order = ", ".join(PART_NAMES[part] for part in structure.work.parts if part in PART_NAMES)
     text = fill_text(__package__, f"workspace/{path}", {**values, "order_of_work": order})
     remarks = load_text(__package__, "remarks.md").strip().split("\n\n")

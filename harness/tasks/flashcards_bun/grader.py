@@ -51,7 +51,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents and on the logs that tools have written."""
     values = submission.expected
     expected: dict[str, Any] = {"program": values["program_name"], "farewell": values["farewell"]}
     expected |= {name: int(values[name]) for name in ("new_per_day", "max_interval_days", "mature_days")}
@@ -82,7 +81,6 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the answers of the agent's code."""
     ease, second, floor = float(values["initial_ease"]), int(values["second_interval_days"]), float(values["ease_floor"])
     limit, draft, program = int(values["new_per_day"]), values["draft_mark"], values["program_name"]
     columns = ("card_id", "front", "back", values["hint_column"], "tags", "deck", "ease", "interval_days", "due_on")

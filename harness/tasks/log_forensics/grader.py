@@ -71,7 +71,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _compare_page(submission: Submission, page: str) -> ComparisonResult:
-    """Check that a page of the report states the right values in the prescribed layout."""
     values, path = submission.expected, f"report/{page}.txt"
     if page in STATEMENT_PAGES:
         return _compare_statements(submission, path, *(f"{name}: {values[name]}" for name in FINDINGS_BY_PAGE[page]))
@@ -91,7 +90,6 @@ def _compare_page(submission: Submission, page: str) -> ComparisonResult:
 
 
 def _read_lines(submission: Submission, path: str) -> list[str]:
-    """Return the lines of a file without blank lines and without blanks at the end of a line."""
     return [line.rstrip() for line in submission.read_text(path).splitlines() if line.strip()]
 
 
@@ -118,7 +116,6 @@ def _compare_named(submission: Submission, path: str, names: Iterable[str]) -> C
 
 
 def _compare_people(submission: Submission) -> ComparisonResult:
-    """Check that the report abbreviates the account as the task demands, and that no document names it in full."""
     account, mark = submission.expected["account"], submission.expected["person_mark"]
     papers = [f"{folder}/{name}" for folder in ("report", "notes") for name in submission.list_files(folder)]
     naming = [path for path in (*papers, "HANDOVER.md") if account in submission.read_text(path)]
@@ -127,7 +124,6 @@ def _compare_people(submission: Submission) -> ComparisonResult:
 
 
 def _compare_notes(submission: Submission) -> ComparisonResult:
-    """Check that each note names the log that it is about, and that no note contains a finding."""
     notes = {name: submission.read_text(f"notes/{name}.md") for name in submission.expected["digests"]}
     missing = [name for name, text in notes.items() if name not in text]
     leaks = [name for name in SECRET_IN_NOTES if any(submission.expected[name] in text for text in notes.values())]

@@ -104,7 +104,6 @@ POOL_SIZE = 400
 
 @lru_cache(maxsize=1)
 def _list_clock_times() -> tuple[str, ...]:
-    """Return the clock times of all seconds of the night, such as `02:59:07`."""
     return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
 
 

@@ -104,7 +104,6 @@ def _open_case() -> Iterator[StepSpec]:
 
 
 def _search_log(structure: Structure, log: str) -> Iterator[StepSpec]:
-    """Yield the steps on one log: look at parts, search for each needed message, and note the searches."""
     path = f"logs/{log}.log"
     looks = {
         "count": (f"The {log} log: first how many lines there are of each level.", run(f"cut -c 10-14 {path} | sort | uniq -c")),

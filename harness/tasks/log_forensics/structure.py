@@ -189,7 +189,6 @@ def draw_structure(draws: StructureDraws) -> Structure:
 
 
 def _order_logs(draws: StructureDraws, findings: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the logs that contain the given findings, in random order."""
     needed = {LOG_BY_SEARCH.get(SEARCH_BY_FINDING[finding]) for finding in findings}
     return draws.draw_order("logs", (log for log in COMPONENTS if log in needed))
 

@@ -113,7 +113,6 @@ def _render_parts(structure: Structure) -> dict[str, str]:
 
 
 def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the sentences with which each document states needed facts, by name of their placeholder."""
     stated: dict[str, list[str]] = {paper: [] for paper in PAPERS}
     for fact, paper in structure.papers:
         if fact in structure.desk_facts:
@@ -124,7 +123,6 @@ def _render_statements(structure: Structure, values: Mapping[str, str]) -> dict[
 
 
 def _render_wanted(structure: Structure) -> dict[str, object]:
-    """Return the texts on what the report needs and in which order to seal logs, by name of the placeholder."""
     due = dict.fromkeys(structure.page_names, "once all logs are noted")
     due |= {
         page: f"once {join_names(structure.logs[:count])} are noted"

@@ -102,13 +102,11 @@ def _count_tokens(structure: Structure) -> float:
 
 
 def _render_statement(mark: Mark, value: str) -> str:
-    """Return the first statement of a fact, with its story and its sentences without information."""
     story = [find_saying(mark).story] if mark.has_story else []
     return " ".join([*story, render_sentence(mark, value), *NOTES[: mark.notes]])
 
 
 def _render_awk_texts() -> str:
-    """Return the lines of awk code that define all sentences of the tool `tools/walk.awk`."""
     sayings = [
         *((key, Template(saying.sentence).substitute({key: "%s"}), saying.story, "") for key, saying in load_orders().items()),
         *(

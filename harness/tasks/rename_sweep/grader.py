@@ -72,11 +72,9 @@ class _Work:
         return {path: self.submission.read_text(path) for path in self.values["hashes"]}
 
     def list_paths(self, folder: str) -> list[str]:
-        """Return the paths of the initial files in a folder."""
         return [path for path in self.texts if path.startswith(folder + "/")]
 
     def is_initial(self, path: str, text: str) -> bool:
-        """Return whether `text` is the initial text of a file."""
         return bool(hash_text(text) == self.values["hashes"][path])
 
     def is_unchanged(self, folder: str) -> bool:
@@ -97,7 +95,6 @@ class _Work:
         return is_whole and self.holds(path, self.new) and not self.holds(path, self.old)
 
     def check_renamed(self, *folders: str) -> ComparisonResult:
-        """Check that the agent has renamed the function in every module of the given folders."""
         paths = [path for folder in folders for path in self.list_paths(f"quay/{folder}") if not path.endswith("__init__.py")]
         wrong = [path for path in paths if not self.is_renamed(path)]
         return ComparisonResult(bool(paths) and not wrong, f"not renamed, or more than that: {wrong[:4]}")
@@ -125,7 +122,6 @@ class _Work:
         yield "registry", is_right, f"entry {entry and entry[1]!r}"
 
     def read_ledger(self, name: str) -> list[str]:
-        """Return the lines of one log of the ledger (the record of finished folders)."""
         return self.submission.read_text(f"ledger/{name}.log").splitlines()
 
     def compute_seal(self, batch: str) -> str:
@@ -137,7 +133,6 @@ class _Work:
         return hashlib.sha256(words.encode()).hexdigest()[:24]
 
     def check_recorded(self, *batches: str) -> ComparisonResult:
-        """Check that the ledger records each of the given folders exactly once."""
         lines = self.read_ledger("record")
         counts = {batch: lines.count(self.compute_seal(batch)) for batch in batches}
         return ComparisonResult(all(count == 1 for count in counts.values()), f"times recorded: {counts}")

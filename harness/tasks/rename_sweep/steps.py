@@ -146,7 +146,6 @@ def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
 
 
 def _batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
-    """Yield the steps that read the files of a folder, rename the function, run tests, and record the folder."""
     reads = structure.reads[structure.folders.index(folder)]
     modules = (read(f"quay/{folder}/{module}.py") for module in reads)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)

@@ -99,7 +99,6 @@ def _render_parts(structure: Structure) -> dict[str, str]:
 
 
 def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int, *, has_helper: bool) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each module in one folder, and of the test module for the folder."""
     rng = make_rng("rename-sweep", task_seed, folder)
     writer = Writer(rng, NOUNS)
     core_module = f"quay.{values['alias_module']}" if folder == values["excluded_folder"] else "quay.core"
@@ -123,7 +122,6 @@ def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
 
 
 def _render_module(title: str, figures: list[Figure], old: str, core_module: str, writer: Writer, helper: str = "") -> str:
-    """Return the source of a module before the function is renamed."""
     parts = [f'"""{title.capitalize()}.\n\n{writer.write_sentence()}\n"""\n\nfrom {core_module} import {old}\n']
     if helper:
         parts.append(
@@ -137,7 +135,6 @@ def _render_module(title: str, figures: list[Figure], old: str, core_module: str
 
 
 def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str) -> str:
-    """Return the source of the tests for one folder, with the results that the functions must return."""
     imports = "".join(f"from quay.{folder} import {name}\n" for name, _ in tested)
     heading = f'"""Figures of {folder}, recorded years ago."""\n\nimport unittest\n\n{imports}\nCASES = {CASES!r}\n'
     parts = [heading, "\n\nclass FiguresTest(unittest.TestCase):\n"]
@@ -156,7 +153,6 @@ def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
 
 
 def _generate_papers(structure: Structure, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each file that is not source code of the package, e.g. pages and tools."""
     reserve_time = "right before it is needed" if structure.is_reserved_late else "right after that"
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)

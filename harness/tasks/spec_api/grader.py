@@ -56,7 +56,6 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the agent's documents and on the logs that tools have written."""
     values = submission.expected
     expected = {"agent": values["client_name"], "prefix": values["env_prefix"], "key": values["client_key"]}
     expected |= {name: int(values[name]) for name in ("timeout_seconds", "batch_size", "cache_minutes")}
@@ -87,7 +86,6 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
 
 
 def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
-    """Yield the results of the checks on the answers of the agent's code."""
     limit, cursor, code, weight = (
         int(values["page_limit"]),
         values["cursor_field"],
