@@ -17,8 +17,8 @@ _append_lock = threading.Lock()
 class GrowingSequence(Sequence[T]):
     """Immutable sequence of items, equal to a tuple with the same items. Slices are tuples. Thread-safe.
 
-    A sequence shares its memory with the longer sequences made from it. They share one list, to which items are only appended,
-    and each sequence consists of the first items of this list.
+    Sequences made by extending one another share one list, to which items are only appended. Each of them consists of the first
+    items of this list.
     """
 
     __slots__ = ("_length", "_storage")

@@ -25,7 +25,7 @@ class TallyCache:
     """Cache of running totals (tallies) over a list that grows by appended items. Thread-safe.
 
     A total is continued only if the item that it added last is still at the same index and is the same object. Otherwise, the
-    list has changed in another way than by growing, and the total starts again. Copies and pickles start empty.
+    total starts again. Copies and pickles start empty.
     """
 
     __slots__ = ("_tallies",)

@@ -237,8 +237,7 @@ class DockerLauncher:
 class AttachStream(SocketStream):
     """Byte stream to the stdin and from the stdout of a container's first process.
 
-    The stream uses the socket of Docker's attach request. Bytes are sent unchanged. Received bytes arrive in frames of the
-    engine, each with a header of 8 bytes and a payload.
+    The stream uses the socket of Docker's attach request. Received bytes arrive in frames, each with a header of 8 bytes.
     """
 
     def __init__(self, raw: Any) -> None:

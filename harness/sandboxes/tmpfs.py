@@ -39,8 +39,8 @@ class MemoryMount(NamedTuple):
 def build_mount_command(mounts: Sequence[MemoryMount], user: int | None) -> tuple[str, ...]:
     """Return the beginning of a command line that mounts memory file systems and then runs its rest.
 
-    The result is empty if this machine does not let `user` mount them. Either the programs `unshare` and `mount` of util-linux
-    are missing, or the system forbids mounts in user namespaces.
+    The result is empty if `user` cannot mount them, because the programs `unshare` and `mount` are missing or the system forbids
+    it.
     """
     prefix = _find_working_prefix(user)
     return (*prefix, _format_table(mounts)) if prefix else ()

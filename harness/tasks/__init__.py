@@ -168,8 +168,7 @@ def make_task(name: str, seed: int, world: World | None = None, *, structure_see
 def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) -> Task:
     """Make a task with the structure of one seed and the values to remember of another seed.
 
-    The structure is, for example, the order of the work. A template without a parameter `structure_seed` has one structure for
-    all seeds, so the result is the task of `values_seed`.
+    Without a parameter `structure_seed`, a template has the same structure for all seeds.
     """
     if "structure_seed" not in list_parameters(template):
         return template(values_seed)

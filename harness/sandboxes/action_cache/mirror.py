@@ -44,8 +44,7 @@ class Mirror:
     def state_id(self) -> str:
         """SHA-256 (hexadecimal) that identifies the exact state of the workspace.
 
-        It covers the paths, modes and contents of all files, and the order of names in each directory. Commands can see this
-        order, in which `grep -r` prints.
+        It covers the paths, modes and contents of all files, and the order of names in each directory, which commands can see.
         """
         if self._state_id is None:
             digest = hashlib.sha256()

@@ -219,8 +219,8 @@ def list_imports(sources: list[bytes]) -> set[str]:
 def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
     """Compile Python files in another process; return source and marshalled code of each file, by path.
 
-    A compiler may crash, or not end, with files made for that purpose. Files that cannot be compiled without a warning are left
-    out, so that each interview compiles them itself and shows the usual errors and warnings.
+    Another process is used because a compiler may crash, or not end, with files made for that purpose. Files that cannot be
+    compiled without a warning are left out, so that each interview compiles them itself and shows the usual errors and warnings.
     """
     receiving, sending = os.pipe()
     pid = os.fork()

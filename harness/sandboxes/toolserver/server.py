@@ -178,8 +178,8 @@ class Workspace:
 class Tree:
     """Record of the workspace's files, by which a scan finds the files that have changed since the last scan.
 
-    A file with unchanged times, size and mode is not read again. Files are opened by name in a directory that is open already,
-    and links are not followed. A directory that is replaced by a link during a scan therefore leads nowhere.
+    A file with unchanged times, size and mode is not read again. Links are not followed, so a directory that is replaced by a
+    link during a scan leads nowhere.
     """
 
     def __init__(self, root_fd: int, max_files: int) -> None:

@@ -80,9 +80,9 @@ def hash_text(text: str) -> str:
 def make_interviews(source: str, questions: Sequence[str], broken: Mapping[str, str]) -> tuple[Interview, ...]:
     """Make the programs that call the agent's modules and run its tests (interviews).
 
-    The tests in the folder `tests` run repeatedly. The answer `tests` is a list with the results of the runs with the agent's
-    modules as they are; `broken_tests` is a list with the results of the runs with modules that are broken on purpose (see
-    `check_tests`). All runs ask the same question and come in random order, so that the agent's code cannot tell them apart.
+    The tests run several times, in some runs with modules that are broken on purpose. The answers are two lists of test results:
+    `tests` for the runs with intact modules, and `broken_tests` for the others (see `check_tests`). The order of the runs is
+    random, so that the agent's code cannot tell them apart.
 
     Args:
         source: Python source that defines a function for each question about the modules.
@@ -140,10 +140,10 @@ def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:
 def compare_words(
     submission: Submission, path: str, *words: str, choices: Mapping[str, Sequence[object]] = MappingProxyType({})
 ) -> ComparisonResult:
-    """Check that a file contains all of the given words, each as a whole word, and is not a list of guesses.
+    """Check that a file contains all of the given words, each as a whole word, and is no list of guesses.
 
-    A file counts as a list of guesses if it is very long, if it has very many words of the same form, or if it has most of the
-    values from which a word was drawn.
+    Lists of guesses are files that are very long, that have very many words of the same form, or that have most of the values
+    from which a word was drawn.
 
     Args:
         submission: Work of the agent.
