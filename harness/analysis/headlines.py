@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil, isnan, nan
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def build_headline_section(
         ),
         *_describe_claims(judged),
         _describe_best(best, metric, candidates, len(known)),
-        _describe_cheapest(trials, effects, best.arm, candidates),
+        _describe_cheapest(trials, effects, best.arm, candidates, {*_list_claimed_pairs(judged, metric)}),
         *_describe_kept_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -211,7 +211,7 @@ def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
         for arm, policy in alike.items()
     }
     texts = [
-        f"{arm}: {', '.join(map(_explain_setting, changes))}"
+        f'"{arm}": {", ".join(map(_explain_setting, changes))}'
         for arm, changes in others.items()
         if not all(_spell(change) in _spell(arm) for change in changes)
     ]
@@ -258,7 +258,9 @@ def _describe_smallest_p(claims: Sequence[Claim]) -> str:
         (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand) for one in effects), default=0.0
     )
     tasks = max((one.task_count for one in effects), default=0)
-    return f" (with {format_count(tasks, 'task')}, it cannot be below {format_p(smallest)})" if ALPHA / 10 < smallest < 1 else ""
+    if not ALPHA / 10 < smallest < 1:
+        return ""
+    return f" ({format_p(smallest)} is the smallest value that {format_count(tasks, 'task')} can give)"
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -289,7 +291,21 @@ def _describe_best(best: ArmSummary, metric: str, candidates: Sequence[ArmSummar
     return f"Highest observed {metric}: {best.arm}, {value:.2f} ({format_count(len(best.trials), 'trial')}{bounds}).{luck}"
 
 
-def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best: str, candidates: Sequence[ArmSummary]) -> str:
+def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[frozenset[str]]:
+    """Yield the two arms of each declared comparison on a metric that the first lines state."""
+    if judged is not None and not judged.refusal:
+        for claim in judged.claims[:MAX_CLAIMS]:
+            if claim.contrast.metric == metric and claim.contrast.margin is None:
+                yield frozenset({claim.contrast.a, claim.contrast.b})
+
+
+def _describe_cheapest(
+    trials: pd.DataFrame,
+    effects: Mapping[str, Effect],
+    best: str,
+    candidates: Sequence[ArmSummary],
+    claimed_pairs: Collection[frozenset[str]] = (),
+) -> str:
     """Return sentences on the cheapest arm that is not shown to be worse than the best one.
 
     Args:
@@ -298,6 +314,7 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
         best: Name of the arm with the highest value.
         candidates: Summaries of the arms that are compared. An arm is left out if most of its sessions end with a full window,
             because it is cheap only because it fails.
+        claimed_pairs: Pairs of arms whose difference an earlier line states.
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
@@ -326,6 +343,8 @@ def _describe_cheapest(trials: pd.DataFrame, effects: Mapping[str, Effect], best
         return f"{price} It is also the highest.{left_out}"
     effect = effects[cheapest]
     rival = f"{best} ({format_usd(costs_usd[best])} USD)"
+    if {cheapest, best} in claimed_pairs:
+        return f"{price} Neither a loss nor equality is shown against the highest, {rival}; see the comparison above.{left_out}"
     return (
         f"{price} Its {effect.metric} minus that of the highest, {rival}, is {format_effect(effect)}: neither a loss nor "
         f"equality is shown.{left_out}"
@@ -344,14 +363,14 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
         return
     ordered = sorted(shares, key=lambda arm: shares[arm])
     named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
-    texts = ", ".join(f"{100 * shares[arm]:.0f} % in {arm}" for arm in named)
+    texts = ", ".join(f'{100 * shares[arm]:.0f} % in "{arm}"' for arm in named)
     repeated = set(pair_repeats(results.trials)["arm_b"])
     named = [arm for arm in named if arm not in repeated]
     kinds = measure_retention(results, named)
-    losses = "; ".join(f"{_list_losses(kinds[kinds['arm'] == arm])} in {arm}" for arm in named)
+    losses = "; ".join(f'in "{arm}" {_list_losses(kinds[kinds["arm"] == arm])}' for arm in named)
     yield (
         f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Lost most often, "
-        f"counted at each compaction: {losses}."
+        f"where a fact counts again at each compaction: {losses}."
     )
 
 
@@ -359,7 +378,10 @@ def _list_losses(kinds: pd.DataFrame) -> str:
     """Return the kinds of facts that an arm lost most often, with the numbers of lost and of all facts."""
     rates = sorted(zip(kinds["kind"], kinds["kept"], strict=True), key=lambda pair: pair[1].share)
     lost = [(kind, rate) for kind, rate in rates[:MAX_LOST_KINDS] if rate.successes < rate.trials]
-    texts = [f"{LOST_KINDS.get(kind, kind)} ({rate.trials - rate.successes} of {rate.trials} lost)" for kind, rate in lost]
+    texts = [
+        f"{LOST_KINDS.get(kind, kind)} {100 * (1 - rate.share):.0f} % ({rate.trials - rate.successes} of {rate.trials})"
+        for kind, rate in lost
+    ]
     return " and ".join(texts) or "nothing"
 
 
@@ -377,8 +399,8 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: whether arms differ in {metric} by less than the uncertainty of their comparison ({span}). An interval "
-        "that contains 0 does not show that arms are equal."
+        f"Cannot be said: whether {metric} differs by less than the half-widths of the intervals, {span}. An interval that "
+        "contains 0 does not show that arms are equal."
     )
 
 
@@ -397,7 +419,7 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
     effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    goal = f"for an interval of ±{TARGET_HALF_WIDTH} in {metric} in a typical comparison"
+    goal = f"for an interval of ±{TARGET_HALF_WIDTH} in {metric} where the median comparison now has ±{effect.half_width:.2f}"
     if effect.estimand == "tasks like these":
         if factor <= 1:
             return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."

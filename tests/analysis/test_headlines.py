@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from harness import codec
 from harness.analysis.comparison import compare
 from harness.analysis.headlines import list_threats
 from harness.analysis.report import report
+from harness.experiment.contrasts import Contrast, Family
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.results import load
@@ -61,6 +63,19 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
 
 
+def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
+    family = Family(contrasts=(Contrast(a="dear", b="cheap", metric="score"),), planned_trials=28)
+    provenance = json.dumps({"family": codec.to_plain(family)})
+    rows = [*arm("dear", (0.80, 0.82), cost_usd=9.0), *arm("cheap", (0.82, 0.82), cost_usd=1.0)]
+    notes = headlines(results([row | {"provenance_json": provenance} for row in rows]))
+    assert any("difference shown in score: dear − cheap = " in note for note in notes), notes
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
+    assert cheapest == (
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Neither a loss nor equality is shown against the "
+        "highest, dear (9.00 USD); see the comparison above."
+    )
+
+
 def test_the_first_lines_say_which_facts_a_policy_loses():
     again = arm("careless again", (0.4,), cost_usd=1.0, replicate=1)
     trials = [*arm("careful", (0.8,), cost_usd=1.0), *arm("careless", (0.4,), cost_usd=1.0), *again]
@@ -76,9 +91,9 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     ]
     table = results(trials, probes=probes)
     assert (
-        "Facts still in the agent's context after a compaction, in the summary or in kept messages: 50 % in careless, 50 % in "
-        "careless again, 88 % in careful. Lost most often, counted at each compaction: goals (3 of 4 lost) and changed values (1 "
-        "of 4 lost) in careless; changed values (1 of 4 lost) in careful."
+        'Facts still in the agent\'s context after a compaction, in the summary or in kept messages: 50 % in "careless", 50 % in '
+        '"careless again", 88 % in "careful". Lost most often, where a fact counts again at each compaction: in "careless" goals '
+        '75 % (3 of 4) and changed values 25 % (1 of 4); in "careful" changed values 25 % (1 of 4).'
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
@@ -174,7 +189,7 @@ def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     notes = headlines(results([*base, *again, *early, *named]))
     assert notes[0].endswith(
         " Settings, unless an arm's name says otherwise: threshold 0.8 (share of the usable window at which messages are "
-        "compacted), keep_last 10 (number of newest messages left as they are); in early: threshold 0.5."
+        'compacted), keep_last 10 (number of newest messages left as they are); in "early": threshold 0.5.'
     )
 
 
@@ -220,5 +235,5 @@ def test_the_name_of_a_lossy_summarizer_is_explained():
         *arm("worse", (0.4,), cost_usd=1.0, policy_json=policies[1]),
     ]
     again = arm("base again", (0.5,), cost_usd=1.0, policy_json=policies[0])
-    text = "in worse: summarizer scripted/lossy-0.8 (loses each line with probability 0.8)."
+    text = 'in "worse": summarizer scripted/lossy-0.8 (loses each line with probability 0.8).'
     assert headlines(results([*rows, *again]))[0].endswith(text)

@@ -155,8 +155,9 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     is_all_bounds = bool(table["is_bound"].all())
     bound = "; hollow: knows the future, so no choice" if table["is_bound"].any() and not is_all_bounds else ""
     note = (
-        "Bars: 95 % intervals of the paired differences from the baseline. A bar that does not reach a dotted line shows a "
-        f"difference. Line: Pareto front, the arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
+        f"Bars: 95 % intervals of the paired differences from the baseline, in cost (across) and {metric.name} (upright). A bar "
+        "that does not reach the dotted line which it could cross shows a difference. "
+        f"Line: Pareto front, the arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure
