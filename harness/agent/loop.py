@@ -23,7 +23,16 @@ from harness.agent.cancellation import Cancellation, WorkAbandoned, run_interrup
 from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDetector, Toolbox, ToolTimeLimit, make_interrupted_result
-from harness.errors import ContextOverflow, IllegalPlan, ModelError, SandboxError, SandboxKilled, StoreError, format_count
+from harness.errors import (
+    ContextOverflow,
+    IllegalPlan,
+    ModelError,
+    SandboxError,
+    SandboxKilled,
+    StoreError,
+    UsageError,
+    format_count,
+)
 from harness.events import (
     CallStarted,
     Event,
@@ -50,6 +59,9 @@ class Limits:
         parallel_tools: Whether to run the tool calls of one reply at the same time, at most 16. Results are logged in call order
             either way. Commands that run at the same time bypass the action cache. Default: `False`.
 
+    Raises:
+        UsageError: `max_steps` is not a whole number of at least 1.
+
     Example:
         >>> from harness import Limits
         >>> Limits(max_steps=20).parallel_tools
@@ -58,6 +70,11 @@ class Limits:
 
     max_steps: int = 50
     parallel_tools: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a number of steps that no session can take."""
+        if type(self.max_steps) is not int or self.max_steps < 1:
+            raise UsageError(f"max_steps: must be a whole number, at least 1 (got {self.max_steps!r:.80})")
 
 
 @dataclass(frozen=True, slots=True)

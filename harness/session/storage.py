@@ -259,12 +259,16 @@ def restore_spec(
     return replace(spec, request=start_event.task, journal=journal, sandbox=choice)
 
 
+UNSAVED_WORKSPACES = "workspaces of trials, of sessions with snapshots = False and of piped sessions of version 0.1 are not saved"
+"""Reason why the workspace of a session may be missing in its journal."""
+
+
 def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id: str) -> None:
     """Raise `UsageError` if the session cannot continue because the workspace of its newest step was not saved."""
     tree_id = find_tree(entries)
     if tree_id is None and not find_last_step(entries):
         return
-    reason = "workspaces of trials, of sessions with snapshots = False and of piped sessions of version 0.1 are not saved"
+    reason = UNSAVED_WORKSPACES
     if tree_id is not None:
         with closing(JournalWorkspaces(journal)) as workspaces:
             if workspaces.has_workspace(tree_id):

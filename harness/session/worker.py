@@ -26,7 +26,7 @@ from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, connect_saver, finish_session, open_session
 from harness.session.spec import SessionSpec, find_setup
-from harness.session.storage import SessionStorage, fail_session_later, open_storage
+from harness.session.storage import UNSAVED_WORKSPACES, SessionStorage, fail_session_later, open_storage
 from harness.store.workspaces import MemoryWorkspaces
 
 CONTINUE_MESSAGE = "Go on."
@@ -208,7 +208,7 @@ class SessionWorker:
             self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
         elif history.find_last_step(entries):
             name = self._control.session_id
-            raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved (snapshots = False)")
+            raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved ({UNSAVED_WORKSPACES})")
         else:
             write_workspace(self._spec.task, self._opened.sandbox)
         self._opened.agent.inbox = self._build_inbox()

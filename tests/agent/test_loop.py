@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Middle
-from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled, UsageError
 from harness.events import (
     Compaction,
     ContextUsage,
@@ -67,6 +68,12 @@ def run(replies: list[Message | ModelError], **rest: object) -> tuple[Outcome, l
     log = MemoryLog()
     outcome = make(FakeModel(replies), log, **rest).run(STARTED, "Be a coding agent.")  # type: ignore[arg-type]
     return outcome, [entry.event for entry in log.entries()]
+
+
+@pytest.mark.parametrize("max_steps", [0, -1, 2.5, True, "9"])
+def test_a_number_of_steps_that_no_session_can_take_is_refused(max_steps: Any) -> None:
+    with pytest.raises(UsageError, match="max_steps: must be a whole number, at least 1"):
+        Limits(max_steps=max_steps)
 
 
 def test_a_text_only_reply_completes_the_session() -> None:
