@@ -9,21 +9,27 @@ an incomplete plan is shown, because to see its outcomes would be a look.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from math import isnan, log
-from pathlib import Path
 
 import pandas as pd
 
 from harness.analysis.arms import add_total_cost, drop_earlier_plans, select_excluded
 from harness.analysis.comparison import ArmComparer, format_effect
 from harness.analysis.effects import Effect, compute_null_p
-from harness.analysis.families import find_newest, find_unfinished, read_families
+from harness.analysis.families import (
+    find_newest,
+    find_unfinished,
+    find_withheld,
+    list_experiments,
+    read_families,
+    record_looks,
+)
 from harness.analysis.formatting import Section, format_p, format_usd
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Contrast, Family
-from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld, record_look
+from harness.experiment.looks import TRANSCRIPTS_NOTE, Look, explain_withheld
 
 PROGRESS_HEADING = "Progress"
 """Heading of the section on progress, the only one shown until all trials of a plan with declared contrasts have finished."""
@@ -96,7 +102,8 @@ def look_at(results: Tables) -> ClaimReport | None:
     """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen.
 
     The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
-    progress may be shown. The result is None if the plan declares no comparisons.
+    progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. The result
+    is None if the plan declares no comparisons.
 
     Args:
         results: Tables of results, which may contain trials of earlier plans.
@@ -104,13 +111,18 @@ def look_at(results: Tables) -> ClaimReport | None:
     Raises:
         StoreError: The record of how often results were seen cannot be read.
     """
-    current = drop_earlier_plans(results)
-    folder = getattr(results, "output", None)
-    is_joined = current.trials["experiment"].nunique() > 1
-    is_recorded = find_newest(read_families(current)) is not None and find_unfinished(current.trials) is None
-    if not is_recorded or is_joined or not isinstance(folder, Path):
-        return judge_contrasts(current)
-    return judge_contrasts(current, record_look(folder, current.trials["trial_id"]))
+    withheld = find_withheld(results)
+    looks = record_looks(results) if withheld is None else []
+    experiment_count = len(list_experiments(results))
+    if experiment_count == 1:
+        return judge_contrasts(drop_earlier_plans(results), looks[0] if looks else None)
+    newest = find_newest(read_families(drop_earlier_plans(results)))
+    if newest is None:
+        return None
+    if withheld is not None:
+        return ClaimReport(family=withheld.family, refusal=str(withheld), is_in_progress=True)
+    refusal = f"{experiment_count} experiments are joined here, and only the report on one experiment tests its contrasts"
+    return ClaimReport(family=newest, refusal=refusal)
 
 
 def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimReport | None:

@@ -3,21 +3,25 @@
 Every inspection of outcomes (a look) is a further chance to find a difference by luck. Unless a plan with declared contrasts
 declares several looks, its outcomes are shown only when all planned trials have finished. Everything that shows outcomes calls
 `open_outcomes` or `claims.look_at` before.
+
+Joined results of several experiments show outcomes only if each of the experiments may show its own. To show them is a look at
+each of the experiments.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from harness import codec
-from harness.analysis.arms import EARLIER_PLAN_MARKER
-from harness.analysis.tables import Selection, Tables
+from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.tables import Selection, Tables, select
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import Family
-from harness.experiment.looks import record_look
+from harness.experiment.looks import Look, record_look
 
 
 class Unfinished(NamedTuple):
@@ -72,12 +76,62 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
     return None if may_be_shown else Unfinished(newest, len(trials))
 
 
+def list_experiments(results: Tables) -> Sequence[Tables]:
+    """Return the results of each experiment, without trials of earlier plans: several for joined results, else one."""
+    return [drop_earlier_plans(part) for part in _list_parts(results)]
+
+
+def _list_parts(results: Tables) -> Sequence[Tables]:
+    """Return the results that were joined or, without a record of these, the trials of each experiment; else the results."""
+    if parts := getattr(results, "parts", ()):
+        return list(parts)
+    if getattr(results, "output", None) is not None:
+        return [results]
+    groups = [rows for _, rows in results.trials.groupby("experiment", sort=False)]
+    return [results] if len(groups) < 2 else [select(results, rows) for rows in groups]
+
+
+def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfinished | None:
+    """Return the unfinished plan because of which only progress may be shown; None if outcomes may be shown.
+
+    For joined results, that is the first unfinished plan, with the planned and finished trials of all joined experiments.
+
+    Args:
+        results: Results of one or of several experiments.
+        allows_interim_look: Whether the outcomes of a plan that declares several looks may be shown before the last trial.
+    """
+    parts = [part.trials for part in list_experiments(results)]
+    withheld = [one for part in parts if (one := find_unfinished(part, allows_interim_look=allows_interim_look)) is not None]
+    if not withheld or len(parts) == 1:
+        return withheld[0] if withheld else None
+    planned = sum(max(len(part), *(family.planned_trials for family in _read_families(part))) for part in parts)
+    return Unfinished(replace(withheld[0].family, planned_trials=planned), sum(map(len, parts)))
+
+
+def record_looks(results: Tables) -> list[Look]:
+    """Record a look at the outcomes of each experiment whose plan declares contrasts, and return these looks.
+
+    A look is recorded in the output folder of its experiment; results without a folder have no record.
+
+    Args:
+        results: Results of one or of several experiments.
+
+    Raises:
+        StoreError: A record of looks cannot be read.
+    """
+    return [
+        record_look(folder, part.trials["trial_id"])
+        for source, part in zip(_list_parts(results), list_experiments(results), strict=True)
+        if isinstance(folder := getattr(source, "output", None), Path) and find_newest(read_families(part)) is not None
+    ]
+
+
 def open_outcomes(results: Tables) -> None:
     """Record that the outcomes of an experiment were seen (a look), or refuse to show them.
 
-    Nothing happens unless the plan declares comparisons before the run (contrasts). To see some of its trials counts as a look at
-    all trials from which they were selected. Looks are recorded in the output folder of the experiment. Results without a folder,
-    and joined results of several experiments, have no record.
+    Nothing happens unless the plan declares comparisons before the run (contrasts). To see some of the trials counts as a look at
+    all trials from which they were selected, and to see joined results counts as a look at each of the joined experiments. Looks
+    are recorded in the output folder of the experiment. Results without a folder have no record.
 
     Args:
         results: Tables of results, or a selection from them.
@@ -88,15 +142,11 @@ def open_outcomes(results: Tables) -> None:
     """
     while isinstance(results, Selection) and results.source is not None:
         results = results.source
-    trials = results.trials[~results.trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)]
-    experiments = [part for _, part in trials.groupby("experiment", sort=False)]
-    for part in experiments:
-        if unfinished := find_unfinished(part):
+    for part in list_experiments(results):
+        if unfinished := find_unfinished(part.trials):
             raise UsageError(
                 f"{unfinished}, and the plan declares contrasts and a single look at their outcomes: run the other trials first "
                 "(`harness run` goes on where it stopped); a new plan can declare interim looks, e.g. `looks = 2` under "
                 "[experiment]"
             )
-    folder = getattr(results, "output", None)
-    if len(experiments) == 1 and isinstance(folder, Path) and any(one.contrasts for one in _read_families(trials)):
-        record_look(folder, trials["trial_id"])
+    record_looks(results)

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import ClaimReport, build_progress_section, look_at
-from harness.analysis.families import find_unfinished
+from harness.analysis.families import find_withheld
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
@@ -354,7 +354,7 @@ def write_charts(
         StoreError: The folder cannot be written.
         UnknownName: There is no such format, metric, arm, theme or width; the message suggests similar names.
     """
-    if find_unfinished(drop_earlier_plans(results).trials) is not None:
+    if find_withheld(results) is not None:
         return []
     with _wrap_write_errors(directory / "charts"):
         return write_figures(results, directory, figures, metric=metric, baseline=baseline, theme=theme, width=width)

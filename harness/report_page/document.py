@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import PROGRESS_HEADING
-from harness.analysis.families import find_unfinished, read_families
+from harness.analysis.families import find_withheld, read_families
 from harness.analysis.formatting import Section
 from harness.analysis.report import Report, report, report_progress
 from harness.analysis.tables import Tables
@@ -122,7 +122,7 @@ def collect_page(
     """
     current = drop_earlier_plans(results)
     is_shown = takes_looks or find_look(results.output, current.trials["trial_id"]).is_recorded
-    withheld = find_unfinished(current.trials, allows_interim_look=is_shown)
+    withheld = find_withheld(results, allows_interim_look=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))
     session_ids = choose_sessions(current.trials, max_sessions, by_score=withheld is None) if max_sessions else []
     blocks = _read_blocks(results, session_ids)

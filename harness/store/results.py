@@ -332,6 +332,11 @@ class JoinedResults(Results):
         self._parts = tuple(parts)
 
     @property
+    def parts(self) -> Sequence[Results]:
+        """Results of each experiment, in the order in which they were joined."""
+        return self._parts
+
+    @property
     def digest(self) -> str | None:
         """Digest (hash) of all results; None while trials run or if an experiment has no journal."""
         digests = [one.digest for one in self._parts]

@@ -4,14 +4,20 @@ import json
 
 import pytest
 
+from harness import codec
 from harness.analysis.claims import look_at
 from harness.analysis.comparison import compare
+from harness.analysis.report import report
 from harness.analysis.tables import select
 from harness.errors import UsageError
 from harness.experiment.contrasts import Family
 from harness.experiment.looks import begin_record
+from harness.report_page.document import write_page
+from harness.store.journal import Journal
+from harness.store.results import load
 from tests.analysis.made import results
 from tests.analysis.test_claims import SUCCESS, Folder, rows
+from tests.store.samples import trial
 
 
 def looks(folder):
@@ -69,3 +75,61 @@ def test_an_unfinished_experiment_is_not_shown_because_it_is_joined_to_a_finishe
     half = [row | {"experiment": "second"} for row in rows(Family(contrasts=(SUCCESS,), planned_trials=15), arms="cd")]
     with pytest.raises(UsageError, match="14 of 15 planned trials"):
         compare(results(done + half), "a", "b")
+
+
+def store(folder, family, arms="ab"):
+    """Return the output folder of an experiment with seven tasks, as a run leaves it."""
+    output = folder / "output"
+    with Journal.open(output / "journal.sqlite") as journal:
+        for arm in arms:
+            for task in range(7):
+                place = {"experiment": folder.name, "arm": arm, "task": f"t{task}", "success": arm == "a"}
+                origin = {"provenance_json": json.dumps({"family": codec.to_plain(family)})}
+                journal.record_trial(trial(f"{folder.name}/{arm}/{task}", "", **place, **origin))
+    begin_record(output)
+    return output
+
+
+def test_a_comparison_of_two_experiments_is_a_look_at_each_of_them(tmp_path):
+    plan = Family(contrasts=(SUCCESS,), planned_trials=14)
+    first, second = (store(tmp_path / name, plan) for name in ("first", "second"))
+    other = store(tmp_path / "other", Family(planned_trials=14))
+    joined = load([tmp_path / name for name in ("first", "second", "other")])
+    for _ in range(2):
+        assert compare(joined, "first: a", "second: b").difference == 1.0
+    assert [looks(one) for one in (first, second, other)] == [[14], [14], []]
+    judged = look_at(joined)
+    assert judged is not None
+    assert (judged.claims, judged.is_in_progress) == ((), False)
+    assert judged.refusal.startswith("3 experiments are joined here")
+    alone = look_at(load(tmp_path / "first"))
+    assert alone is not None
+    assert (alone.look, alone.claims[0].is_shown) == (1, True), "the look at the joined results was at the same trials"
+
+
+@pytest.mark.parametrize("planned", [(14, 20), (20, 20)])
+def test_joined_results_show_no_outcome_while_a_plan_of_theirs_is_unfinished(tmp_path, planned):
+    outputs = [
+        store(tmp_path / f"plan{place}", Family(contrasts=(SUCCESS,), planned_trials=count))
+        for place, count in enumerate(planned)
+    ]
+    joined = load([one.parent for one in outputs])
+    with pytest.raises(UsageError, match="14 of 20 planned trials"):
+        compare(joined, "plan0: a", "plan1: a")
+    (section,) = report(joined).sections
+    assert section.heading == "Progress"
+    assert section.notes[0] == f"28 of {sum(planned)} planned trials have finished."
+    report(joined).write(tmp_path / "report")
+    assert list((tmp_path / "report").rglob("*.png")) == []
+    page = write_page(joined, tmp_path / "page.html").read_text("utf-8")
+    assert "Progress only" in page
+    assert "How the trials ended" not in page
+    assert [looks(one) for one in outputs] == [[], []]
+
+
+def test_experiments_with_one_plan_are_not_complete_because_their_trials_are_counted_together(tmp_path):
+    plan = Family(contrasts=(SUCCESS,), planned_trials=28)
+    outputs = [store(tmp_path / name, plan) for name in ("first", "second")]
+    judged = look_at(load([one.parent for one in outputs]))
+    assert judged is not None
+    assert judged.is_in_progress
