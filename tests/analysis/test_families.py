@@ -7,6 +7,7 @@ import pytest
 from harness import codec
 from harness.analysis.claims import look_at
 from harness.analysis.comparison import compare
+from harness.analysis.figures import FIGURES
 from harness.analysis.report import report
 from harness.analysis.tables import select
 from harness.errors import UsageError
@@ -133,3 +134,14 @@ def test_experiments_with_one_plan_are_not_complete_because_their_trials_are_cou
     judged = look_at(load([one.parent for one in outputs]))
     assert judged is not None
     assert judged.is_in_progress
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_data_of_a_chart_is_a_look_and_is_refused_while_the_plan_is_unfinished(name, tmp_path):
+    begin_record(tmp_path)
+    half, whole = (Folder(tmp_path, rows(Family(contrasts=(SUCCESS,), planned_trials=count))) for count in (20, 14))
+    with pytest.raises(UsageError, match="14 of 20 planned trials"):
+        FIGURES[name].table(half)
+    assert looks(tmp_path) == []
+    FIGURES[name].table(whole)
+    assert looks(tmp_path) == [14]

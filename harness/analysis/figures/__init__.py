@@ -3,6 +3,9 @@
 Every chart shows its fidelity level (how much of a run is real), the unit of each axis, the number of trials and the interval of
 every estimate. The colours are distinguishable for colour-blind readers. Equal tables give identical files.
 
+To compute the data of a chart is a look at the outcomes, as `harness.compare` is: it is recorded if the plan declares comparisons
+(contrasts), and refused with a `UsageError` while such a plan may only show its progress.
+
 `FIGURES` lists the charts in the order in which a reader needs them. Each `draw` takes the colours of a page (`theme="light"` or
 `"dark"`) and its width (`width="notebook"` or `"paper"`).
 

@@ -14,6 +14,7 @@ import pandas as pd
 from harness.analysis.arms import drop_earlier_plans, select_valid
 from harness.analysis.axes import contrast_axes
 from harness.analysis.baselines import resolve_metrics
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import draw_arms, format_value
 from harness.analysis.figures.forest import describe_estimands, draw_panel, make_panels
@@ -60,6 +61,7 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
     """
+    open_outcomes(results)
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials)))
     if trials.empty:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from harness.analysis.arms import select_valid
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
 from harness.analysis.tables import Tables
@@ -45,6 +46,7 @@ def table(results: Tables) -> pd.DataFrame:
         table = harness.figures.compaction_rounds.table(results)
         table.groupby("arm")["rounds"].median()
     """
+    open_outcomes(results)
     trials = select_valid(results.trials)
     arms = describe_arms(trials).set_index("arm")
     rows = trials.assign(rounds=trials["compactions"], success=trials["success"].astype(bool)).assign(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
 from harness.analysis.measures import METRICS, add_measures, estimate_cell
@@ -51,6 +52,7 @@ def table(results: Tables) -> pd.DataFrame:
         >>> table[(table["group"] == "x") & (table["outcome"] == "success")][["calls", "share"]].values.tolist()
         [[0.0, 0.0], [3.0, 0.5], [4.0, 1.0], [9.0, 1.0]]
     """
+    open_outcomes(results)
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials))).query("replicate == 0")
     if trials.empty:

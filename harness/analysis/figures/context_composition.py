@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, find_arm, order_arms, select_valid
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import group_trials
 from harness.analysis.formatting import format_label, format_short_number
@@ -60,6 +61,7 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
     Raises:
         UnknownName: There is no such arm; the message suggests similar names.
     """
+    open_outcomes(results)
     current = drop_earlier_plans(results)
     trials = select_valid(current.trials).query("replicate == 0")
     if arms is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
 from harness.analysis.figures.forest import use_ratio_axis
@@ -62,6 +63,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The metric is no amount, or the settings of the baseline select no arm or several arms.
     """
+    open_outcomes(results)
     chosen = find_metric(metric)
     if not chosen.is_ratio:
         amounts = ", ".join(name for name, one in METRICS.items() if one.is_ratio)

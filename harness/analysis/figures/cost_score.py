@@ -14,6 +14,7 @@ import pandas as pd
 
 from harness.analysis.baselines import compare_with_baseline, find_bounds, prepare_arms, resolve_baseline, resolve_metric
 from harness.analysis.effects import estimate_effect
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, format_value
 from harness.analysis.formatting import format_label, format_usd
@@ -75,6 +76,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The settings of the baseline select no arm or several arms.
     """
+    open_outcomes(results)
     trials = prepare_arms(results)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))

@@ -18,6 +18,7 @@ from harness.analysis.arms import (
     read_specified_field,
     select_valid,
 )
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_cell, estimate_change, find_metric
@@ -74,6 +75,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The settings of the baseline select no arm or several arms.
     """
+    open_outcomes(results)
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials)))
     share, tokens = read_policy_field(trials, "threshold"), read_specified_field(trials, "trigger_tokens")

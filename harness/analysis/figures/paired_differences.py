@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metrics
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
 from harness.analysis.figures.forest import describe_estimands, draw_panel, make_panels
@@ -64,6 +65,7 @@ def table(
         UnknownName: There is no such metric or arm; the message suggests similar names.
         UsageError: The settings of the baseline select no arm or several arms.
     """
+    open_outcomes(results)
     trials = prepare_arms(results)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))

@@ -12,6 +12,7 @@ import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_valid
 from harness.analysis.estimation import choose_estimand, compute_mean_bounds
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
 from harness.analysis.statistics import estimate_pass_at_k, estimate_pass_hat_k
@@ -49,6 +50,7 @@ def table(results: Tables) -> pd.DataFrame:
         table = harness.figures.reliability.table(results)
         table[table["measure"] == "pass^k"][["group", "k", "value"]]
     """
+    open_outcomes(results)
     trials = select_valid(drop_earlier_plans(results).trials)
     trials = trials.assign(configuration=_name_configurations(trials))
     keys = ["configuration", "task", "seed"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from harness.analysis.arms import select_valid
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
 from harness.analysis.retention import FACT_KINDS, estimate_survival, find_cliff_round, measure_lifetimes
@@ -63,6 +64,7 @@ def table(results: Tables) -> pd.DataFrame:
         table = harness.figures.retention.table(results)
         table[["kind", "group", "rounds", "alive"]]
     """
+    open_outcomes(results)
     trials = select_valid(results.trials)
     trials = trials[trials["trial_id"].isin(results.probes["trial_id"])]
     if trials.empty:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans, select_valid
 from harness.analysis.baselines import resolve_metric
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import LINE_STYLES
 from harness.analysis.formatting import format_label, format_short_number
@@ -64,6 +65,7 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
     Raises:
         UnknownName: There is no such metric; the message suggests similar names.
     """
+    open_outcomes(results)
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials))).query("replicate == 0")
     chosen = resolve_metric(trials, metric)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import select_valid, tabulate_axes
+from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.tables import Tables
@@ -61,6 +62,7 @@ def table(results: Tables) -> pd.DataFrame:
         table = harness.figures.token_curves.table(results)
         table.groupby("trial_id")["view_tokens"].max()
     """
+    open_outcomes(results)
     valid_trials = select_valid(results.trials)
     trials = valid_trials.query("replicate == 0")
     assigned = _assign_positions(trials)
