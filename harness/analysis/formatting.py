@@ -20,6 +20,8 @@ class Section:
     """Whether the section is left out of the short form of the report."""
 
 
+ESTIMAND_NOTE = "Intervals are about tasks like these or, with fewer than six tasks, about these tasks only."
+"""Sentence of charts and cells on the tasks to which their intervals apply."""
 LEVEL_LABELS: Mapping[str, str] = {
     "L0": "L0 simulated",
     "L1": "L1 scripted agent, real summarizer",

@@ -307,7 +307,7 @@ class ReportPage {
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     svg.append(...parts);
     const key = [
-      "Point: one arm, with 95 % intervals.",
+      `Point: one arm, with 95 % intervals about ${this.part.about}.`,
       corners.length > 1 ? "Dashed: Pareto front: no other arm is better and no dearer, or cheaper and no worse." : "",
       this.state.baseline >= 0 ? "Ring: baseline." : "",
       labelled.length < points.length ? "Names: the front, the baseline and the chosen arm; the others are in the table." : "",
@@ -373,9 +373,10 @@ class ReportPage {
       return make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": table.title || title.textContent },
         make("table", { class: "g-heat" }, ...caption, make("thead", {}, head), make("tbody", {}, ...body)));
     });
+    const about = byAxes ? this.part.about : "this one task";
     const key = paired
-      ? `Each cell: ${this.metric.ratio ? "ratio" : "difference"} to ${this.part.arms[this.state.baseline].name}${byAxes ? "" : " on the task"}, its 95 % interval, pairs. Orange: lower, blue: higher.${byAxes ? "" : " Row of the baseline: its values."}`
-      : `Each cell: mean, 95 % interval, trials. Dark: ${formatValue(this.metric, known.length ? low : null)}, yellow: ${formatValue(this.metric, known.length ? high : null)}.`;
+      ? `Each cell: ${this.metric.ratio ? "ratio" : "difference"} to ${this.part.arms[this.state.baseline].name}${byAxes ? "" : " on the task"}, its 95 % interval about ${about}, pairs. Orange: lower, blue: higher.${byAxes ? "" : " Row of the baseline: its values."}`
+      : `Each cell: mean, 95 % interval about ${about}, trials. Dark: ${formatValue(this.metric, known.length ? low : null)}, yellow: ${formatValue(this.metric, known.length ? high : null)}.`;
     this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), this.explain(key, "Click a cell to list its trials."));
   }
 
@@ -529,7 +530,7 @@ class ReportPage {
     const estimands = new Set(order.map((index) => this.effect(index)?.[7]).filter(Boolean));
     const baseline = this.part.arms[this.state.baseline]?.name;
     const note = baseline === undefined
-      ? "Choose a baseline to see paired differences."
+      ? `Means, with 95 % intervals about ${this.part.about}. Choose a baseline to see paired differences.`
       : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. Declared: compared as the plan declared, with p corrected for all declared comparisons. Exploratory: interval and test exclude no difference at 5 %, without a correction for several arms.`;
     this.arms.replaceChildren(
       make("h2", { text: "Arms" }),

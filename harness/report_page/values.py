@@ -17,6 +17,7 @@ from harness.analysis.axes import is_grid_arm
 from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.effects import Effect, estimate_effect
+from harness.analysis.estimation import choose_estimand
 from harness.analysis.families import read_families
 from harness.analysis.formatting import describe_level
 from harness.analysis.intervals import ALPHA, Interval
@@ -135,9 +136,15 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
         "effects": effects,
         "task_effects": task_effects,
         **_build_task_cells(groups),
+        "about": _describe_estimands(groups),
         "tables": lay_out_arms(measured),
         "trials": _encode_trials(measured, names, session_ids),
     }
+
+
+def _describe_estimands(groups: Mapping[str, pd.DataFrame]) -> str:
+    """Return the tasks to which the intervals of arms apply: tasks like these, or these tasks if an arm ran fewer than six."""
+    return " and ".join(sorted({choose_estimand(rows["task"].nunique()) for rows in groups.values() if len(rows)}))
 
 
 def _encode_metric(metric: Metric) -> Json:

@@ -127,8 +127,8 @@ function view({ model, el }) {
     const success = metric.name === "success";
     const ends = success ? ["0 %", "100 % succeeded"] : metric.is_share ? ["0", `1 ${metric.name}`] : [`highest ${metric.name}`, "lowest"];
     [lowest.textContent, highest.textContent] = ends;
-    meaning.textContent = success ? "Each cell: succeeded / finished trials, share, 95 % interval. Dashed: trials still to run."
-      : `Each cell: ${metric.label}, mean over tasks; n finished trials, 95 % interval. Dashed: trials still to run.`;
+    meaning.textContent = success ? `Each cell: succeeded / finished trials, mean over tasks, 95 % interval. ${metric.about} Dashed: trials still to run.`
+      : `Each cell: ${metric.label}, mean over tasks; n finished trials, 95 % interval. ${metric.about} Dashed: trials still to run.`;
     if (metric.note) meaning.textContent = metric.note;
     fillAll();
   };

@@ -18,6 +18,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.measures import METRICS, measure_trial_retention
 from harness.errors import HarnessError, StoreError, UnknownName, UsageError, format_count
 from harness.experiment.experiment import Experiment
@@ -229,7 +230,8 @@ class GridWidget(SnapshotWidget):
     def _publish_metric(self) -> None:
         metric = self._success_grid.metric
         plain = {"name": metric.name, "is_share": metric.kind != "amount", "is_higher_better": metric.is_higher_better}
-        self.channel.update_state(metric={**plain, "label": metric.label, "note": self._describe_missing_retention()})
+        texts = {"label": metric.label, "about": ESTIMAND_NOTE, "note": self._describe_missing_retention()}
+        self.channel.update_state(metric=plain | texts)
 
     def _describe_missing_retention(self) -> str:
         """Return why no cell has a value although the cells show retention (the share of facts kept); otherwise empty."""
@@ -335,6 +337,8 @@ class GridWidget(SnapshotWidget):
         parts.append(
             render_table(("arm", "finished trials" if hides else "trials", *([] if hides else ["success, 95 % interval"])), rows)
         )
+        if not hides:
+            parts.append(f"<p>{html.escape(ESTIMAND_NOTE)}</p>")
         if failures:
             lines = [format_record(record, hides_outcome=hides) for record in failures[:MAX_LISTED_FAILURES]]
             lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []

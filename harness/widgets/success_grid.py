@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from harness.analysis.arms import estimate_success
 from harness.analysis.measures import METRICS, TOKEN_COLUMNS, Metric, estimate_cell
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
@@ -33,8 +34,11 @@ class ArmProgress:
 
     @property
     def success_rate(self) -> Rate:
-        """Success rate of the finished trials of this arm (configuration), with its 95 % interval."""
-        return estimate_rate(sum(record.success for record in self.records.values()), len(self.records))
+        """Success rate of this arm (configuration): mean over tasks of its finished trials, with its 95 % interval."""
+        if not self.records:
+            return estimate_rate(0, 0)
+        rows = [(one.task, one.seed, one.replicate, one.success) for one in self.records.values()]
+        return estimate_success(pd.DataFrame(rows, columns=["task", "seed", "replicate", "success"]))
 
     def count(self, number: int) -> JsonObject:
         """Return how many trials of the arm are planned and how many have finished, as plain JSON without outcomes.

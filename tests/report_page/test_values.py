@@ -84,6 +84,14 @@ def test_verdicts_need_interval_and_test_and_follow_the_better_direction(results
     assert judge_effect(METRICS[metric], made) == verdict
 
 
+def test_the_page_says_to_which_tasks_the_intervals_of_arms_apply(part):
+    assert part["about"] == "these tasks"
+    many = [{"arm": "a", "task": f"t{task}"} for task in range(6)]
+    few = [{"arm": "b", "task": f"t{task}"} for task in range(2)]
+    assert build_parts(make_results(many), None, ())[0]["about"] == "tasks like these"
+    assert build_parts(make_results(many + few), None, ())[0]["about"] == "tasks like these and these tasks"
+
+
 def test_cells_by_task_have_one_row_per_arm_and_one_column_per_task(results, part):
     valid = select_valid(add_measures(results))
     assert part["tasks"] == ["t1", "t2"]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from harness.analysis.measures import METRICS
 from harness.compaction.presets.keep_last import KeepLast
@@ -19,6 +20,7 @@ AXES: dict[str, list[object]] = {
     "policy.keep_last": [4, 10, 20],
     "policy.summarizer": ["scripted/oracle", "scripted/empty"],
 }
+TASKS = ["bug-hunt", "flashcards", "log-forensics", "long-march", "rename-sweep", "spec-api"]
 ARMS = (Arm(name="control", trial={"policy": {"kind": "none"}}),)
 
 
@@ -49,6 +51,20 @@ def test_the_last_two_axes_span_tables_and_the_others_name_them():
     assert {(table["down"], table["across"]) for table in plan["tables"]} == {("policy.summarizer", "policy.threshold")}
     assert plan["tables"][0]["columns"] == ["0.5", "0.8"]
     assert [plan["arms"][arm] for arm in plan["beside"]] == ["control"]
+
+
+def test_the_interval_of_success_takes_the_tasks_as_units_and_not_the_trials():
+    whole = Experiment(name="e", base=BASE, axes={"task": TASKS, "seed": list(range(20))})
+    grid, rates = SuccessGrid(whole), [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    grid.add(
+        record(trial_id=one.trial_id, task=one.trial.task, seed=one.trial.seed, success=one.trial.seed % 10 < 10 * rate)
+        for one in whole.grid
+        if (rate := rates[TASKS.index(one.trial.task)]) or one.trial.seed < 10
+    )
+    (arm,) = grid.list_arms()
+    half = ttest_1samp(rates, 0.5).confidence_interval(0.95).high - 0.5
+    assert (arm["share"], arm["low"], arm["high"]) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+    assert arm["succeeded"] / arm["finished"] != pytest.approx(0.5), "a mean over trials would be another number"
 
 
 def test_a_grid_of_one_axis_is_one_row():

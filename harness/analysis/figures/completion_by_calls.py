@@ -13,6 +13,7 @@ from harness.analysis.arms import drop_earlier_plans, select_valid
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
+from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.measures import METRICS, add_measures, estimate_cell
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import format_count
@@ -117,7 +118,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     for ax, outcome in zip(axes, OUTCOMES, strict=True):
         _draw_panel(ax, table, outcome)
     axes[0].set_ylabel("trials (%)")
-    note = "Mean over tasks. Bars at the right: 95 % intervals of the final shares. Unfinished trials count."
+    note = f"Mean over tasks. Bars at the right: 95 % intervals of the final shares. {ESTIMAND_NOTE} Unfinished trials count."
     style.add_legend(figure, make_handles(table, 44), 2.2, note)
     counts = table.drop_duplicates("place")["n"]
     spread = f"{counts.min()}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"

@@ -15,7 +15,7 @@ from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_height_inches, describe_arms, draw_arms
 from harness.analysis.figures.forest import use_ratio_axis
-from harness.analysis.formatting import format_label
+from harness.analysis.formatting import ESTIMAND_NOTE, format_label
 from harness.analysis.measures import METRICS, Metric, find_metric
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import pair_trials
@@ -123,7 +123,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     about = f"{format_count(arms, 'arm')} on {tasks}; baseline: {format_label(table['baseline'].iloc[0], 60)}"
     style.add_header(figure, f"{metric.capitalize()} ratio of each task", about, level)
     style.add_footer(
-        figure, "Dot: a task, typical ratio over its seeds. Diamond and bar: typical ratio over tasks, 95 % interval."
+        figure,
+        f"Dot: a task, typical ratio over its seeds. Diamond and bar: typical ratio over tasks, 95 % interval. {ESTIMAND_NOTE}",
     )
     return figure
 

@@ -17,7 +17,7 @@ from harness.analysis.effects import estimate_effect
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, format_value
-from harness.analysis.formatting import format_label, format_usd
+from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_usd
 from harness.analysis.measures import METRICS, estimate_cell
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import pair_trials
@@ -158,8 +158,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     bound = "; hollow: knows the future, so no choice" if table["is_bound"].any() and not is_all_bounds else ""
     note = (
         f"Bars: 95 % intervals of the paired differences from the baseline, in cost (across) and {metric.name} (upright). A bar "
-        "that does not reach the dotted line which it could cross shows a difference. "
-        f"Line: Pareto front, the arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
+        f"that does not reach the dotted line which it could cross shows a difference. {ESTIMAND_NOTE} Line: Pareto front, the arms "
+        f"that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure

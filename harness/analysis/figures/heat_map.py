@@ -20,7 +20,7 @@ from harness.analysis.arms import (
 )
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
-from harness.analysis.formatting import format_label, format_short_number
+from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_cell, estimate_change, find_metric
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import UsageError, format_count
@@ -168,7 +168,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         about += f"; baseline: {format_label(baseline, 60)}"
     style.add_header(figure, f"{metric.name.capitalize()} by threshold and kept messages", about, level)
     direction = "High" if metric.is_higher_better else "Low"
-    style.add_footer(figure, f"Each cell: value, 95 % interval, number of {unit}s. {direction} is better. {metric.description}")
+    cells = f"Each cell: value, 95 % interval, number of {unit}s."
+    style.add_footer(figure, f"{cells} {direction} is better. {ESTIMAND_NOTE} {metric.description}")
     return figure
 
 

@@ -15,6 +15,7 @@ from harness.analysis.estimation import choose_estimand, compute_mean_bounds
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
+from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.statistics import estimate_pass_at_k, estimate_pass_hat_k
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import format_count
@@ -121,9 +122,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     for ax, measure in zip(axes, MEASURES, strict=True):
         _draw_panel(ax, table, measure)
     axes[0].set_ylabel("probability (%)")
-    style.add_legend(
-        figure, make_handles(table, 44), 2.2, "Unbiased estimates per instance, mean over tasks; bars: 95 % intervals."
-    )
+    note = f"Unbiased estimates per instance, mean over tasks; bars: 95 % intervals. {ESTIMAND_NOTE}"
+    style.add_legend(figure, make_handles(table, 44), 2.2, note)
     instances = sorted(table["instances"].unique())
     spread = f"{instances[0]}" if len(instances) == 1 else f"{instances[0]} to {instances[-1]}"
     about = f"{format_count(table['place'].nunique(), 'group')} of {spread} instances with at least {MIN_REPLICATES} replicates"

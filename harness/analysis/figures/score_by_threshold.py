@@ -16,7 +16,7 @@ from harness.analysis.baselines import resolve_metric
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import LINE_STYLES
-from harness.analysis.formatting import format_label, format_short_number
+from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, estimate_cell
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import format_count
@@ -170,7 +170,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     about = f"{tasks}; {groups} of arms that differ in the threshold only; {spread} trials at each threshold"
     style.add_header(figure, f"{metric.name.capitalize()} over threshold", about, level)
     fit = " Dashed: isotonic fit." if mean["fit"].notna().any() else ""
-    note = f"Bars: 95 % interval of the mean over tasks, or over seeds with fewer than six tasks.{fit}"
+    note = f"Bars: 95 % interval of the mean over tasks, or over seeds with fewer than six tasks. {ESTIMAND_NOTE}{fit}"
     style.add_legend(figure, ax.get_legend_handles_labels()[0], 3.2, note)
     return figure
 

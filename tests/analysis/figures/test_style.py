@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.text import Text
 
-from harness.analysis.figures import compaction_rounds
+from harness.analysis.figures import FIGURES, compaction_rounds
+from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import FORMATS, RC_PARAMS, THEMES, apply_style, make_figure, render, save
 from harness.errors import UnknownName
 from tests.analysis.made import grid, results
@@ -40,6 +42,16 @@ def test_saving_leaves_nothing_half_written(tmp_path, table):
 def test_a_name_is_never_read_as_a_formula():
     hostile = compaction_rounds.table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
     assert render(compaction_rounds.draw(hostile))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cost_score", "paired_differences", "axis_effects", "heat_map", "score_by_threshold", "cost_ratios", "completion_by_calls"],
+)
+def test_a_chart_with_intervals_says_to_which_tasks_they_apply(name):
+    figure = FIGURES[name].draw(build_table(name, grid(seeds=(0, 1, 2))))
+    texts = " ".join(" ".join(one.get_text() for one in figure.findobj(Text)).split())
+    assert "these tasks only" in texts
 
 
 def test_settings_of_the_caller_are_left_alone():
