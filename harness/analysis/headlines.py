@@ -33,6 +33,8 @@ from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
 from harness.input_files import read_input
 
+HEADLINES = "In short"
+"""Heading of the section with the first lines of a report."""
 PLAN_FILE_NAME = "plan.toml"
 MAX_PLAN_BYTES = 512 * 2**10
 MAX_TITLE_CHARACTERS = 200
@@ -72,7 +74,7 @@ def build_headline_section(
     """
     trials, known = results.trials, [one for one in arms if len(one.trials)]
     if not known:
-        return Section(heading="In short", notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
+        return Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
     metric = choose_metric([one.trials for one in known]).name
     bounds = find_bounds(trials)
     candidates = [one for one in known if one.arm not in bounds] or known
@@ -95,7 +97,7 @@ def build_headline_section(
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
     ]
-    return Section(heading="In short", notes=tuple(notes), is_detail=False)
+    return Section(heading=HEADLINES, notes=tuple(notes), is_detail=False)
 
 
 def find_question(results: Tables) -> str:

@@ -7,7 +7,7 @@ interpreted as markup.
 
 import csv
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from html import escape
@@ -25,7 +25,7 @@ from harness.analysis.families import find_withheld
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
-from harness.analysis.headlines import find_question
+from harness.analysis.headlines import HEADLINES, find_question
 from harness.analysis.report_sections import build_sections
 from harness.analysis.tables import Tables, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
@@ -33,6 +33,8 @@ from harness.experiment.contrasts import Family
 from harness.text import escape_control_characters, render_html_table
 
 TEXT_WIDTH = 132
+EARLIER_PLANS_HEADING = "Earlier plans"
+"""Heading of the section on trials that ran under earlier plans."""
 ARM_TABLE_HEADING = "How the trials ended"
 """First words of the heading above the table with one row per arm (configuration)."""
 _LATEX_SIGNS = str.maketrans(
@@ -53,6 +55,10 @@ _LATEX_SIGNS = str.maketrans(
 )
 MAX_SHORT_ROWS = 40
 """Maximum number of rows of a table in the short form of a report."""
+MAX_SHORT_LINES = 120
+"""Maximum number of lines of the short form of a report; its tables are cut to fewer rows if it would be longer."""
+_SHORT_ROW_LIMITS = (MAX_SHORT_ROWS, 30, 20, 14, 10, 7, 5, 3, 1)
+"""Numbers of rows of each table that are tried, in this order, until the short form of a report has few enough lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,24 +221,36 @@ class Report:
         printer.text(self.render_text())
 
     def __rich_console__(self, console: Console, options: object) -> Iterator[RenderableType]:
-        yield Text(escape_control_characters(self.title), style="bold")
         shown = [section for section in self.sections if not section.is_detail]
-        is_short = len(shown) < len(self.sections)
+        if len(shown) == len(self.sections):
+            yield from self._list_renderables(shown)
+            return
+        parts: list[RenderableType] = []
+        for sections in (shown, _keep_headlines(shown)):
+            for max_rows in _SHORT_ROW_LIMITS:
+                parts = list(self._list_renderables(sections, max_rows))
+                if sum(len(console.render_lines(part, pad=False)) for part in parts) <= MAX_SHORT_LINES:
+                    yield from parts
+                    return
+        yield from parts
+
+    def _list_renderables(self, shown: Sequence[Section], max_rows: int | None = None) -> Iterator[RenderableType]:
+        """Yield the title, the given sections with at most `max_rows` rows of each table, and the names of all other sections."""
+        yield Text(escape_control_characters(self.title), style="bold")
         for section in shown:
             yield Text(f"\n{escape_control_characters(section.heading)}", style="bold cyan")
             if section.columns:
-                rows = section.rows[:MAX_SHORT_ROWS] if is_short else section.rows
+                rows = section.rows[:max_rows]
                 yield _build_table(replace(section, rows=rows))
                 if len(rows) < len(section.rows):
-                    yield Text(f"and {len(section.rows) - len(rows)} more rows in the full report")
+                    yield Text(f"and {format_count(len(section.rows) - len(rows), 'more row')} in the full report")
             for note in section.notes:
                 yield Text(escape_control_characters(note))
-        if is_short:
-            details = (section.heading.partition(":")[0] for section in self.sections if section.is_detail)
-            headings = "; ".join(dict.fromkeys(heading.removesuffix(", against") for heading in details))
-            yield Text(
-                f"\nFurther sections, in report.txt and printed by harness report --full: {escape_control_characters(headings)}."
-            )
+        further = [one for one in self.sections if not any(one is section for section in shown)]
+        if further:
+            names = (section.heading.partition(":")[0].removesuffix(", against") for section in further)
+            headings = escape_control_characters("; ".join(dict.fromkeys(names)))
+            yield Text(f"\nFurther sections, in report.txt and printed by harness report --full: {headings}.")
 
 
 def report(results: Tables, against: str | None = None) -> Report:
@@ -293,13 +311,20 @@ def _assemble(results: Tables, all_sections: list[Section], claims: ClaimReport 
         note = (
             f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."
         )
-        all_sections.append(Section(heading="Earlier plans", notes=(note,), is_detail=False))
+        all_sections.append(Section(heading=EARLIER_PLANS_HEADING, notes=(note,), is_detail=False))
     return Report(
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
         sections=tuple(all_sections),
         results=current_results,
         claims=claims,
     )
+
+
+def _keep_headlines(shown: Sequence[Section]) -> list[Section]:
+    """Return the sections without the tables and validity sections of all fidelity levels but the first."""
+    starts = [place for place, section in enumerate(shown) if section.heading == HEADLINES]
+    end = starts[1] if len(starts) > 1 else len(shown)
+    return [*shown[:end], *(section for section in shown[end:] if section.heading in {HEADLINES, EARLIER_PLANS_HEADING})]
 
 
 def _build_table(section: Section) -> Table:

@@ -19,6 +19,7 @@ from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import PROGRESS_HEADING
 from harness.analysis.families import find_withheld, read_families
 from harness.analysis.formatting import Section
+from harness.analysis.headlines import HEADLINES
 from harness.analysis.report import Report, report, report_progress
 from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
@@ -33,8 +34,6 @@ from harness.text import escape_control_characters, replace_surrogates
 from harness.widgets.assets import load_script, load_style
 
 FOLDER = Path(__file__).parent
-HEADLINES = "In short"
-"""Heading of the section with the first lines of a report."""
 MAX_LEAD_CHARACTERS = 100
 """Maximum length of the beginning of a line that is shown in bold."""
 

@@ -1,5 +1,6 @@
 """The report as text, Markdown and files, with hostile names."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pandas as pd
@@ -7,7 +8,9 @@ import pytest
 from rich.console import Console
 
 from harness.analysis.figures import heat_map
-from harness.analysis.report import report
+from harness.analysis.formatting import Section
+from harness.analysis.headlines import HEADLINES
+from harness.analysis.report import Report, report
 from harness.errors import StoreError, UnknownName, UsageError
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
@@ -151,3 +154,19 @@ def test_the_table_of_arms_is_exported_as_csv_and_latex():
     assert document.to_csv("Effort").startswith("arm,n,rounds,steps,")
     with pytest.raises(UnknownName, match="unknown heading of a table: 'Efort'"):
         document.to_latex("Efort")
+
+
+@pytest.mark.parametrize(("arm_count", "name_length", "level_count"), [(60, 20, 1), (60, 300, 1), (60, 300, 2), (20, 20, 4)])
+def test_the_short_form_has_at_most_120_lines_whatever_the_number_of_arms_and_levels(arm_count, name_length, level_count):
+    table = Section(heading="Arms", columns=("arm", "n"), rows=(("a" * name_length, "1"),) * arm_count, is_detail=False)
+    short = Section(heading=HEADLINES, notes=("line",) * 12, is_detail=False)
+    validity = Section(heading="Validity", notes=("note",) * 14, is_detail=False)
+    sections = [
+        one for _ in range(level_count) for one in (short, table, validity, replace(table, heading="More", is_detail=True))
+    ]
+    document = Report(title="Report", sections=tuple(replace(one) for one in sections), results=results([{"arm": "a"}]))
+    lines = document.render_text().splitlines()
+    assert len(lines) <= 120
+    assert lines.count(HEADLINES) == level_count
+    assert any(line.startswith("a" * 20) for line in lines)
+    assert "in the full report" not in document.render_text(full=True)
