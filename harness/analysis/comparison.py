@@ -63,6 +63,7 @@ class Comparison:
             Required.
         worst_case: Bounds of the difference in success if the excluded trials of one arm had failed and those of the other
             succeeded; None if both arms lost the trials of the same tasks and seeds. Required.
+        worst_case_score: The same bounds of the difference in score, if the excluded trials had the scores 0 and 1. Required.
 
     Example::
 
@@ -88,6 +89,7 @@ class Comparison:
     unpaired_trials: int
     excluded_trials: int
     worst_case: Interval | None
+    worst_case_score: Interval | None
 
     @property
     def difference(self) -> float:
@@ -168,6 +170,16 @@ class Comparison:
             ]
         )
 
+    def describe_attrition(self) -> str:
+        """Return the worst-case bounds of success and score as a clause; empty if both arms lost trials of the same seeds."""
+        if self.worst_case is None or self.worst_case_score is None:
+            return ""
+        points, (low, high) = (100 * one for one in self.worst_case), self.worst_case_score
+        return (
+            "whatever the excluded trials would have shown, success a − b is between {:+.0f} and {:+.0f} points".format(*points)
+            + f" and score a − b between {low:+.2f} and {high:+.2f}"
+        )
+
     def _list_caveats(self) -> Iterator[str]:
         pairs, score = format_count(self.counts.pairs, "pair"), self.find_effect("score")
         if self.counts.both == self.counts.pairs > 0:
@@ -185,11 +197,8 @@ class Comparison:
                 yield f"the summarizer of {name} was never called in {count} of {pairs}, which say nothing about its summaries"
         if self.excluded_trials:
             yield f"{format_count(self.excluded_trials, 'trial')} excluded because of infrastructure failures"
-        if self.worst_case is not None:
-            yield (
-                f"the arms lost different trials: whatever the excluded trials would have shown, success a "
-                f"− b is between {100 * self.worst_case.low:+.0f} and {100 * self.worst_case.high:+.0f} points"
-            )
+        if text := self.describe_attrition():
+            yield f"the arms lost different trials: {text}"
         if self.unpaired_trials:
             yield f"{format_count(self.unpaired_trials, 'trial')} left out, since the other arm has none on that task and seed"
 
@@ -255,8 +264,8 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
     return require_single_level(pd.concat([a, b]))
 
 
-def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
-    """Return the smallest and largest difference in success of two arms, whatever their excluded trials would have shown.
+def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> Interval | None:
+    """Return the smallest and largest difference of two arms in success or score, whatever excluded trials would have shown.
 
     An arm may have lost the trials in which it would have failed. The result is None if both arms lost the same trials, i.e.
     trials of equal task, seed and replicate.
@@ -266,8 +275,7 @@ def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame) -> Interval | None:
         return None
     columns = [*PAIR_COLUMNS, "outcome"]
     known = [
-        one.assign(outcome=one["success"].astype(float).where(one["trial_id"].isin(select_valid(one)["trial_id"])))
-        for one in (a, b)
+        one.assign(outcome=one[metric].astype(float).where(one["trial_id"].isin(select_valid(one)["trial_id"]))) for one in (a, b)
     ]
     pairs = known[0][columns].merge(known[1][columns], on=list(PAIR_COLUMNS), suffixes=("_a", "_b"))
     bounds = [
@@ -329,7 +337,8 @@ class ArmComparer:
             uncalled_pairs_b=int((pairs["activity_b"] == UNCALLED_ACTIVITY).sum()),
             unpaired_trials=sum(map(len, valid)) - 2 * len(pairs),
             excluded_trials=sum(map(len, sides)) - sum(map(len, valid)),
-            worst_case=_bound_attrition(*sides),
+            worst_case=_bound_attrition(*sides, "success"),
+            worst_case_score=_bound_attrition(*sides, "score"),
         )
 
 

@@ -6,7 +6,7 @@ Every estimate is shown with its interval or range and its number of trials. Inf
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import isnan
+from math import isnan, nan
 
 import pandas as pd
 
@@ -28,7 +28,7 @@ from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
 from harness.analysis.formatting import Section, describe_level, format_p, format_usd, make_arm_section
-from harness.analysis.headlines import build_headline_section, describe_constant_success, list_threats
+from harness.analysis.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, add_measures, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
@@ -59,7 +59,8 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
     threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
     yield build_headline_section(results, arms, comparer, judged, threats)
-    yield from build_claim_section(judged)
+    is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
+    yield from (replace(section, is_detail=is_named_above) for section in build_claim_section(judged))
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)
@@ -200,11 +201,16 @@ _ESTIMAND_NOTE = (
 )
 
 
-def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
-    """Return `*` for each effect whose p-value, adjusted for the number of effects, is at most 0.05, else an empty mark."""
+def _adjust(effects: Sequence[Effect]) -> list[float]:
+    """Return the p-value of each effect, adjusted for the number of effects with a p-value; NaN for the others."""
     known = [effect.p_value for effect in effects if not isnan(effect.p_value)]
     adjusted = iter(adjust_benjamini_hochberg(known))
-    return iter(["" if isnan(effect.p_value) or next(adjusted) > ALPHA else "*" for effect in effects])
+    return [nan if isnan(effect.p_value) else next(adjusted) for effect in effects]
+
+
+def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:
+    """Return a mark for each effect: `*` if its p-value, adjusted for the number of effects, is at most 0.05."""
+    return iter(["*" if p_value <= ALPHA else "" for p_value in _adjust(effects)])
 
 
 def _describe_marks(count: int) -> str:
@@ -238,20 +244,21 @@ def _build_comparison_section(
     )
     metrics = [*([] if _is_success_constant(comparisons) else ["success"]), *_SHOWN_METRICS]
     shown = [[one.find_effect(metric) for metric in metrics] for one in comparisons]
-    marks = _mark_effects([effect for effects in shown for effect in effects])
+    adjusted = iter(_adjust([effect for effects in shown for effect in effects]))
     declared = {} if judged is None else {(one.contrast.a, one.contrast.b, one.effect.metric): one for one in judged.claims}
     rows = {}
     for one, effects in zip(comparisons, shown, strict=True):
-        cells = []
-        for effect in effects:
-            mark, is_declared = next(marks), (one.a, baseline, effect.metric) in declared
-            cells.append(f"{format_effect(effect)}{'†' if is_declared else mark}")
-        about_success = (_format_split(one), cells[0], format_p(one.p_value)) if metrics[0] == "success" else ()
+        cells, p_values = [], [next(adjusted) for _ in effects]
+        for effect, p_value in zip(effects, p_values, strict=True):
+            is_declared = (one.a, baseline, effect.metric) in declared
+            cells.append(f"{format_effect(effect)}{'†' if is_declared else '*' if p_value <= ALPHA else ''}")
+        about_success = (_format_split(one), cells[0], format_p(p_values[0])) if metrics[0] == "success" else ()
         rows[one.a] = (_format_pairs(one), *about_success, *cells[len(cells) - len(_SHOWN_METRICS) :])
     largest = max((effects[0] for effects in shown), key=lambda effect: effect.task_count)
+    method = max((one.find_effect("success") for one in comparisons), key=_count_tasks).method
     success_notes = (
         f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
-        f"p: of success, not adjusted; {max((one.find_effect('success') for one in comparisons), key=_count_tasks).method}.",
+        f"p: of success, adjusted for the numbers of this table; {method}.",
     )
     return make_arm_section(
         f"Paired comparison on the same task and seed, against: {baseline}",
@@ -445,6 +452,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
             _describe_placebo_checks(comparisons),
             *_describe_power(comparisons, metric),
             *_describe_excluded_trials(results.trials),
+            *_describe_attrition(comparisons),
             *(text for level, text in _LEVEL_LIMITS.items() if level == results.trials["level"].iloc[0]),
             *describe_readers(results.trials),
         ),
@@ -485,6 +493,19 @@ def _describe_excluded_trials(trials: pd.DataFrame) -> Iterator[str]:
         yield f"{len(lost)} of {all_trials} are excluded from all numbers above because of infrastructure failures: {reasons}."
 
 
+def _describe_attrition(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the worst-case bounds of the comparisons whose arms lost different trials, those with the widest bounds first."""
+    known = [(one, one.worst_case_score) for one in comparisons if one.worst_case_score is not None]
+    widest = sorted(known, key=lambda pair: pair[1].low - pair[1].high)
+    for one, _ in widest[:MAX_ATTRITION_NOTES]:
+        yield f"Different trials were lost in {one.a} (a) and {one.b} (b): {one.describe_attrition()}."
+    if len(widest) > MAX_ATTRITION_NOTES:
+        more = format_count(len(widest) - MAX_ATTRITION_NOTES, "further comparison")
+        yield f"{more} also lost different trials in both arms; `harness.compare` shows the worst-case bounds of each."
+
+
+MAX_ATTRITION_NOTES = 3
+"""Maximum number of comparisons whose worst-case bounds are part of a report."""
 _LEVEL_LIMITS = {
     "L0": "Simulated: model and summarizer are scripts. The numbers show how a policy changes a session in which the agent acts "
     "on its view alone; they are not success rates of a real agent.",

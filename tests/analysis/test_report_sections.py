@@ -7,6 +7,8 @@ import pytest
 
 from harness import codec
 from harness.analysis.claims import judge_contrasts
+from harness.analysis.comparison import compare
+from harness.analysis.formatting import format_p
 from harness.analysis.report_sections import PATHOLOGY_LABELS, build_sections
 from harness.errors import UnknownName
 from harness.experiment.contrasts import Contrast, Family
@@ -77,6 +79,8 @@ def test_effects_that_survive_the_adjustment_for_the_whole_table_are_marked_as_e
     assert cells["a"].endswith("*")
     assert not cells["c"].endswith("*")
     assert any(note.startswith("*: p ≤ 0.05, adjusted for the ") and note.endswith("not a claim.") for note in section.notes)
+    single = compare(results(rows), "a", "b").p_value
+    assert {row[0]: row[4] for row in section.rows} == {"a": format_p(single * 4), "c": "1"}, "success and score of two arms"
 
 
 def test_a_declared_contrast_keeps_the_verdict_of_its_family_in_the_table_of_all_comparisons():
@@ -142,6 +146,33 @@ def test_lost_trials_are_listed_with_their_reasons():
     text = said(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
     assert "1 of 2 trials are excluded" in text
     assert "1 × sandbox_error" in text
+
+
+def test_what_lost_trials_could_have_shown_is_part_of_the_short_report_where_arms_lost_different_ones():
+    rows = [{"arm": arm, "seed": seed, "success": arm == "a", "score": 0.5} for arm in "abcdef" for seed in range(4)]
+    assert "whatever the excluded trials" not in said(results(rows))
+    lost = [row | ({"status": "crashed"} if row["arm"] == "a" and row["seed"] == 0 else {}) for row in rows]
+    validity = list(build_sections(results(lost), "a"))[-1]
+    assert (validity.heading, validity.is_detail) == ("Validity", False)
+    assert [note for note in validity.notes if note.startswith("Different trials were lost in b (a) and a (b)")] == [
+        (
+            "Different trials were lost in b (a) and a (b): whatever the excluded trials would have shown, success a − b is between "
+            "-100 and -75 points and score a − b between -0.12 and +0.12."
+        )
+    ]
+    assert any(note.startswith("2 further comparisons also lost different trials") for note in validity.notes)
+
+
+@pytest.mark.parametrize(("count", "is_detail"), [(3, True), (4, False)])
+def test_each_declared_contrast_has_its_verdict_in_the_short_report(count, is_detail):
+    contrasts = [Contrast(a=a, b="b", metric=metric) for metric in ("success", "score") for a in "ac"][:count]
+    plain = json.dumps({"family": codec.to_plain(Family(contrasts=tuple(contrasts), planned_trials=24))})
+    rows = [
+        {"arm": arm, "task": f"t{task}", "success": arm == "a", "provenance_json": plain} for task in range(8) for arm in "abc"
+    ]
+    tables = results(rows)
+    (section,) = [one for one in build_sections(tables, "b", judge_contrasts(tables)) if one.heading.startswith("Declared")]
+    assert (len(section.rows), section.is_detail) == (count, is_detail)
 
 
 def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_with():
