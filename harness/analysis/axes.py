@@ -16,7 +16,7 @@ import pandas as pd
 
 from harness.analysis.arms import add_total_cost, build_sort_key, select_valid
 from harness.analysis.effects import Effect, estimate_effect
-from harness.experiment.paths import BLOCK_AXES
+from harness.experiment.paths import BLOCK_AXES, format_short
 
 AXIS_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
 """Columns of the trials table on which the values of an axis are compared."""
@@ -59,9 +59,10 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
 
 
 def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
-    """Return whether an arm is named after a combination of varied settings, e.g. `keep_last=4 threshold=0.5`.
+    """Return whether an arm has the name of its combination of varied settings, such as `keep_last=4 threshold=0.5`.
 
-    These combinations form the grid of a plan. Extra arms, which a plan adds to the grid, have other names.
+    These combinations form the grid of a plan. Extra arms, which a plan adds to the grid, have names of their own. Names may
+    begin alike: `keep_last=4 threshold=0.5 again` is an extra arm.
 
     Args:
         arm: Name of the arm.
@@ -70,9 +71,17 @@ def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
     paths = [path for path in axes if path.partition(".")[0] not in BLOCK_AXES]
     if not paths:
         return True
-    short = " ".join(f"{re.escape(path.rsplit('.', 1)[-1])}=.*" for path in paths)
-    full = " ".join(f"{re.escape(path)}=.*" for path in paths)
+    values = {path: _match_value(axes[path]) for path in paths}
+    short = " ".join(f"{re.escape(path.rsplit('.', 1)[-1])}={values[path]}" for path in paths)
+    full = " ".join(f"{re.escape(path)}={values[path]}" for path in paths)
     return re.fullmatch(f"(?s:{short}|{full})", arm) is not None
+
+
+def _match_value(value: object) -> str:
+    """Return a pattern for the value of a setting in the name of an arm; a policy or a list has names that are not checked."""
+    if not isinstance(value, str | int | float):
+        return ".*"
+    return f"(?:{re.escape(format_short(value))}|{re.escape(str(value))})"
 
 
 def _read_point(axes_json: str) -> dict[str, str]:

@@ -21,7 +21,16 @@ from typing import Any, NamedTuple, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
-from harness.experiment.paths import BLOCK_AXES, flatten, is_block, list_changes, list_paths, look_up_value, with_values
+from harness.experiment.paths import (
+    BLOCK_AXES,
+    flatten,
+    format_short,
+    is_block,
+    list_changes,
+    list_paths,
+    look_up_value,
+    with_values,
+)
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
 from harness.experiment.trial import SharedFields, Trial, format_problem, to_plain
 from harness.policies import expand_shorthand, policy_from_plain
@@ -436,18 +445,11 @@ class _ArmNamer:
         that is varied separately is left out.
         """
         if not (isinstance(value, Mapping) and "kind" in value):
-            return _format_short(value)
+            return format_short(value)
         flat = flatten(value)
         names = [name for name in self._differ[path, value["kind"]] if f"{path}.{name}" not in axes]
-        fields = ",".join(f"{name}={_format_short(flat.get(name))}" for name in names)
+        fields = ",".join(f"{name}={format_short(flat.get(name))}" for name in names)
         return f"{value['kind']}({fields})" if fields else str(value["kind"])
-
-
-def _format_short(value: object) -> str:
-    """Return a value as short text; a float gets its short form, such as `0.5`, only if that is exact."""
-    if isinstance(value, float):
-        return text if float(text := f"{value:g}") == value else repr(value)
-    return str(value)
 
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
@@ -480,7 +482,7 @@ def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) 
             expanded = _expand_value(path, value)
             is_hashable = isinstance(expanded, Hashable)
             if expanded in (seen_values if is_hashable else seen_tables):
-                text = f"{_format_short(value):.80}"
+                text = f"{format_short(value):.80}"
                 raise UsageError(f"axes.{path}: {text} is listed twice; to repeat a configuration, use the axis `replicate`")
             (seen_values.add if is_hashable else seen_tables.append)(expanded)
     names = [arm.name for arm in arms]

@@ -18,6 +18,13 @@ def is_block(path: str) -> bool:
     return path.partition(".")[0] in BLOCK_AXES
 
 
+def format_short(value: object) -> str:
+    """Return a value as short text for a name or message; a float gets its short form, such as `0.5`, only if that is exact."""
+    if isinstance(value, float):
+        return text if float(text := f"{value:g}") == value else repr(value)
+    return str(value)
+
+
 def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Return the values of a nested table by dotted path, such as `policy.threshold`.
 

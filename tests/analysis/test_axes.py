@@ -48,9 +48,10 @@ def test_a_seed_with_an_unknown_cost_in_one_arm_is_left_out_and_not_averaged_ove
     assert (cost.unit_count, cost.excluded_pairs) == (5, 1)
 
 
-def test_extra_arms_never_appear_under_a_value():
+@pytest.mark.parametrize("name", ["three-tiers", "k=1 t=2 without pins"])
+def test_extra_arms_never_appear_under_a_value(name):
     rows = cross(lambda k, t, seed: True)
-    rows += [row("three-tiers", {"k": 1, "t": 2}, seed, success=False) for seed in range(6)]
+    rows += [row(name, {"k": 1, "t": 2}, seed, success=False) for seed in range(6)]
     found, without = (contrast_axes(results(one).trials) for one in (rows, cross(lambda k, t, seed: True)))
     assert [str(one.effects) for one in found] == [str(one.effects) for one in without]
     assert {one.arm_pairs for one in found} == {2}
@@ -58,7 +59,15 @@ def test_extra_arms_never_appear_under_a_value():
 
 @pytest.mark.parametrize(
     ("arm", "is_grid"),
-    [("k=1 t=2", True), ("policy.k=1 policy.t=2", True), ("three-tiers", False), ("k=1", False), ("x k=1 t=2", False)],
+    [
+        ("k=1 t=2", True),
+        ("policy.k=1 policy.t=2", True),
+        ("three-tiers", False),
+        ("k=1", False),
+        ("x k=1 t=2", False),
+        ("k=1 t=2 again", False),
+        ("k=1 t=3", False),
+    ],
 )
 def test_arms_of_the_grid_are_known_by_their_names(arm, is_grid):
     assert is_grid_arm(arm, {"policy.k": 1, "policy.t": 2, "seed": 0}) is is_grid

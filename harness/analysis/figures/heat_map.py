@@ -5,6 +5,7 @@ a result. The colours are scaled to the data. With a baseline, fields show the p
 cost, the ratio, and colours diverge from no difference.
 """
 
+import json
 from math import log2, nan
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from harness.analysis.arms import (
     read_specified_field,
     select_valid,
 )
+from harness.analysis.axes import is_grid_arm
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
@@ -43,9 +45,9 @@ MIN_SPAN = 0.02
 def table(results: Tables, *, metric: str | None = None, baseline: "str | Mapping[str, object] | None" = None) -> pd.DataFrame:
     """Return the data of the heat map, one row per coloured field (cell).
 
-    A cell pools all trials with the same summarizer, threshold and `keep_last`, whatever their other settings and whether or not
-    their arm belongs to the grid of the plan. Trials of earlier plans and repeated runs (A/A) are excluded. The number of
-    excluded repeats is in `attrs["repeats"]`.
+    A cell pools all trials with the same summarizer, threshold and `keep_last`, whatever their other settings. If the plan varies
+    settings, extra arms that it adds to their combinations (the grid) are excluded. So are trials of earlier plans and repeated
+    runs (A/A); `attrs["repeats"]` is the number of excluded repeats.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -81,7 +83,8 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
     share, tokens = read_policy_field(trials, "threshold"), read_specified_field(trials, "trigger_tokens")
     summarizer, keep_last = read_policy_field(trials, "summarizer"), read_policy_field(trials, "keep_last")
     cells = trials.assign(summarizer=summarizer, threshold=tokens.where(tokens.notna(), share), keep_last=keep_last)
-    grid_trials = cells.dropna(subset=list(KEY_COLUMNS))
+    in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(cells["arm"], cells["axes_json"], strict=True)]
+    grid_trials = (cells[in_grid] if any(in_grid) else cells).dropna(subset=list(KEY_COLUMNS))
     first_runs = grid_trials.query("replicate == 0")
     groups = dict(sorted(first_runs.groupby(list(KEY_COLUMNS), sort=False), key=lambda one: list(map(build_sort_key, one[0]))))
     chosen = choose_metric(list(groups.values())) if metric is None else find_metric(metric)

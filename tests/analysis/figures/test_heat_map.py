@@ -41,6 +41,14 @@ def test_repeats_that_are_left_out_are_counted_beside_the_trials():
     assert any("4 trials (without 4 A/A repeats)" in text.get_text() for text in figure.texts)
 
 
+def test_an_extra_arm_is_in_no_cell_of_the_grid():
+    axes = {"policy.threshold": 0.8}
+    rows = [{"arm": "threshold=0.8", "seed": seed, "axes_json": json.dumps(axes)} for seed in range(4)]
+    extra = [row | {"arm": "threshold=0.8 without pins", "success": False, "score": 0.0} for row in rows]
+    (cell,) = heat_map.table(results(rows + extra), metric="score").itertuples()
+    assert (cell.n, cell.value) == (4, 1.0)
+
+
 def test_there_is_a_panel_for_each_summarizer_in_units():
     figure = heat_map.draw(heat_map.table(grid(), metric="success"))
     titles = [ax.get_title(loc="left") for ax in figure.axes[:3]]
