@@ -48,18 +48,23 @@ class Arm:
 
     Attributes:
         name: Name of the arm (compared configuration) in tables and charts. Required.
-        trial: Differences from the base trial, as nested tables or dotted paths. A table with a `kind` replaces the whole policy.
-            If there are none and the experiment varies only task, seed and world, the arm gives the base trial its name.
-            Default: `{}`.
+        trial: Differences from the base trial, as nested tables or dotted paths. A policy, its public name, or a table with a
+            `kind` replaces the whole policy. If there are none and the experiment varies only task, seed and world, the arm gives
+            the base trial its name. Default: `{}`.
 
     Example:
         >>> from harness import Arm
-        >>> Arm(name="control", trial={"policy": {"kind": "none"}}).name
+        >>> Arm(name="control", trial={"policy": "none"}).name
         'control'
     """
 
     name: str
     trial: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Convert policies and other objects to tables as in a plan file."""
+        if isinstance(self.trial, Mapping):  # the grid refuses everything else
+            object.__setattr__(self, "trial", {path: _normalize_value(value) for path, value in self.trial.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Tests of the grid: size, order, merging of equal trials, and names of arms."""
 
 import itertools
+import json
 import math
 import tracemalloc
 from collections import Counter
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.compaction.presets.codex import Codex
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
@@ -186,6 +188,13 @@ def test_axes_of_a_notebook_may_hold_policies_and_numbers_of_numpy():
         "window_tokens": [32_768],
     }
     assert [cell.trial.trial_id for cell in grid] == [cell.trial.trial_id for cell in Grid(BASE, axes=as_plan)]
+
+
+@pytest.mark.parametrize("policy", [Codex(), "codex", {"kind": "codex"}])
+def test_an_arm_takes_a_policy_its_name_or_its_table(policy):
+    arm = Arm(name="codex", trial={"policy": policy})
+    assert json.dumps(dict(arm.trial))  # the plan of an experiment is stored as JSON
+    assert [cell.trial_id for cell in Grid(BASE, {}, [arm])] == [BASE.trial_id, replace(BASE, policy=Codex()).trial_id]
 
 
 @pytest.mark.parametrize("values", [3, "0.5", {"a": 1}])
