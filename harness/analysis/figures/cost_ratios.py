@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("arm", "place", "settings", "metric", "baseline", "task", "n", "ratio", "typical", "low", "high", "level")
+UNSUITABLE_METRICS = tuple(name for name, one in METRICS.items() if not one.is_ratio)
+"""Metrics that can be 0, so that the ratio of two arms is not defined."""
 
 
 def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str, object] | None = None) -> pd.DataFrame:

@@ -32,6 +32,8 @@ COLUMNS = (
     *("arm", "place", "settings", "metric", "baseline", "n", "cost_usd", "cost_low_usd", "cost_high_usd"),
     *("value", "low", "high", "is_bound", "is_on_front", "level"),
 )
+UNSUITABLE_METRICS = ("cost",)
+"""Metrics with which the chart would show cost against cost."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 MAX_LISTED = 12
 """Largest number of arms that the chart distinguishes by colour and marker; more arms are distinguished by their settings."""

@@ -1,23 +1,15 @@
 """Image files of charts: which charts a report draws, and their files in PNG, SVG or PDF."""
 
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.figures import (
-    FIGURES,
-    axis_effects,
-    cost_ratios,
-    cost_score,
-    heat_map,
-    paired_differences,
-    score_by_threshold,
-    style,
-)
+from harness.analysis.figures import FIGURES, style
 from harness.analysis.formatting import format_label
-from harness.analysis.measures import METRICS, find_metric
+from harness.analysis.measures import find_metric
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 
 FIRST_FIGURES = ("cost_score", "token_curves")
@@ -29,6 +21,9 @@ def build_table(
 ) -> pd.DataFrame:
     """Return the data of a chart for the chosen metric and baseline; a chart without such a choice ignores them.
 
+    A chart takes the choices that are arguments of its function `table`: `metric` or, for several metrics, `metrics`, and
+    `baseline`. Its optional constant `UNSUITABLE_METRICS` names metrics for which it shows its default metric instead.
+
     Args:
         name: Name of the chart, as in `harness.figures.FIGURES`.
         results: Results of one experiment and one fidelity level.
@@ -38,24 +33,14 @@ def build_table(
     Raises:
         UnknownName: There is no such metric or arm; the message suggests similar names.
     """
-    beside_cost = None if metric is None else list(dict.fromkeys((find_metric(metric).name, "cost")))
-    match name:
-        case "cost_score":
-            return cost_score.table(results, metric=None if metric == "cost" else metric, baseline=baseline)
-        case "paired_differences":
-            return paired_differences.table(results, metrics=beside_cost, baseline=baseline)
-        case "axis_effects":
-            return axis_effects.table(results, metrics=beside_cost)
-        case "heat_map":
-            return heat_map.table(results, metric=metric, baseline=baseline)
-        case "score_by_threshold":
-            return score_by_threshold.table(results, metric=metric)
-        case "cost_ratios":
-            is_amount = metric is not None and METRICS[metric].is_ratio
-            return cost_ratios.table(results, metric=metric if metric is not None and is_amount else "cost", baseline=baseline)
-        case _:
-            table: pd.DataFrame = FIGURES[name].table(results)
-            return table
+    module = FIGURES[name]
+    choices: dict[str, object] = {"baseline": baseline}
+    if metric is not None:
+        choices["metrics"] = list(dict.fromkeys((find_metric(metric).name, "cost")))
+        choices["metric"] = None if metric in getattr(module, "UNSUITABLE_METRICS", ()) else metric
+    accepted = signature(module.table).parameters
+    table: pd.DataFrame = module.table(results, **{key: one for key, one in choices.items() if one is not None and key in accepted})
+    return table
 
 
 def write_figures(
