@@ -68,8 +68,8 @@ class Results:
         results.sql("SELECT arm, avg(cost_usd) FROM trials GROUP BY arm")
     """
 
-    def __init__(self, output: Path) -> None:
-        self.output = output
+    def __init__(self, output: str | os.PathLike[str]) -> None:
+        self.output = Path(output)
         self._tables: dict[str, pa.Table] = {}
         self._registered: set[str] = set()
 

@@ -55,6 +55,11 @@ def test_a_notebook_shows_where_results_are_and_how_many(folder: Path) -> None:
     assert len(shown) < 400
 
 
+def test_results_are_opened_by_a_path_or_its_text(folder: Path) -> None:
+    for output in (folder / "output", str(folder / "output")):
+        assert Results(output).trials["trial_id"].tolist() == ["t0", "t1"]
+
+
 def test_the_frames_have_exactly_the_documented_columns(folder: Path) -> None:
     results = load(folder)
     for name, columns in TABLES.items():
