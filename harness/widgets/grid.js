@@ -166,7 +166,8 @@ function view({ model, el }) {
     const { state: now = "new", finished = 0, failure = "", error = "" } = whole;
     state.textContent = STATES[now] ?? now;
     state.className = `g-state g-is-${now}`;
-    start.textContent = finished && now !== "done" ? "Resume" : "Start";
+    const goesOn = now === "stopping" || now === "stopped" || (finished && now !== "done");
+    start.textContent = goesOn ? "Resume" : "Start";
     start.setAttribute("aria-disabled", String(["running", "stopping", "done"].includes(now)));
     stop.setAttribute("aria-disabled", String(now !== "running"));
     level.textContent = whole.level ? `level ${whole.level}` : "";

@@ -88,6 +88,22 @@ def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget,
     assert button(linked, "Start").is_disabled()
 
 
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_a_grid_that_was_stopped_before_its_first_result_offers_to_resume(page, tmp_path, monkeypatch):
+    monkeypatch.setenv(GATE, str(tmp_path / "gate"))
+    widget = GridWidget(replace(GRID, axes={"seed": [1, 2]}), tmp_path / "output", workers=1)
+    linked = Linked(page, widget, SHARED_SENDER)
+    button(linked, "Start").click()
+    until(linked, "() => document.querySelector('.g-running').textContent !== ''")
+    button(linked, "Stop").click()
+    until(linked, "() => document.querySelector('.g-state').textContent === 'stopped'")
+    assert set(counts(page).values()) == {"0 of 2"}
+    assert button(linked, "Resume").is_enabled()
+    assert button(linked, "Start").count() == 0
+    widget.close()
+
+
 IN_JUPYTER = """\
 import os
 from pathlib import Path
