@@ -4,6 +4,7 @@ The page requests one step at a time. The results of a long dry run are sent in 
 """
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -351,5 +352,7 @@ class CompactionExplorer(StepWidget):
     def _build_controls(self) -> dict[str, Any]:
         name = self._exploration.settings.policy
         policy_class = load_policy_class(name)
-        controls = build_controls(policy_class)
-        return {"policy": {"kind": name, "sentence": extract_description(policy_class), "controls": controls}}
+        sentence, controls = extract_description(policy_class), build_controls(policy_class)
+        if re.search(r"\d", sentence):
+            sentence += " These are its default values."
+        return {"policy": {"kind": name, "sentence": sentence, "controls": controls}}
