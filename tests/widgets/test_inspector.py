@@ -220,6 +220,8 @@ def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_p
     )
     points = page.locator(".h-curve").get_attribute("points").split()
     assert len(points) == inspector.step_count
+    covered = page.locator(".h-top").evaluate("one => getComputedStyle(one).backgroundColor")
+    assert covered != "rgba(0, 0, 0, 0)"  # the line of the window goes through the label of the largest value
 
 
 @pytest.mark.browser
