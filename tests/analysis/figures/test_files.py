@@ -19,9 +19,9 @@ def test_a_chart_that_is_only_registered_gets_the_choices_that_it_takes(monkeypa
 
     monkeypatch.setattr(figures.files, "FIGURES", {"made_up": SimpleNamespace(table=table)})
     made = grid()
-    assert build_table("made_up", made).values.tolist() == [[None, None]]
+    assert build_table("made_up", made).to_numpy().tolist() == [[None, None]]
     chosen = build_table("made_up", made, metric="steps", baseline={"threshold": 0.5})
-    assert chosen.values.tolist() == [["steps", {"threshold": 0.5}]]
+    assert chosen.to_numpy().tolist() == [["steps", {"threshold": 0.5}]]
 
 
 @pytest.mark.parametrize("module", [one for one in figures.FIGURES.values() if "metric" in signature(one.table).parameters])
