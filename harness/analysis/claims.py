@@ -102,8 +102,8 @@ def look_at(results: Tables) -> ClaimReport | None:
     """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen.
 
     The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
-    progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. The result
-    is None if the plan declares no comparisons.
+    progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. The
+    result is None if the plan declares no comparisons.
 
     Args:
         results: Tables of results, which may contain trials of earlier plans.

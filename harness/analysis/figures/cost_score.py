@@ -160,8 +160,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     bound = "; hollow: knows the future, so no choice" if table["is_bound"].any() and not is_all_bounds else ""
     note = (
         f"Bars: 95 % intervals of the paired differences from the baseline, in cost (across) and {metric.name} (upright). A bar "
-        f"that does not reach the dotted line which it could cross shows a difference. {ESTIMAND_NOTE} Line: Pareto front, the arms "
-        f"that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
+        f"that does not reach the dotted line which it could cross shows a difference. {ESTIMAND_NOTE} Line: Pareto front, the "
+        f"arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure

@@ -39,7 +39,9 @@ def build_table(
         choices["metrics"] = list(dict.fromkeys((find_metric(metric).name, "cost")))
         choices["metric"] = None if metric in getattr(module, "UNSUITABLE_METRICS", ()) else metric
     accepted = signature(module.table).parameters
-    table: pd.DataFrame = module.table(results, **{key: one for key, one in choices.items() if one is not None and key in accepted})
+    table: pd.DataFrame = module.table(
+        results, **{key: one for key, one in choices.items() if one is not None and key in accepted}
+    )
     return table
 
 
