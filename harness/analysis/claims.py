@@ -213,16 +213,15 @@ def build_progress_section(trials: pd.DataFrame, family: Family) -> Section:
         trials: Trials that have finished.
         family: Comparisons (contrasts) that the plan declares, with its number of trials.
     """
-    rows = [
-        (str(arm), str(len(part)), str(len(select_excluded(part))), format_usd(part["total_cost_usd"].sum(min_count=1)))
-        for arm, part in add_total_cost(trials).groupby("arm", sort=False)
-    ]
+    rows = [(str(arm), str(len(part)), str(len(select_excluded(part)))) for arm, part in trials.groupby("arm", sort=False)]
+    total_usd = add_total_cost(trials)["total_cost_usd"].sum(min_count=1)
     return Section(
         heading=PROGRESS_HEADING,
-        columns=("arm", "finished", "excluded", "total USD"),
+        columns=("arm", "finished", "excluded"),
         rows=tuple(rows),
         notes=(
             f"{len(trials)} of {format_count(family.planned_trials, 'planned trial')} have finished.",
+            f"Cost of all arms together: {format_usd(total_usd)} USD.",
             explain_withheld(family.looks),
             TRANSCRIPTS_NOTE,
         ),

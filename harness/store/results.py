@@ -83,16 +83,13 @@ class Results:
         )
 
     def _repr_html_(self) -> str:
-        statuses = sorted(self.trials["status"].unique())
-        rows = [
-            (
-                str(arm),
-                *(str(int((part["status"] == status).sum())) for status in statuses),
-            )
-            for arm, part in self.trials.groupby("arm", sort=False)
-        ]
+        crashed = self.trials["status"] == "crashed"
+        counts = crashed.groupby(self.trials["arm"], sort=False).agg(["size", "sum"])
+        rows = [(str(arm), str(size - crashes), str(crashes)) for arm, size, crashes in counts.itertuples()]
         notes = (f"Tables: {', '.join(TABLES)} and axes. Outcomes: harness.report and harness.compare.",)
-        return render_html_table(f"Results: {format_count(len(self.trials), 'trial')}", ("arm", *statuses), rows, notes)
+        return render_html_table(
+            f"Results: {format_count(len(self.trials), 'trial')}", ("arm", "finished", "crashed"), rows, notes
+        )
 
     @cached_property
     def trials(self) -> pd.DataFrame:

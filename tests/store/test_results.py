@@ -456,9 +456,12 @@ def test_results_of_several_experiments_are_joined_and_their_arms_told_apart(tmp
 
 
 def test_a_notebook_shows_the_number_of_trials_by_arm_and_no_outcomes(folder: Path) -> None:
-    html = load(folder)._repr_html_()
+    results = load(folder)
+    html = results._repr_html_()
     assert "Results: 2 trials" in html
-    assert "completed" in html
+    assert "crashed" in html
+    results.trials.loc[0, "status"] = "failed"
+    assert results._repr_html_() == html
     assert "success" not in html
 
 
