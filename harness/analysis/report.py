@@ -50,6 +50,12 @@ _LATEX_SIGNS = str.maketrans(
         "·": r"$\cdot$",
         "±": r"$\pm$",
         "≤": r"$\le$",
+        "≥": r"$\ge$",
+        "†": r"$\dagger$",
+        "→": r"$\to$",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
         "…": r"\ldots{}",
     }
 )
@@ -187,7 +193,10 @@ class Report:
             UnknownName: No section with a table has such a heading; the message suggests similar ones.
         """
         section = self._find_table(heading or ARM_TABLE_HEADING)
-        lines = [" & ".join(map(_escape_latex, row)) + r" \\" for row in (section.columns, *section.rows)]
+        rows = (" & ".join(map(_escape_latex, row)) for row in (section.columns, *section.rows))
+        lines = [
+            f"{'{}' if row.startswith(('[', '*')) else ''}{row} \\\\" for row in rows
+        ]  # after `\\`, [ and * would be options
         return "\n".join(
             [
                 r"\begin{table}",

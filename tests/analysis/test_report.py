@@ -148,12 +148,24 @@ def test_the_table_of_arms_is_exported_as_csv_and_latex():
     assert [list(read.columns), *read.to_numpy().tolist()] == [list(table.columns), *map(list, table.rows)]
     latex = document.to_latex()
     assert latex.count(r"\\") == 1 + len(table.rows)
-    assert r"<script>alert(1)</script>\&\_\%" in latex
+    assert r"\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{}\&\_\%" in latex
     assert r"\begin{tabular}{l" + "r" * (len(table.columns) - 1) + "}" in latex
     assert latex.count("{") == latex.count("}")
     assert document.to_csv("Effort").startswith("arm,n,rounds,steps,")
     with pytest.raises(UnknownName, match="unknown heading of a table: 'Efort'"):
         document.to_latex("Efort")
+
+
+def test_a_row_of_a_latex_table_does_not_begin_with_an_option_of_the_row_before():
+    rows = (("[2cm] a",), ("* b",), ("a ≥ b | †",))
+    section = Section(heading="How the trials ended", columns=("arm",), rows=rows)
+    lines = Report(title="", sections=(section,), results=results([{}])).to_latex().splitlines()
+    assert [line for line in lines if line.endswith(r"\\")] == [
+        r"arm \\",
+        r"{}[2cm] a \\",
+        r"{}* b \\",
+        r"a $\ge$ b \textbar{} $\dagger$ \\",
+    ]
 
 
 @pytest.mark.parametrize(("arm_count", "name_length", "level_count"), [(60, 20, 1), (60, 300, 1), (60, 300, 2), (20, 20, 4)])
