@@ -6,7 +6,7 @@ Every estimate is shown with its interval or range and its number of trials. Inf
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from math import isnan, nan
+from math import isnan
 
 import pandas as pd
 
@@ -203,9 +203,7 @@ _ESTIMAND_NOTE = (
 
 def _adjust(effects: Sequence[Effect]) -> list[float]:
     """Return the p-value of each effect, adjusted for the number of effects with a p-value; NaN for the others."""
-    known = [effect.p_value for effect in effects if not isnan(effect.p_value)]
-    adjusted = iter(adjust_benjamini_hochberg(known))
-    return [nan if isnan(effect.p_value) else next(adjusted) for effect in effects]
+    return adjust_benjamini_hochberg([effect.p_value for effect in effects])
 
 
 def _mark_effects(effects: Sequence[Effect]) -> Iterator[str]:

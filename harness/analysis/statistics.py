@@ -174,10 +174,16 @@ def adjust_holm(p_values: Sequence[float]) -> list[float]:
 
 
 def adjust_benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Adjust p-values by the method of Benjamini and Hochberg, which bounds the share of false discoveries."""
-    order, ordered, count = *_sort(p_values), len(p_values)
+    """Adjust p-values by the method of Benjamini and Hochberg, which bounds the share of false discoveries.
+
+    Unknown p-values (NaN) stay unknown and do not count.
+    """
+    values = np.asarray(p_values, dtype=float)
+    known = ~np.isnan(values)
+    order, ordered, count = *_sort(values[known].tolist()), int(known.sum())
     adjusted = np.minimum.accumulate((ordered * count / np.arange(1, count + 1))[::-1])[::-1]
-    return _restore_order(adjusted, order)
+    values[known] = _restore_order(adjusted, order)
+    return [float(p_value) for p_value in values]
 
 
 def _sort(p_values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

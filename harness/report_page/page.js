@@ -531,7 +531,7 @@ class ReportPage {
     const baseline = this.part.arms[this.state.baseline]?.name;
     const note = baseline === undefined
       ? `Means, with 95 % intervals about ${this.part.about}. Choose a baseline to see paired differences.`
-      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. Declared: compared as the plan declared, with p corrected for all declared comparisons. Exploratory: interval and test exclude no difference at 5 %, without a correction for several arms.`;
+      : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. Declared: compared as the plan declared, with p corrected for all declared comparisons. Exploratory: interval and test exclude no difference at 5 %, with p adjusted for all arms of the table (Benjamini and Hochberg).`;
     this.arms.replaceChildren(
       make("h2", { text: "Arms" }),
       make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },

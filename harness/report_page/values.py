@@ -29,6 +29,7 @@ from harness.analysis.measures import (
     choose_metric,
     estimate_cell,
 )
+from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
 from harness.analysis.validity import PAIR_COLUMNS, pair_repeats, pair_trials
@@ -251,6 +252,7 @@ def _compare_arms(
     columns = ["score", "trajectory", *(metric.column for metric in METRICS.values() if metric.name not in {"score", "success"})]
     effects: dict[str, Json] = {name: {metric: {} for metric in METRICS} for name in baselines}
     task_effects: dict[str, Json] = {}
+    found_effects: dict[tuple[str, str], dict[int, Effect]] = {(name, metric): {} for name in baselines for metric in METRICS}
     places, tasks, task_count = {name: index for index, name in enumerate(groups)}, _list_tasks(groups), 0
     for baseline in baselines:
         if task_count + len(tasks) * (len(groups) - 1) <= 2 * MAX_TASK_EFFECTS:
@@ -266,9 +268,9 @@ def _compare_arms(
                 effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
                 if not effect.pair_count:
                     continue
-                effects[baseline][metric.name][places[name]] = _encode_effect(metric, effect)
+                found_effects[baseline, metric.name][places[name]] = effect
                 if name in effects:
-                    effects[name][metric.name][places[baseline]] = _encode_effect(metric, turn_effect(effect))
+                    found_effects[name, metric.name][places[baseline]] = turn_effect(effect)
                 if baseline in task_effects or name in task_effects:
                     found = _estimate_by_task(pairs, metric, tasks)
                     if baseline in task_effects:
@@ -278,7 +280,18 @@ def _compare_arms(
                     if name in task_effects:
                         turned = [one and _encode_task_effect(metric, turn_effect(one)) for one in found]
                         task_effects[name][metric.name][places[baseline]] = turned
+    for (baseline, metric_name), found_by_arm in found_effects.items():
+        effects[baseline][metric_name] = _encode_effects(METRICS[metric_name], found_by_arm)
     return effects, task_effects
+
+
+def _encode_effects(metric: Metric, effects: Mapping[int, Effect]) -> Json:
+    """Return the effects of arms against a baseline for the page; the p-values of verdicts are adjusted for all these arms."""
+    adjusted = adjust_benjamini_hochberg([effect.p_value for effect in effects.values()])
+    return {
+        place: _encode_effect(metric, replace(effect, p_value=p_value))
+        for (place, effect), p_value in zip(effects.items(), adjusted, strict=True)
+    }
 
 
 def _pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str], *, is_repeat: bool) -> pd.DataFrame:
@@ -352,10 +365,7 @@ def _encode_effect(metric: Metric, effect: Effect) -> list[Any]:
 
 
 def judge_effect(metric: Metric, effect: Effect) -> str:
-    """Return `better` or `worse` if both interval and test show it, else `not shown`.
-
-    The verdict is not corrected for the number of compared arms.
-    """
+    """Return `better` or `worse` if both interval and p-value show it, else `not shown`."""
     interval = effect.interval
     none = 1.0 if effect.scale == "ratio" else 0.0
     if isnan(interval.low) or interval.low <= none <= interval.high or not effect.p_value <= ALPHA:

@@ -17,7 +17,7 @@ from harness.analysis.baselines import resolve_metrics
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import draw_arms, format_value
-from harness.analysis.figures.forest import describe_estimands, draw_panel, make_panels
+from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_panel, make_panels
 from harness.analysis.measures import add_measures
 from harness.analysis.tables import Tables, require_single_level, select
 
@@ -111,7 +111,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     style.add_footer(
         figure,
         f"95 % intervals for {estimands}; arms: pairs of arms that differ in this axis only; n: pairs of task and seed. "
-        "Coloured: interval and test show a difference; blue is better. Exploratory.",
+        f"{COLOUR_NOTE}",
     )
     return figure
 

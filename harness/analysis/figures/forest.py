@@ -9,12 +9,18 @@ from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import compute_height_inches
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, Metric
+from harness.analysis.statistics import adjust_benjamini_hochberg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LABEL_POINTS = 7.0
+COLOUR_NOTE = (
+    "Coloured: interval and test, with p adjusted for all effects of the chart (Benjamini and Hochberg), show a difference; "
+    "blue is better. Exploratory."
+)
+"""Sentences below charts of effects that say what colours mean."""
 MIN_LOGARITHMIC_FACTOR = 4.0
 
 
@@ -95,7 +101,7 @@ def draw_panel(
 ) -> None:
     """Draw the effects on one metric, with the names of the rows unless `draw_names` is None.
 
-    Only the leftmost panel needs names.
+    Only the leftmost panel needs names. The p-values are adjusted for all effects of the table, those on other metrics too.
     """
     if draw_names is not None:
         draw_names(ax, table, metric)
@@ -103,5 +109,6 @@ def draw_panel(
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_ylim(float(table["place"].max()) + 0.7, -1.5)
-    draw_effects(ax, table[table["metric"] == metric], METRICS[metric])
+    adjusted = table.assign(p_value=adjust_benjamini_hochberg(table["p_value"].tolist()))
+    draw_effects(ax, adjusted[adjusted["metric"] == metric], METRICS[metric])
     ax.set_title(METRICS[metric].name)

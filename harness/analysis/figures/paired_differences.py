@@ -12,7 +12,7 @@ from harness.analysis.baselines import compare_with_baseline, prepare_arms, reso
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
-from harness.analysis.figures.forest import describe_estimands, draw_panel, make_panels
+from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_panel, make_panels
 from harness.analysis.formatting import format_label
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import format_count
@@ -117,11 +117,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     about = f"{format_count(arms, 'arm')} against {format_label(table['baseline'].iloc[0], 60)}; {spread} pairs of task and seed"
     style.add_header(figure, "Paired differences from the baseline", about, level)
     estimands = describe_estimands(table)
-    style.add_footer(
-        figure,
-        f"95 % intervals for {estimands}. Coloured: interval and test show a difference; blue is better. Exploratory: not "
-        "adjusted for the number of arms.",
-    )
+    style.add_footer(figure, f"95 % intervals for {estimands}. {COLOUR_NOTE}")
     return figure
 
 

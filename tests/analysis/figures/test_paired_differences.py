@@ -40,3 +40,16 @@ def test_without_pairs_there_is_nothing_to_draw():
     table = paired_differences.table(results([{"arm": "a", "seed": 0}, {"arm": "b", "seed": 1}]))
     with pytest.raises(UsageError, match="no arm shares tasks and seeds"):
         paired_differences.draw(table)
+
+
+def test_colours_need_p_values_that_are_adjusted_for_all_effects_of_the_chart():
+    scores = {"a": [0.5] * 7, "b": [0.6, 0.7, 0.6, 0.65, 0.6, 0.7, 0.62]}
+    flat = [0.5, 0.4, 0.6, 0.5, 0.45, 0.55, 0.5]
+    for others, is_coloured in (("b", True), ("bcdefg", False)):
+        rows = [
+            {"arm": arm, "task": f"t{task}", "score": scores.get(arm, flat)[task]} for arm in f"a{others}" for task in range(7)
+        ]
+        table = paired_differences.table(results(rows), metrics=["score"], baseline="a")
+        ax = paired_differences.draw(table).axes[0]
+        coloured = [line for line in ax.lines if line.get_marker() == "o"]
+        assert bool(coloured) is is_coloured
