@@ -285,7 +285,7 @@ def _compare_arms(
     return effects, task_effects
 
 
-def _encode_effects(metric: Metric, effects: Mapping[int, Effect]) -> Json:
+def _encode_effects(metric: Metric, effects: Mapping[int, Effect]) -> dict[int, list[Any]]:
     """Return the effects of arms against a baseline for the page; the p-values of verdicts are adjusted for all these arms."""
     adjusted = adjust_benjamini_hochberg([effect.p_value for effect in effects.values()])
     return {
