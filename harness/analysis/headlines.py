@@ -24,7 +24,7 @@ from harness.analysis.formatting import (
     format_usd,
 )
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import add_measures, choose_metric
+from harness.analysis.measures import METRICS, Cell, add_measures, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.retention import measure_retention
 from harness.analysis.tables import Tables
@@ -78,7 +78,8 @@ def build_headline_section(
     metric = choose_metric([one.trials for one in known]).name
     bounds = find_bounds(trials)
     candidates = [one for one in known if one.arm not in bounds] or known
-    best = max(candidates, key=lambda one: one.trials[metric].mean())
+    cells = {one.arm: estimate_cell(one.trials, METRICS[metric]) for one in candidates}
+    best = max(candidates, key=lambda one: cells[one.arm].value)
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
     claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
     notes = [
@@ -90,7 +91,7 @@ def build_headline_section(
             ]
         ),
         *_describe_claims(judged),
-        _describe_best(best, metric, candidates, len(known)),
+        _describe_best(best.arm, metric, cells, len(known)),
         _describe_cheapest(trials, effects, best.arm, candidates, {*_list_claimed_pairs(judged, metric)}),
         *_describe_kept_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
@@ -278,19 +279,27 @@ def _describe_claim(claim: Claim) -> str:
     )
 
 
-def _describe_best(best: ArmSummary, metric: str, candidates: Sequence[ArmSummary], arm_count: int) -> str:
-    value, count = best.trials[metric].mean(), len(candidates)
+def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], arm_count: int) -> str:
+    """Return sentences on the arm with the highest mean over tasks, which owes its place partly to chance.
+
+    Args:
+        best: Name of the arm.
+        metric: Name of the metric.
+        cells: Mean, interval and number of trials of each arm that is no bound.
+        arm_count: Number of all arms.
+    """
+    cell, count = cells[best], len(cells)
     excluded = format_count(arm_count - count, "arm")
     bounds = f"; {excluded} with an oracle left out" if count < arm_count else ""
-    if count > 1 and all(abs(one.trials[metric].mean() - value) < EQUAL_VALUES for one in candidates):
+    if count > 1 and all(abs(one.value - cell.value) < EQUAL_VALUES for one in cells.values()):
         at_end = (
             " For differences, take harder tasks, a smaller window or other settings."
-            if abs(value - round(value)) < EQUAL_VALUES
+            if abs(cell.value - round(cell.value)) < EQUAL_VALUES
             else ""
         )
-        return f"Highest observed {metric}: {value:.2f} in all {count} arms{bounds}, so it does not tell them apart.{at_end}"
+        return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{bounds}, so it does not tell them apart.{at_end}"
     luck = f" To be the highest of {count} arms is partly luck: expect a lower {metric} on new trials." if count > 1 else ""
-    return f"Highest observed {metric}: {best.arm}, {value:.2f} ({format_count(len(best.trials), 'trial')}{bounds}).{luck}"
+    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({format_count(cell.n, 'trial')}{bounds}).{luck}"
 
 
 def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[frozenset[str]]:

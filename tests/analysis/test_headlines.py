@@ -126,6 +126,17 @@ def test_a_placebo_check_without_requests_is_missing_and_has_not_failed():
     assert first.startswith("in 1 comparison of arms, requests differed before any compaction")
 
 
+def test_the_highest_arm_is_that_of_the_highest_mean_over_tasks_whatever_the_number_of_their_trials():
+    rows = [
+        {"arm": arm, "task": task, "seed": seed, "success": False, "score": scores[task]}
+        for arm, scores in (("even", {"one": 0.5, "two": 0.5}), ("often", {"one": 0.8, "two": 0.1}))
+        for task, seeds in (("one", 9), ("two", 1))
+        for seed in range(seeds)
+    ]
+    notes = report(results(rows)).sections[0].notes
+    assert any(note.startswith("Highest observed score: even, 0.50") for note in notes)
+
+
 @pytest.mark.parametrize(("score", "advice"), [(1.0, "take harder tasks"), (0.5, "")])
 def test_equal_means_name_no_highest_arm(score, advice):
     rows = [*arm("one", (score,), cost_usd=1.0), *arm("two", (score,), cost_usd=2.0)]
