@@ -250,7 +250,7 @@ def escape(text: str) -> str:
 @cache
 def load_page_script() -> str:
     """Return the script of the page, which contains the scripts of the inspector."""
-    return load_script("asking", "timeline", "rows", "inspector") + (FOLDER / "page.js").read_text("utf-8")
+    return load_script("view_requests", "timeline", "rows", "inspector") + (FOLDER / "page.js").read_text("utf-8")
 
 
 @cache

@@ -49,27 +49,27 @@ class StoredSession {
   }
 
   send(message) {
-    if (message.kind === "sync") this.tell({ session: this.session, step: this.buildStep(null), refused: null });
+    if (message.kind === "sync") this.deliver({ session: this.session, step: this.buildStep(null), refused: null });
     else if (message.kind === "look") {
       this.step = Math.min(this.steps.length, Math.max(1, message.look.step));
-      this.tell({ step: this.buildStep(message.request) });
-    } else if (message.kind === "rows") this.tell({ rows: this.buildRows(...message.rows) });
-    else if (message.kind === "read") this.tell({ reading: this.read(message.message) });
+      this.deliver({ step: this.buildStep(message.request) });
+    } else if (message.kind === "rows") this.deliver({ rows: this.buildRows(...message.rows) });
+    else if (message.kind === "read") this.deliver({ reading: this.read(message.message) });
   }
 
-  tell(state) {
+  deliver(state) {
     const batch = { kind: "batch", number: (this.count += 1), whole: "session" in state, from: 1, oldest: 1, items: [], state };
     queueMicrotask(() => this.listeners.forEach((listener) => listener(batch)));
   }
 
   /** Return the indices of the messages of the current step: those sent, the answer and the results. */
-  list() {
+  listMessages() {
     const { sent, answer, results } = this.steps[this.step - 1];
     return [...sent.flatMap(([first, length]) => Array.from({ length }, (_, place) => first + place)), answer, ...results];
   }
 
   buildRows(first, end) {
-    const indices = this.list();
+    const indices = this.listMessages();
     const { results, patch } = this.steps[this.step - 1];
     const answer = indices.length - 1 - results.length;
     const rows = indices.map((index, place) => {
@@ -82,14 +82,14 @@ class StoredSession {
   }
 
   buildStep(request) {
-    const { told, compactions, results } = this.steps[this.step - 1];
-    const answer = this.list().length - 1 - results.length;
+    const { facts, compactions, results } = this.steps[this.step - 1];
+    const answer = this.listMessages().length - 1 - results.length;
     const first = Math.max(0, answer - 100);
-    return { request, place: this.step, told, answer, compactions, ...this.buildRows(first, first + 200) };
+    return { request, place: this.step, facts, answer, compactions, ...this.buildRows(first, first + 200) };
   }
 
   read(place) {
-    const indices = this.list();
+    const indices = this.listMessages();
     const { results, patch } = this.steps[this.step - 1];
     if (place >= indices.length) return { message: place, title: "workspace, changes of this step", text: patch ?? "" };
     const answer = indices.length - 1 - results.length;
@@ -117,7 +117,7 @@ class ReportPage {
     return this.part.metrics.find((one) => one.name === this.state.metric);
   }
 
-  metricNamed(name) {
+  findMetric(name) {
     return this.part.metrics.find((one) => one.name === name);
   }
 
@@ -185,22 +185,22 @@ class ReportPage {
   }
 
   /** Return the indices of the arms that the filter lets pass; every word must occur in the name or the settings. */
-  shown() {
+  listShownArms() {
     const words = this.state.filter.toLowerCase().split(/\s+/).filter(Boolean);
     return this.part.arms.flatMap((arm, index) => (words.every((word) => `${arm.name} ${arm.settings}`.toLowerCase().includes(word)) ? [index] : []));
   }
 
-  effect(index, metric = this.state.metric) {
+  findEffect(index, metric = this.state.metric) {
     const baseline = this.part.arms[this.state.baseline]?.name;
     return baseline === undefined ? undefined : this.part.effects[baseline]?.[metric]?.[index];
   }
 
   /** Return the cheapest arm that is not shown to be worse than the baseline, or -1. */
-  cheapest() {
+  findCheapestArm() {
     const metric = LOWER_IS_BETTER.has(this.state.metric) ? "score" : this.state.metric;
     const cost = (index) => this.part.arms[index].cells.cost[1];
     const fit = this.part.arms.flatMap((arm, index) => {
-      const effect = this.effect(index, metric);
+      const effect = this.findEffect(index, metric);
       const usable = cost(index) !== null && !arm.bound && arm.overflow <= arm.n / 2;
       return usable && (index === this.state.baseline || (effect && effect[6] !== "worse")) ? [index] : [];
     });
@@ -208,9 +208,9 @@ class ReportPage {
   }
 
   draw() {
-    const shown = this.shown();
+    const shown = this.listShownArms();
     this.chart.hidden = this.grid.hidden = this.values.is_withheld;
-    this.about.textContent = `${this.metric?.about ?? ""} ${counted(shown.length, "arm")} of ${number(this.part.arms.length)} shown.`;
+    this.about.textContent = `${this.metric?.about ?? ""} ${formatCount(shown.length, "arm")} of ${formatNumber(this.part.arms.length)} shown.`;
     if (this.values.is_withheld) {
       this.drawProgress(shown);
       return;
@@ -227,13 +227,13 @@ class ReportPage {
       const name = make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } });
       return make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
         make("th", { scope: "row" }, name, make("span", { class: "p-settings", text: arm.settings })),
-        make("td", { text: number(arm.finished) }), make("td", { text: number(arm.excluded) }));
+        make("td", { text: formatNumber(arm.finished) }), make("td", { text: formatNumber(arm.excluded) }));
     });
     const head = ["arm", "finished", "excluded"].map((text) => make("th", { scope: "col", text }));
     const all = this.part.arms.reduce((sum, arm) => sum + arm.finished, 0);
     this.arms.replaceChildren(
       make("h2", { text: "Progress" }),
-      make("p", { text: `${number(all)} of ${counted(this.values.planned, "planned trial")} finished; no outcomes are shown.` }),
+      make("p", { text: `${formatNumber(all)} of ${formatCount(this.values.planned, "planned trial")} finished; no outcomes are shown.` }),
       make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
         make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))),
       make("p", { class: "h-faint p-key", text: "Select an arm to list its trials." }),
@@ -248,8 +248,8 @@ class ReportPage {
   // --- chart ----------------------------------------------------------------------------------------------------------
 
   drawChart(shown) {
-    const upright = this.state.metric === "cost" ? this.metricNamed("score") : this.metric;
-    const cost = this.metricNamed("cost");
+    const upright = this.state.metric === "cost" ? this.findMetric("score") : this.metric;
+    const cost = this.findMetric("cost");
     const points = shown.flatMap((index) => {
       const [x, y] = [this.part.arms[index].cells.cost, this.part.arms[index].cells[upright.name]];
       return x[1] === null || y[1] === null ? [] : [{ index, name: this.part.arms[index].name, x: x.slice(1, 4), y: y.slice(1, 4) }];
@@ -287,7 +287,7 @@ class ReportPage {
     const front = this.part.fronts[upright.name].filter((index) => shown.includes(index)).map((index) => points.find((one) => one.index === index));
     const corners = front.filter(Boolean).flatMap((one, place, all) => [...(place ? [[one.x[0], all[place - 1].y[0]]] : []), [one.x[0], one.y[0]]]);
     if (corners.length > 1) parts.push(draw("polyline", { class: "p-front", points: corners.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") }));
-    const cheapest = this.cheapest();
+    const cheapest = this.findCheapestArm();
     const dots = points.map((one) => {
       const [x, y] = [px(one.x[0]), py(one.y[0])];
       const group = draw("g", { class: `p-point${one.index === this.state.baseline ? " p-baseline" : ""}${one.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
@@ -303,7 +303,7 @@ class ReportPage {
     const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((one) => front.includes(one) || [this.state.baseline, this.state.chosen?.arm, cheapest].includes(one.index));
     const labels = this.placeLabels(labelled.map((one) => ({ index: one.index, text: one.name, x: px(one.x[0]), y: py(one.y[0]) })), points.map((one) => [px(one.x[0]), py(one.y[0])]), { left, right: width - right, top, bottom: height - bottom });
     parts.push(...dots, ...labels);
-    const label = `Chart: ${upright.label} over ${cost.label} of ${counted(points.length, "arm")}; the table of arms has the same values.`;
+    const label = `Chart: ${upright.label} over ${cost.label} of ${formatCount(points.length, "arm")}; the table of arms has the same values.`;
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
     svg.append(...parts);
     const key = [
@@ -351,9 +351,9 @@ class ReportPage {
       this.grid.replaceChildren(title, make("p", { class: "h-faint", text: "Too many arms and tasks for cells; the table below lists the arms." }));
       return;
     }
-    const tables = byAxes ? this.axisTables(shown) : [this.taskTable(shown)];
+    const tables = byAxes ? this.buildAxisTables(shown) : [this.buildTaskTable(shown)];
     const known = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((one) => one && one.colour !== null).map((one) => one.colour);
-    const paired = this.state.baseline >= 0 && (byAxes || this.taskEffects() !== undefined);
+    const paired = this.state.baseline >= 0 && (byAxes || this.collectTaskEffects() !== undefined);
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const most = known.reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
     const colour = (value) => {
@@ -380,7 +380,7 @@ class ReportPage {
     this.grid.replaceChildren(title, make("div", { class: "g-heats" }, ...boxes), this.explain(key, "Click a cell to list its trials."));
   }
 
-  axisTables(shown) {
+  buildAxisTables(shown) {
     return this.part.tables.map((table) => ({
       title: table.title, corner: `${table.down} ↓  ${table.across} →`, columns: table.columns,
       rows: table.rows.map((name, row) => ({
@@ -388,8 +388,8 @@ class ReportPage {
         cells: table.cells[row].map((index) => {
           if (index < 0 || !shown.includes(index)) return null;
           const target = { arm: index, task: null };
-          const effect = this.effect(index);
-          if (this.state.baseline < 0) return this.cell(this.part.arms[index].cells[this.state.metric], target);
+          const effect = this.findEffect(index);
+          if (this.state.baseline < 0) return this.buildCell(this.part.arms[index].cells[this.state.metric], target);
           if (index === this.state.baseline) return { target, text: "baseline", detail: "", colour: 0 };
           if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
           const size = effect[1] === null ? null : this.metric.ratio ? Math.log(effect[1]) : effect[1];
@@ -400,77 +400,77 @@ class ReportPage {
   }
 
   /** Return the paired effects on each task against the baseline, by arm, or undefined if the page has none. */
-  taskEffects() {
+  collectTaskEffects() {
     return this.part.task_effects[this.part.arms[this.state.baseline]?.name]?.[this.state.metric];
   }
 
-  taskTable(shown) {
+  buildTaskTable(shown) {
     const cells = this.part.task_cells[this.state.metric];
-    const effects = this.taskEffects();
+    const effects = this.collectTaskEffects();
     const difference = (index, task) => {
       const target = { arm: index, task: this.part.tasks[task] };
-      if (index === this.state.baseline) return { ...this.cell(cells[index][task], target), colour: 0 };
+      if (index === this.state.baseline) return { ...this.buildCell(cells[index][task], target), colour: 0 };
       const effect = effects[index]?.[task];
       if (!effect) return { target, text: "–", detail: "no pairs", colour: null };
-      const drawn = this.cell(effect, target);
+      const drawn = this.buildCell(effect, target);
       return { ...drawn, colour: this.metric.ratio && drawn.colour !== null ? Math.log(drawn.colour) : drawn.colour };
     };
     return {
       title: "", corner: "arm", columns: this.part.tasks,
       rows: shown.map((index) => ({
         name: this.part.arms[index].name,
-        cells: cells[index].map((cell, task) => cell && (effects ? difference(index, task) : this.cell(cell, { arm: index, task: this.part.tasks[task] }))),
+        cells: cells[index].map((cell, task) => cell && (effects ? difference(index, task) : this.buildCell(cell, { arm: index, task: this.part.tasks[task] }))),
       })),
     };
   }
 
-  cell([n, value, , , text, interval], target) {
+  buildCell([n, value, , , text, interval], target) {
     return { target, text, detail: interval === "no interval" ? "" : interval, n, colour: value };
   }
 
   // --- table of arms --------------------------------------------------------------------------------------------------
 
-  columns() {
+  buildColumns() {
     const headings = { cost: "cost, USD", retention: "facts kept" };
-    const numeric = (name) => ({ key: name, label: headings[name] ?? name, value: (index) => this.part.arms[index].cells[name][1], cell: (index) => this.estimate(this.part.arms[index].cells[name]) });
+    const numeric = (name) => ({ key: name, label: headings[name] ?? name, value: (index) => this.part.arms[index].cells[name][1], cell: (index) => this.buildEstimateCell(this.part.arms[index].cells[name]) });
     const { metric } = this;
     const columns = [
-      { key: "name", label: "arm", value: (index) => this.part.arms[index].name.toLowerCase(), cell: (index) => this.nameCell(index) },
-      { key: "n", label: "trials", value: (index) => this.part.arms[index].n, cell: (index) => this.countCell(index) },
+      { key: "name", label: "arm", value: (index) => this.part.arms[index].name.toLowerCase(), cell: (index) => this.buildNameCell(index) },
+      { key: "n", label: "trials", value: (index) => this.part.arms[index].n, cell: (index) => this.buildCountCell(index) },
       numeric(metric.name),
     ];
     if (this.state.baseline >= 0) {
-      columns.push({ key: "effect", label: `${metric.ratio ? "ratio to" : "minus"} baseline`, value: (index) => this.effect(index)?.[1] ?? null, cell: (index) => this.effectCell(index) });
-      if (metric.name !== "cost") columns.push({ key: "cost ratio", label: "cost ratio", value: (index) => this.effect(index, "cost")?.[1] ?? null, cell: (index) => this.ratioCell(index) });
+      columns.push({ key: "effect", label: `${metric.ratio ? "ratio to" : "minus"} baseline`, value: (index) => this.findEffect(index)?.[1] ?? null, cell: (index) => this.buildEffectCell(index) });
+      if (metric.name !== "cost") columns.push({ key: "cost ratio", label: "cost ratio", value: (index) => this.findEffect(index, "cost")?.[1] ?? null, cell: (index) => this.buildRatioCell(index) });
     }
     const others = ["retention", "cost", "score", "success", "tokens", "steps"].filter((name) => name !== metric.name);
     return [...columns, ...others.map(numeric)];
   }
 
-  estimate([, , , , text, interval]) {
+  buildEstimateCell([, , , , text, interval]) {
     return [make("b", { text }), make("span", { class: "p-interval", text: interval === "no interval" ? "" : interval })];
   }
 
-  nameCell(index) {
+  buildNameCell(index) {
     const arm = this.part.arms[index];
     const badges = [];
     if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
-    if (index === this.cheapest()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest without a demonstrated loss" }));
+    if (index === this.findCheapestArm()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest without a demonstrated loss" }));
     return [
       make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
       make("span", { class: "p-settings", text: arm.settings }),
     ];
   }
 
-  countCell(index) {
+  buildCountCell(index) {
     const arm = this.part.arms[index];
-    const notes = [arm.excluded ? `${number(arm.excluded)} excluded` : "", arm.overflow ? `${number(arm.overflow)} overflowed` : ""].filter(Boolean);
-    return [make("b", { text: number(arm.n) }), ...notes.map((text) => make("span", { class: "p-interval", text }))];
+    const notes = [arm.excluded ? `${formatNumber(arm.excluded)} excluded` : "", arm.overflow ? `${formatNumber(arm.overflow)} overflowed` : ""].filter(Boolean);
+    return [make("b", { text: formatNumber(arm.n) }), ...notes.map((text) => make("span", { class: "p-interval", text }))];
   }
 
-  effectCell(index) {
+  buildEffectCell(index) {
     if (index === this.state.baseline) return [make("span", { class: "h-faint", text: "baseline" })];
-    const effect = this.effect(index);
+    const effect = this.findEffect(index);
     if (!effect) return [make("span", { class: "h-faint", text: this.part.arms[index].repeats ? `only compared with ${this.part.arms[index].repeats}` : "no shared trials" })];
     const verdicts = { better: "better (exploratory)", worse: "worse (exploratory)", "not shown": "no difference shown" };
     const classes = { better: "p-better", worse: "p-worse", "not shown": "p-unclear" };
@@ -480,8 +480,8 @@ class ReportPage {
     ];
   }
 
-  ratioCell(index) {
-    const effect = this.effect(index, "cost");
+  buildRatioCell(index) {
+    const effect = this.findEffect(index, "cost");
     if (!effect) return [make("span", { class: "h-faint", text: index === this.state.baseline ? "baseline" : "–" })];
     return [make("b", { text: effect[4] }), make("span", { class: "p-interval", text: effect[5] })];
   }
@@ -501,7 +501,7 @@ class ReportPage {
   }
 
   drawArms(shown) {
-    const columns = this.columns();
+    const columns = this.buildColumns();
     const { sort, descending } = this.state;
     const column = columns.find((one) => one.key === sort);
     const order = [...shown];
@@ -519,7 +519,7 @@ class ReportPage {
         type: "button", class: "p-sort", text: `${label}${sign}`, on: {
           click: () => {
             Object.assign(this.state, { sort: key, descending: key === sort ? !descending : false });
-            this.drawArms(this.shown());
+            this.drawArms(this.listShownArms());
             this.arms.querySelectorAll(".p-sort")[columns.findIndex((one) => one.key === key)]?.focus();
           },
         },
@@ -527,7 +527,7 @@ class ReportPage {
     });
     const body = order.map((index) => make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
       ...columns.map((one, place) => make(place ? "td" : "th", place ? {} : { scope: "row" }, ...one.cell(index)))));
-    const estimands = new Set(order.map((index) => this.effect(index)?.[7]).filter(Boolean));
+    const estimands = new Set(order.map((index) => this.findEffect(index)?.[7]).filter(Boolean));
     const baseline = this.part.arms[this.state.baseline]?.name;
     const note = baseline === undefined
       ? `Means, with 95 % intervals about ${this.part.about}. Choose a baseline to see paired differences.`
@@ -567,12 +567,12 @@ class ReportPage {
       })),
       make("td", { class: "p-text", text: outcome(place) }),
       ...shownMetrics.map((one) => make("td", { text: formatValue(one, trials[one.name][place]) })),
-      ...(this.values.is_withheld ? [] : [make("td", { text: number(trials.compactions[place]) })]),
+      ...(this.values.is_withheld ? [] : [make("td", { text: formatNumber(trials.compactions[place]) })]),
       make("td", { class: "p-text", text: this.hasTranscript(place) ? "yes" : "no" })));
     const counts = this.values.is_withheld ? ["state"] : ["outcome", ...shownMetrics.map((one) => one.name), "compactions"];
     const head = ["trial", ...counts, "transcript"].map((text) => make("th", { scope: "col", text }));
     const more = places.length > limit
-      ? [make("button", { type: "button", text: `show all ${number(places.length)}`, on: { click: () => this.listTrials(false, Infinity) } })] : [];
+      ? [make("button", { type: "button", text: `show all ${formatNumber(places.length)}`, on: { click: () => this.listTrials(false, Infinity) } })] : [];
     this.trials.replaceChildren(
       heading,
       make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of trials" },

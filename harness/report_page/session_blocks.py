@@ -192,13 +192,13 @@ class _MessageTable:
 def _encode_steps(steps: SessionSteps, messages: _MessageTable) -> Iterator[dict[str, Any]]:
     previous: Sequence[Message] = ()
     ranges: list[tuple[int, int]] = []
-    for sent, told in steps.describe_all():
+    for sent, facts in steps.describe_all():
         if sent.messages[: len(previous)] != previous:
             previous, ranges = (), []
         ranges = extend_ranges(ranges, [messages.find(message) for message in sent.messages[len(previous) :]])
         previous = sent.messages
         yield {
-            "told": told,
+            "facts": facts,
             "sent": ranges,
             "new": sent.end_event.kept_prefix_messages,
             "answer": messages.find(sent.answer),

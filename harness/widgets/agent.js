@@ -12,28 +12,28 @@ const WORDS = {
 const FATES = { summary: "inserted", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
 const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "thinking", note: "note", notice: "note", ended: "end" };
 
-const short = (tokens = 0) => (tokens < 10000 ? number(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
+const formatTokens = (tokens = 0) => (tokens < 10000 ? formatNumber(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
 /** Title of a folded thought: its beginning, or its newest text while it is streamed. */
-const thinking = (row) => (row.live ? `thinking… · ${row.text.slice(-100)}` : `thinking · ${row.text.slice(0, 100)}`);
-const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
-const money = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
+const formatThought = (row) => (row.live ? `thinking… · ${row.text.slice(-100)}` : `thinking · ${row.text.slice(0, 100)}`);
+const formatShare = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
+const formatCost = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
 
 /** Enable or disable a button. A disabled button keeps the focus: otherwise keys would go to the notebook and could cut the cell. */
 const enable = (button, yes) => button.setAttribute("aria-disabled", String(!yes));
-const works = (button) => button.getAttribute("aria-disabled") !== "true";
+const isEnabled = (button) => button.getAttribute("aria-disabled") !== "true";
 
 /** Run `act`, which replaces elements of a box, and restore the focus to the element with the same `data-key`. */
-function keepingFocus(box, act) {
+function keepFocus(box, act) {
   const held = box.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
   act();
   if (held !== undefined) [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === held)?.focus();
 }
 
 /** Style that hides the static form below a live view. */
-const hidden = (mark) => (/^[0-9a-f]+$/.test(mark) ? `.harness-saved-${mark} { display: none; }` : "");
+const buildHidingStyle = (mark) => (/^[0-9a-f]+$/.test(mark) ? `.harness-saved-${mark} { display: none; }` : "");
 
 /** Create the elements of the page and return them by name. */
-function layout(root) {
+function buildLayout(root) {
   const parts = {};
   const keep = (name, element) => (parts[name] = element);
   const card = (title, ...children) => make("section", { class: "a-card", "aria-label": title }, make("h4", { text: title }), ...children);
@@ -96,13 +96,13 @@ function showGauge(parts, gauge) {
   parts.gauge.replaceChildren(bar);
   parts.gauge.setAttribute("aria-valuemax", size);
   parts.gauge.setAttribute("aria-valuenow", tokens);
-  const due = threshold === null ? "no threshold" : over ? `over the threshold of ${number(threshold)}` : `threshold ${number(threshold)}`;
-  const words = `about ${number(tokens)} of ${size ? number(size) : "an unknown number of"} tokens in ${counted(messages, "message")}; ${due}`;
+  const due = threshold === null ? "no threshold" : over ? `over the threshold of ${formatNumber(threshold)}` : `threshold ${formatNumber(threshold)}`;
+  const words = `about ${formatNumber(tokens)} of ${size ? formatNumber(size) : "an unknown number of"} tokens in ${formatCount(messages, "message")}; ${due}`;
   parts.gauge.setAttribute("aria-valuetext", words);
   parts.gauge.classList.toggle("a-is-over", over);
   const rest = [];
-  if (reserved) rest.push(`${number(reserved)} reserved`);
-  if (reported) rest.push(`${number(reported)} at the last call, as counted by the provider`);
+  if (reserved) rest.push(`${formatNumber(reserved)} reserved`);
+  if (reported) rest.push(`${formatNumber(reported)} at the last call, as counted by the provider`);
   parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-faint", text })]));
 }
 
@@ -119,7 +119,7 @@ function showCurve(parts, points, rounds, gauge) {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     draw("line", { x1: 4, x2: width - 4, y1: floor, y2: floor, class: "a-axis" }),
     draw("polyline", { points: line.join(" "), class: "a-line" }),
-    draw("text", { x: width - 4, y: height - 1, "text-anchor": "end", text: `step ${number(steps)}` }),
+    draw("text", { x: width - 4, y: height - 1, "text-anchor": "end", text: `step ${formatNumber(steps)}` }),
     draw("text", { x: 4, y: height - 1, text: "tokens in view over the steps" }));
   if (threshold !== null) svg.append(draw("line", { x1: 4, x2: width - 4, y1: y(threshold), y2: y(threshold), class: "a-limit" }));
   for (const one of applied) {
@@ -131,44 +131,44 @@ function showCurve(parts, points, rounds, gauge) {
 
 function showFigures(parts, figures, session, step) {
   if (!("steps" in figures) && !step) return;
-  const facts = [["steps", number(figures.steps ?? 0) + (step ? `, working on step ${number(step)}` : "")]];
+  const facts = [["steps", formatNumber(figures.steps ?? 0) + (step ? `, working on step ${formatNumber(step)}` : "")]];
   if ("steps" in figures) facts.push(
-    ["compactions", number(figures.compactions)],
-    ["tokens in", `${short(figures.prompt_tokens)}, ${share(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
-    ["repeated prefix", `${share(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
-    ["tokens out", short(figures.output_tokens)],
-    ...(figures.sub_agent_tokens ? [["of which sub-agents", `${short(figures.sub_agent_tokens)} tokens in and out`]] : []),
-    ["cost", money(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
+    ["compactions", formatNumber(figures.compactions)],
+    ["tokens in", `${formatTokens(figures.prompt_tokens)}, ${formatShare(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
+    ["repeated prefix", `${formatShare(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
+    ["tokens out", formatTokens(figures.output_tokens)],
+    ...(figures.sub_agent_tokens ? [["of which sub-agents", `${formatTokens(figures.sub_agent_tokens)} tokens in and out`]] : []),
+    ["cost", formatCost(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
   );
   parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
 }
 
 /** Show the details of a compaction. */
-function showDetails(box, told, close) {
+function showDetails(box, content, close) {
   const lines = [];
-  const title = told.status === "applied" ? `Compaction ${told.round} before step ${told.step}` : `Compaction before step ${told.step}: ${told.status}`;
-  const shut = make("button", { type: "button", text: "Close", on: { click: close } });
-  lines.push(make("div", { class: "a-bar" }, make("h4", { text: title }), shut));
+  const title = content.status === "applied" ? `Compaction ${content.round} before step ${content.step}` : `Compaction before step ${content.step}: ${content.status}`;
+  const closeButton = make("button", { type: "button", text: "Close", on: { click: close } });
+  lines.push(make("div", { class: "a-bar" }, make("h4", { text: title }), closeButton));
   lines.push(make("p", {
-    text: `${number(told.before)} → ${number(told.after)} tokens, ${told.messages_before} → ${counted(told.messages_after, "message")}. ${told.reason}`,
+    text: `${formatNumber(content.before)} → ${formatNumber(content.after)} tokens, ${content.messages_before} → ${formatCount(content.messages_after, "message")}. ${content.reason}`,
   }));
-  if (told.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${told.failure}` }));
-  if (told.facts) lines.push(...factLines(told.facts));
-  if (told.summary) {
-    const by = told.summarizer ? ` by ${told.summarizer}` : "";
-    lines.push(make("details", { open: true }, make("summary", { text: `Summary${by}` }), make("pre", { class: "a-text", text: told.summary })));
+  if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
+  if (content.facts) lines.push(...buildFactLines(content.facts));
+  if (content.summary) {
+    const by = content.summarizer ? ` by ${content.summarizer}` : "";
+    lines.push(make("details", { open: true }, make("summary", { text: `Summary${by}` }), make("pre", { class: "a-text", text: content.summary })));
   }
   for (const fate of Object.keys(FATES)) {
-    const messages = told.messages.filter((one) => one.fate === fate);
-    if (messages.length) lines.push(fateLines(fate, messages, told.counts[fate] ?? messages.length));
+    const messages = content.messages.filter((one) => one.fate === fate);
+    if (messages.length) lines.push(buildFateLines(fate, messages, content.counts[fate] ?? messages.length));
   }
-  if (told.left_out) lines.push(make("p", { class: "h-faint", text: `not listed: ${counted(told.left_out, "message")} in the middle` }));
+  if (content.left_out) lines.push(make("p", { class: "h-faint", text: `not listed: ${formatCount(content.left_out, "message")} in the middle` }));
   box.replaceChildren(...lines);
   box.hidden = false;
 }
 
-function factLines({ lost, kept }) {
-  const again = (fact) => (fact.again_calls === null ? "cannot be fetched again" : `can be fetched again with ${counted(fact.again_calls, "call")}`);
+function buildFactLines({ lost, kept }) {
+  const again = (fact) => (fact.again_calls === null ? "cannot be fetched again" : `can be fetched again with ${formatCount(fact.again_calls, "call")}`);
   const words = `Facts of the task in view before: ${lost.length + kept.length}; lost: ${lost.length}`;
   const found = [make("p", { class: lost.length ? "a-lost" : "a-none-lost", text: words })];
   if (lost.length) found.push(make("ul", { class: "a-facts" }, ...lost.map((fact) => make("li", { text: `${fact.name} (${fact.kind}): ${again(fact)}` }))));
@@ -176,25 +176,25 @@ function factLines({ lost, kept }) {
   return found;
 }
 
-function fateLines(fate, messages, count) {
+function buildFateLines(fate, messages, count) {
   const [before, after] = ["before", "after"].map((when) => messages.reduce((sum, one) => sum + one[when], 0));
-  const tokens = fate === "kept" ? number(after) : `${number(before)} → ${number(after)}`;
+  const tokens = fate === "kept" ? formatNumber(after) : `${formatNumber(before)} → ${formatNumber(after)}`;
   const rows = messages.map((one) => make("tr", {},
     make("td", { class: "h-faint", text: one.role }), make("td", { class: "a-what", text: one.text }),
-    make("td", { class: "a-number", text: fate === "kept" || fate === "summary" ? number(one.after) : `${number(one.before)} → ${number(one.after)}` })));
+    make("td", { class: "a-number", text: fate === "kept" || fate === "summary" ? formatNumber(one.after) : `${formatNumber(one.before)} → ${formatNumber(one.after)}` })));
   return make("details", { open: fate === "summary" ? false : undefined },
-    make("summary", {}, make("span", { class: `a-fate a-${fate}`, text: FATES[fate] }), ` ${counted(count, "message")}, ${tokens} tokens`),
+    make("summary", {}, make("span", { class: `a-fate a-${fate}`, text: FATES[fate] }), ` ${formatCount(count, "message")}, ${tokens} tokens`),
     make("table", {}, make("tbody", {}, ...rows)));
 }
 
-function showFiles(box, told) {
-  if (told.error) return box.replaceChildren(make("p", { class: "h-error", text: told.error }));
-  if (!told.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: told.whole ? "No files have changed since the start." : "No files have changed in this turn." }));
-  const rows = told.files.map((file) => make("tr", {},
+function showFiles(box, content) {
+  if (content.error) return box.replaceChildren(make("p", { class: "h-error", text: content.error }));
+  if (!content.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: content.whole ? "No files have changed since the start." : "No files have changed in this turn." }));
+  const rows = content.files.map((file) => make("tr", {},
     make("td", { class: `a-${file.kind}`, text: file.kind }), make("td", { class: "a-what", text: file.path }),
     make("td", { class: "a-number", text: `+${file.added} −${file.removed}` })));
-  const more = told.count > told.files.length ? [make("p", { class: "h-faint", text: `and ${number(told.count - told.files.length)} more` })] : [];
-  const lines = make("details", {}, make("summary", { text: "Changes line by line" }), make("pre", { text: told.patch }));
+  const more = content.count > content.files.length ? [make("p", { class: "h-faint", text: `and ${formatNumber(content.count - content.files.length)} more` })] : [];
+  const lines = make("details", {}, make("summary", { text: "Changes line by line" }), make("pre", { text: content.patch }));
   box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more, lines);
 }
 
@@ -216,7 +216,7 @@ class Transcript {
     parts.newest.addEventListener("click", () => this.restart());
   }
 
-  drops() {
+  discardRows() {
     this.rows.clear();
     this.elements.clear();
     this.parts.rows.replaceChildren();
@@ -225,20 +225,20 @@ class Transcript {
 
   /** Discard all rows and request the newest. */
   restart() {
-    this.drops();
+    this.discardRows();
     this.ask({ kind: "rows", before: null });
-    this.frame();
+    this.updateControls();
   }
 
   put(row) {
     this.count = Math.max(this.count, row.n + 1);
     if (this.rows.size === 0) this.lowest = row.n;
     if (row.n < this.lowest || (this.detached && !this.rows.has(row.n))) return;
-    const fresh = this.element(row);
+    const fresh = this.buildRow(row);
     const old = this.elements.get(row.n);
     this.rows.set(row.n, row);
     this.elements.set(row.n, fresh);
-    if (old) keepingFocus(this.parts.rows, () => old.replaceWith(fresh));
+    if (old) keepFocus(this.parts.rows, () => old.replaceWith(fresh));
     else this.parts.rows.append(fresh);
     while (this.rows.size > MOST_ROWS) this.drop(this.lowest++);
   }
@@ -248,16 +248,16 @@ class Transcript {
     if (!row || at > row.text.length) return; // the whole row follows at the end of its step
     row.text += text.slice(row.text.length - at);
     const element = this.elements.get(n);
-    if (row.kind === "thought") element.querySelector(".a-title").textContent = thinking(row);
+    if (row.kind === "thought") element.querySelector(".a-title").textContent = formatThought(row);
     const shown = element.querySelector("pre"); // missing in a folded row
     if (shown) shown.textContent = row.text;
   }
 
   /** Replace all rows by the newest. */
   replace(rows) {
-    this.drops();
+    this.discardRows();
     for (const row of rows) this.put(row);
-    this.frame();
+    this.updateControls();
   }
 
   /** Insert rows before the first row. */
@@ -265,7 +265,7 @@ class Transcript {
     const known = rows.filter((row) => row.n < this.lowest || this.rows.size === 0);
     if (!known.length) return;
     const [box, height] = [this.parts.scroll, this.parts.scroll.scrollHeight];
-    const made = known.map((row) => [row, this.element(row)]);
+    const made = known.map((row) => [row, this.buildRow(row)]);
     for (const [row, element] of made) {
       this.rows.set(row.n, row);
       this.elements.set(row.n, element);
@@ -278,7 +278,7 @@ class Transcript {
       this.detached = true;
     }
     if (!this.sticks) box.scrollTop += box.scrollHeight - height;
-    this.frame();
+    this.updateControls();
   }
 
   drop(n) {
@@ -288,25 +288,25 @@ class Transcript {
   }
 
   /** Update the controls around the rows, at most once per frame. */
-  frame() {
+  updateControls() {
     this.parts.earlier.hidden = this.lowest === 0;
-    this.parts.earlier.textContent = `Show earlier (${number(this.lowest)} rows)`;
+    this.parts.earlier.textContent = `Show earlier (${formatNumber(this.lowest)} rows)`;
     this.parts.newest.hidden = !this.detached;
     if (this.sticks && !this.detached) this.parts.scroll.scrollTop = this.parts.scroll.scrollHeight;
   }
 
-  element(row) {
-    if (row.kind === "tool") return this.folded(row, `${row.status === "running" ? "…" : row.status} · ${row.title}`, row.size ? `${number(row.size)} characters` : "");
-    if (row.kind === "compaction") return this.compaction(row);
-    if (row.kind === "thought") return this.folded(row, thinking(row), "");
-    if (row.kind === "system") return this.folded(row, `system prompt · ${row.text.slice(0, 100)}`, "");
+  buildRow(row) {
+    if (row.kind === "tool") return this.buildFoldedRow(row, `${row.status === "running" ? "…" : row.status} · ${row.title}`, row.size ? `${formatNumber(row.size)} characters` : "");
+    if (row.kind === "compaction") return this.buildCompactionRow(row);
+    if (row.kind === "thought") return this.buildFoldedRow(row, formatThought(row), "");
+    if (row.kind === "system") return this.buildFoldedRow(row, `system prompt · ${row.text.slice(0, 100)}`, "");
     const box = make("div", { class: `a-row a-${row.kind}`, "data-n": row.n },
       make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }), make("pre", { class: "a-text", text: row.text }));
-    if (row.more) box.append(this.folded(row, "show the whole text", ""));
+    if (row.more) box.append(this.buildFoldedRow(row, "show the whole text", ""));
     return box;
   }
 
-  folded(row, title, aside) {
+  buildFoldedRow(row, title, aside) {
     const body = make("div", { class: "a-body" });
     const open = this.memory.open.has(row.n);
     const wrong = row.status === "error" || /^exit code (?!0$)/.test(row.status ?? "");
@@ -331,16 +331,16 @@ class Transcript {
       ...(name ? [make("div", { class: "a-name h-faint", text: name })] : []), make("pre", { class: "a-text", tabindex: "0", text })]));
   }
 
-  compaction(row) {
+  buildCompactionRow(row) {
     const lost = row.lost === null || row.lost === undefined ? "" : `, ${row.lost} fact${row.lost === 1 ? "" : "s"} lost`;
-    const text = row.status === "applied" ? `Compaction ${row.round}: ${number(row.before)} → ${number(row.after)} tokens${lost}` : `Compaction ${row.status}: ${row.reason}`;
+    const text = row.status === "applied" ? `Compaction ${row.round}: ${formatNumber(row.before)} → ${formatNumber(row.after)} tokens${lost}` : `Compaction ${row.status}: ${row.reason}`;
     return make("div", { class: "a-row a-compaction", "data-n": row.n },
       make("button", { type: "button", text, title: row.reason, "data-key": `row ${row.n}`, on: { click: (event) => this.openRound(row.seq, event.target.parentElement) } }));
   }
 }
 
 /** Line of Python that reopens the session; empty while nothing is logged. */
-const reopening = ({ session = {} }) => (session.begun ? session.reopen : "");
+const formatReopening = ({ session = {} }) => (session.begun ? session.reopen : "");
 
 /** Update the buttons and boxes that depend on the state of the session. */
 function showPhase(parts, state) {
@@ -366,7 +366,7 @@ function showPhase(parts, state) {
   const { model = "", policy = "", sandbox = "", id = "", kept = "" } = state.session ?? {};
   parts.about.textContent = [model, policy, sandbox && `sandbox ${sandbox}`, id && `session ${id}`].filter(Boolean).join(" · ");
   parts.about.title = kept;
-  const again = reopening(state);
+  const again = formatReopening(state);
   const failure = state.failure && again ? `${state.failure}\nTo reopen the session, run:  ${again}` : state.failure;
   const words = failure || state.error || "";
   parts.failure.hidden = !words;
@@ -394,10 +394,10 @@ function showQuestion(parts, question, ask) {
 }
 
 /** Create one view of the session in a page. */
-function view({ model, el }) {
-  const root = stage(el, "Agent session");
+function createView({ model, el }) {
+  const root = createRoot(el, "Agent session");
   root.classList.add("a-root");
-  const parts = layout(root);
+  const parts = buildLayout(root);
   const me = Math.random().toString(36).slice(2);
   let heardAt = performance.now();
   const ask = (message) => model.send({ ...message, view: me });
@@ -409,20 +409,20 @@ function view({ model, el }) {
   const transcript = new Transcript(parts, ask, memory, openRound);
   let state = {};
 
-  const silent = (yes) => {
+  const showSilence = (yes) => {
     parts.silence.hidden = !yes;
     if (yes) [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
     else showPhase(parts, state);
     if (yes) enable(parts.send, false);
-    const again = reopening(state);
+    const again = formatReopening(state);
     parts.silence.textContent = !yes ? "" : "The kernel does not answer. If it is busy, the display continues by itself. " +
       (again ? `If it was restarted, the logged session is not lost: run  ${again}  to continue.` : "If it was restarted, run the cell again.");
   };
-  const draftChanged = () => (memory.draft = parts.draft.value);
+  const keepDraft = () => (memory.draft = parts.draft.value);
   const send = (event) => {
     event?.preventDefault();
     const text = parts.draft.value.trim();
-    if (!text || !works(parts.send)) return;
+    if (!text || !isEnabled(parts.send)) return;
     const request = `${me}:${(memory.sent += 1)}`;
     memory.sending.set(request, text);
     showSending(parts);
@@ -431,36 +431,36 @@ function view({ model, el }) {
   };
   parts.draft.value = memory.draft;
   showSending(parts);
-  parts.draft.addEventListener("input", draftChanged);
+  parts.draft.addEventListener("input", keepDraft);
   parts.draft.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
   });
   parts.send.form.addEventListener("submit", send);
-  for (const name of ["start", "stop", "resume", "compact", "end"]) parts[name].addEventListener("click", () => works(parts[name]) && ask({ kind: name }));
-  parts.diff.addEventListener("click", () => works(parts.diff) && ask({ kind: "diff" }));
-  parts.all.addEventListener("click", () => works(parts.all) && ask({ kind: "diff", whole: true }));
-  const shut = () => {
+  for (const name of ["start", "stop", "resume", "compact", "end"]) parts[name].addEventListener("click", () => isEnabled(parts[name]) && ask({ kind: name }));
+  parts.diff.addEventListener("click", () => isEnabled(parts.diff) && ask({ kind: "diff" }));
+  parts.all.addEventListener("click", () => isEnabled(parts.all) && ask({ kind: "diff", whole: true }));
+  const closeDetails = () => {
     parts.details.hidden = true;
     memory.round = null;
     (parts.details.parentElement?.querySelector("button") ?? parts.scroll).focus();
   };
   for (const name of ["fork", "rollback"]) {
-    parts[name].addEventListener("click", () => works(parts[name]) && ask({ kind: name, step: Number(parts.branchStep.value) }));
+    parts[name].addEventListener("click", () => isEnabled(parts[name]) && ask({ kind: name, step: Number(parts.branchStep.value) }));
   }
   const nested = nest(model, "forked", parts.forked);
-  parts.details.addEventListener("keydown", (event) => event.key === "Escape" && shut());
+  parts.details.addEventListener("keydown", (event) => event.key === "Escape" && closeDetails());
 
   const answers = {
-    body: (told) => transcript.fill(told),
-    rows: (told) => told.view === me && (told.newest ? transcript.replace(told.rows) : transcript.prepend(told.rows)),
-    round: (told) => {
-      if (told.view !== me) return;
+    body: (content) => transcript.fill(content),
+    rows: (content) => content.view === me && (content.newest ? transcript.replace(content.rows) : transcript.prepend(content.rows)),
+    round: (content) => {
+      if (content.view !== me) return;
       (place.isConnected ? place : parts.rounds.parentElement).append(parts.details);
-      showDetails(parts.details, told, shut);
-      memory.round = told.seq;
+      showDetails(parts.details, content, closeDetails);
+      memory.round = content.seq;
       parts.details.focus();
     },
-    files: (told) => showFiles(parts.files, told),
+    files: (content) => showFiles(parts.files, content),
     sent: ({ request, taken }) => {
       const text = memory.sending.get(request);
       memory.sending.delete(request);
@@ -471,7 +471,7 @@ function view({ model, el }) {
   };
   const answer = (message) => {
     heardAt = performance.now();
-    if (!parts.silence.hidden) silent(false);
+    if (!parts.silence.hidden) showSilence(false);
     answers[message?.kind]?.(message);
   };
   model.on("msg:custom", answer);
@@ -479,13 +479,13 @@ function view({ model, el }) {
   const end = connect(model, {
     items(items) {
       for (const item of items) (item.kind === "grown" ? transcript.grow(item) : transcript.put(item));
-      transcript.frame();
+      transcript.updateControls();
     },
     state(changed, whole) {
       state = whole;
       if ("count" in changed) transcript.count = Math.max(transcript.count, changed.count);
       showPhase(parts, whole);
-      if ("saved" in changed) parts.saved.textContent = hidden(changed.saved);
+      if ("saved" in changed) parts.saved.textContent = buildHidingStyle(changed.saved);
       if ("queued" in changed) showQueue(parts, changed.queued);
       if ("question" in changed) showQuestion(parts, changed.question, ask);
       if ("gauge" in changed) showGauge(parts, changed.gauge);
@@ -498,11 +498,11 @@ function view({ model, el }) {
       if ("rounds" in changed) showRounds(parts, changed.rounds, openRound);
     },
     skipped: () => transcript.restart(),
-    silent: () => silent(true),
+    silent: () => showSilence(true),
   });
   const beat = setInterval(() => {
     if (document.hidden || state.phase === "closed") heardAt = performance.now();
-    else if (performance.now() - heardAt > MISSED_MS) silent(true);
+    else if (performance.now() - heardAt > MISSED_MS) showSilence(true);
     ask({ kind: "beat" });
   }, BEAT_MS);
   if (memory.round) openRound(memory.round, parts.rounds.parentElement);
@@ -525,16 +525,16 @@ function showRounds(parts, rounds, openRound) {
   const button = (one) => {
     const applied = one.status === "applied";
     const text = applied ? `${one.round}${one.lost ? ` · ${one.lost} lost` : ""}` : `${one.status} at step ${one.step}`;
-    const title = `before step ${one.step}: ${number(one.before)} → ${number(one.after)} tokens`;
+    const title = `before step ${one.step}: ${formatNumber(one.before)} → ${formatNumber(one.after)} tokens`;
     return make("button", { type: "button", text, title, "data-key": `round ${one.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq, parts.rounds.parentElement) } });
   };
   const earlier = rounds.length - MOST_BUTTONS;
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];
-  if (earlier > 0) words.push(make("span", { class: "h-faint", text: `${number(earlier)} earlier compactions can be opened from the transcript ` }));
-  keepingFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-MOST_BUTTONS).map(button)));
+  if (earlier > 0) words.push(make("span", { class: "h-faint", text: `${formatNumber(earlier)} earlier compactions can be opened from the transcript ` }));
+  keepFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-MOST_BUTTONS).map(button)));
 }
 
 // Every widget has its own module, so this state survives when a view is created again.
 const memory = { draft: "", sent: 0, sending: new Map(), open: new Set(), round: null };
 
-export default { render: view };
+export default { render: createView };

@@ -9,11 +9,11 @@ const MEANS = {
 };
 
 /** Create a slider, switch or choice with name and value; `turned(value)` is called on every change. */
-function knob(control, value, turned) {
+function createControl(control, value, turned) {
   const title = control.name.replaceAll("_", " ");
-  const told = make("output", { class: "h-value" });
-  const tell = (now) => {
-    told.textContent = now === null || now === undefined ? "off" : control.kind === "share" ? Number(now).toFixed(2) : number(now);
+  const output = make("output", { class: "h-value" });
+  const showValue = (now) => {
+    output.textContent = now === null || now === undefined ? "off" : control.kind === "share" ? Number(now).toFixed(2) : formatNumber(now);
   };
   const offered = { "aria-label": title, name: control.name };
   let input;
@@ -25,20 +25,20 @@ function knob(control, value, turned) {
   } else {
     const off = control.optional ? control.least - control.notch : control.least;
     const now = () => (control.optional && Number(input.value) <= off ? null : Number(input.value));
-    const moved = () => { tell(now()); turned(now()); };
+    const move = () => { showValue(now()); turned(now()); };
     const range = { type: "range", min: off, max: Math.max(control.most, value ?? 0), step: control.notch };
-    input = make("input", { ...offered, ...range, value: value ?? off, on: { input: moved } });
-    tell(value ?? (control.optional ? null : off));
+    input = make("input", { ...offered, ...range, value: value ?? off, on: { input: move } });
+    showValue(value ?? (control.optional ? null : off));
   }
-  return make("label", { class: "h-knob" }, make("span", { text: title }), input, told);
+  return make("label", { class: "h-knob" }, make("span", { text: title }), input, output);
 }
 
 /** View of the explorer, drawn from the states sent by the kernel. */
 class Explorer {
   constructor(model, el) {
     this.model = model;
-    this.ask = asker(model, () => this.list.visible());
-    this.root = stage(el, "Compaction explorer");
+    this.ask = createRequester(model, () => this.list.visible());
+    this.root = createRoot(el, "Compaction explorer");
     this.root.classList.add("harness-looking");
     this.look = null;
     this.known = {};
@@ -47,16 +47,16 @@ class Explorer {
     el.append(form);
     this.close = nest(model, "form", form);
     this.stop = connect(model, {
-      state: (changed, whole) => this.hear(changed, whole),
-      silent: () => this.refuse("The kernel does not answer. Run this cell to explore the session."),
+      state: (changed, whole) => this.receive(changed, whole),
+      silent: () => this.showError("The kernel does not answer. Run this cell to explore the session."),
     });
   }
 
   build() {
     this.name = make("span", { class: "h-faint" });
-    this.policy = make("select", { "aria-label": "policy", on: { change: () => this.turn({ policy: this.policy.value, fields: {} }) } });
-    this.window = make("select", { "aria-label": "window", on: { change: () => this.turn({ window_tokens: Number(this.window.value) }) } });
-    this.scaled = make("input", { type: "checkbox", on: { change: () => this.turn({ nominal_window_tokens: this.nominal() }) } });
+    this.policy = make("select", { "aria-label": "policy", on: { change: () => this.changeSettings({ policy: this.policy.value, fields: {} }) } });
+    this.window = make("select", { "aria-label": "window", on: { change: () => this.changeSettings({ window_tokens: Number(this.window.value) }) } });
+    this.scaled = make("input", { type: "checkbox", on: { change: () => this.changeSettings({ nominal_window_tokens: this.readNominalWindow() }) } });
     this.scaledLabel = make("span");
     this.first = make("div", { class: "h-knobs" });
     this.rest = make("div", { class: "h-knobs" });
@@ -64,10 +64,10 @@ class Explorer {
     this.sentence = make("p", { class: "h-sentence" });
     this.rule = make("p", { class: "h-faint" });
     this.error = make("p", { class: "h-error", role: "alert" });
-    this.line = timeline((index) => this.go(index));
+    this.line = createTimeline((index) => this.goTo(index));
     this.step = make("input", {
       type: "range", min: 1, max: 1, step: 1, value: 1, "aria-label": "step", name: "step",
-      on: { input: () => this.go(Number(this.step.value) - 1) },
+      on: { input: () => this.goTo(Number(this.step.value) - 1) },
     });
     this.at = make("output", { class: "h-at" });
     const jump = (text, title, way) =>
@@ -78,13 +78,13 @@ class Explorer {
     this.comparison = make("table", { class: "h-comparison", hidden: true });
     this.code = make("pre", { tabindex: "0", role: "region", "aria-label": "Python code" });
     this.plan = make("pre", { tabindex: "0", role: "region", "aria-label": "lines of a plan file" });
-    this.said = make("p", { class: "h-said", "aria-live": "polite" });
+    this.status = make("p", { class: "h-said", "aria-live": "polite" });
     this.bars = make("div", { class: "h-bars" });
     this.sums = make("tbody");
     const heads = ["disposition", "messages", "tokens as logged", "tokens in view"].map((text) => make("th", { text, scope: "col" }));
     this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" });
-    this.list = rows(
-      "messages", (row) => this.row(row),
+    this.list = createRowList(
+      "messages", (row) => this.buildRow(row),
       (index) => this.model.send({ kind: "read", message: index }), (wanted) => this.model.send({ kind: "rows", rows: wanted }),
     );
     const field = (text, ...controls) => make("label", { class: "h-field" }, make("span", { text }), ...controls);
@@ -95,7 +95,7 @@ class Explorer {
       this.first, this.more, this.sentence, this.rule, this.error, this.line.element,
       make("div", { class: "h-steps" }, this.step, this.at,
         jump("◀ compaction", "previous compaction", -1), jump("compaction ▶", "next compaction", 1)),
-      this.said, this.comparison, this.bars,
+      this.status, this.comparison, this.bars,
       make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
       make("div", { class: "h-pair" }, this.list.element, this.texts),
       make("details", { class: "h-more h-use" }, make("summary", { text: "these values as Python code and as lines of a plan" }),
@@ -103,95 +103,95 @@ class Explorer {
     );
   }
 
-  nominal() {
+  readNominalWindow() {
     return this.scaled.checked ? this.known.offered.nominal : null;
   }
 
   /** Change settings and request the resulting view. */
-  turn(change) {
+  changeSettings(change) {
     this.look = { ...this.look, ...change };
     this.ask.want(this.look);
   }
 
-  go(index) {
-    this.at.textContent = `step ${number(this.known.session.steps[index])} of ${number(this.known.session.steps.length)}`;
-    this.turn({ step: index + 1 });
+  goTo(index) {
+    this.at.textContent = `step ${formatNumber(this.known.session.steps[index])} of ${formatNumber(this.known.session.steps.length)}`;
+    this.changeSettings({ step: index + 1 });
   }
 
   /** Go to the previous (-1) or next (1) compaction. */
   jump(way) {
-    const places = this.marks().filter((one) => one.kind === "applied").map((one) => one.index);
+    const places = this.buildMarks().filter((one) => one.kind === "applied").map((one) => one.index);
     const here = this.look.step - 1;
     const next = way > 0 ? places.find((index) => index > here) : places.findLast((index) => index < here);
     if (next === undefined) return;
     this.step.value = next + 1;
-    this.go(next);
+    this.goTo(next);
   }
 
-  marks() {
+  buildMarks() {
     const { session, run } = this.known;
     const place = new Map(session.steps.map((step, index) => [step, index]));
     return run.attempts.map(([step, before, after, status, reason]) => ({
       index: place.get(step) ?? 0,
       kind: status === "applied" ? "applied" : "fruitless",
-      text: `before step ${number(step)}: ${number(before)} → ${number(after)} tokens, ${status}: ${reason}`,
+      text: `before step ${formatNumber(step)}: ${formatNumber(before)} → ${formatNumber(after)} tokens, ${status}: ${reason}`,
     }));
   }
 
-  hear(changed, whole) {
+  receive(changed, whole) {
     this.known = whole;
     const { picture } = whole;
     if (!whole.session || !whole.offered || !picture) return;
-    if (changed.session || changed.offered) this.introduce(whole);
+    if (changed.session || changed.offered) this.showSession(whole);
     const refused = changed.refused;
     if (refused) {
-      this.ask.answered(refused.request);
-      this.refuse(refused.text);
+      this.ask.acceptAnswer(refused.request);
+      this.showError(refused.text);
     }
     if (changed.picture) {
-      const newest = this.ask.answered(picture.request);
-      if (newest) this.adopt(picture.look, Boolean(changed.policy));
-      this.refuse("");
+      const newest = this.ask.acceptAnswer(picture.request);
+      if (newest) this.showSettings(picture.look, Boolean(changed.policy));
+      this.showError("");
       this.draw(whole);
       if (newest && !picture.done) this.ask.want(this.look);
     }
     if (changed.rows) this.list.receive(whole.rows);
-    if (changed.reading !== undefined) this.read(whole.reading);
+    if (changed.reading !== undefined) this.showText(whole.reading);
   }
 
-  refuse(text) {
+  showError(text) {
     this.error.textContent = text;
     this.root.classList.toggle("h-refused", text !== "");
   }
 
-  introduce({ session, offered, picture }) {
+  showSession({ session, offered, picture }) {
     this.name.textContent = ` ${session.name}`;
     this.policy.replaceChildren(...offered.policies.map((one) => make("option", { value: one, text: one })));
     const windows = [...new Set([...offered.windows, picture.look.window_tokens])].sort((a, b) => a - b);
-    this.window.replaceChildren(...windows.map((one) => make("option", { value: one, text: `${number(one)} tokens` })));
-    this.scaledLabel.textContent = `constants scaled from ${number(offered.nominal)}`;
+    this.window.replaceChildren(...windows.map((one) => make("option", { value: one, text: `${formatNumber(one)} tokens` })));
+    this.scaledLabel.textContent = `constants scaled from ${formatNumber(offered.nominal)}`;
     this.step.max = session.steps.length;
   }
 
   /** Show the current settings on the controls. */
-  adopt(look, other) {
+  showSettings(look, other) {
     const fresh = other || this.look === null || JSON.stringify(look.fields) !== JSON.stringify(this.look.fields);
     this.look = look;
     [this.policy.value, this.window.value] = [look.policy, String(look.window_tokens)];
     [this.scaled.checked, this.step.value] = [look.nominal_window_tokens !== null, look.step];
-    if (fresh) this.knobs(look);
+    if (fresh) this.buildControls(look);
   }
 
-  knobs(look) {
-    const made = (control) => {
+  buildControls(look) {
+    const create = (control) => {
       const value = control.name in look.fields ? look.fields[control.name] : control.value;
-      return knob(control, value, (now) => this.turn({ fields: { ...this.look.fields, [control.name]: now } }));
+      return createControl(control, value, (now) => this.changeSettings({ fields: { ...this.look.fields, [control.name]: now } }));
     };
     const summary = { name: "length_of_summaries", kind: "amount", least: 1, most: 8000, notch: 100, choices: [], optional: false };
     const { controls } = this.known.policy;
-    this.first.replaceChildren(...controls.filter((one) => one.first).map(made));
-    const rest = controls.filter((one) => !one.first).map(made);
-    this.rest.replaceChildren(...rest, knob(summary, look.summary_tokens, (now) => this.turn({ summary_tokens: now })));
+    this.first.replaceChildren(...controls.filter((one) => one.first).map(create));
+    const rest = controls.filter((one) => !one.first).map(create);
+    this.rest.replaceChildren(...rest, createControl(summary, look.summary_tokens, (now) => this.changeSettings({ summary_tokens: now })));
     this.sentence.textContent = this.known.policy.sentence;
   }
 
@@ -199,35 +199,35 @@ class Explorer {
     const { index, sums } = picture;
     const limits = [{ tokens: run.window_tokens, name: "window", kind: "window" }];
     if (run.threshold_tokens !== null) limits.unshift({ tokens: run.threshold_tokens, name: "threshold", kind: "threshold" });
-    const marks = this.marks();
+    const marks = this.buildMarks();
     const applied = marks.filter((one) => one.kind === "applied").length;
-    const label = `tokens in view over ${counted(session.steps.length, "step")}, ${counted(applied, "compaction")}`;
+    const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(applied, "compaction")}`;
     const pinned = run.pinned?.curve ?? [];
     this.line.show({ whole: session.whole, pinned, curve: run.curve, oversized: run.oversized, limits, marks, at: index, label });
     this.pin.textContent = run.pinned ? "unpin" : "pin to compare";
     this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with these";
-    this.compare(run.comparison, picture);
+    this.drawComparison(run.comparison, picture);
     [this.code.textContent, this.plan.textContent] = [run.code, run.plan];
     this.rule.textContent = run.rule;
-    const until = picture.done ? "" : `, computed to step ${number(session.steps[run.curve.length - 1])} so far`;
-    this.at.textContent = `step ${number(session.steps[index])} of ${number(session.steps.length)}${until}`;
+    const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])} so far`;
+    this.at.textContent = `step ${formatNumber(session.steps[index])} of ${formatNumber(session.steps.length)}${until}`;
     const here = marks.filter((one) => one.index === index).map((one) => one.text).join("; ");
-    const fates = sums.filter(([, count]) => count).map(([fate, count]) => `${number(count)} ${fate}`).join(", ");
+    const fates = sums.filter(([, count]) => count).map(([fate, count]) => `${formatNumber(count)} ${fate}`).join(", ");
     const excess = picture.view_tokens - run.window_tokens;
-    const refused = excess > 0 ? `This request exceeds the window by ${number(excess)} tokens, so a provider would refuse it. ` : "";
-    this.said.textContent = `${refused}${number(picture.view_tokens)} of ${number(session.whole[index])} tokens in view: ${fates}. ${here}`;
+    const refused = excess > 0 ? `This request exceeds the window by ${formatNumber(excess)} tokens, so a provider would refuse it. ` : "";
+    this.status.textContent = `${refused}${formatNumber(picture.view_tokens)} of ${formatNumber(session.whole[index])} tokens in view: ${fates}. ${here}`;
     this.drawBars(session, picture, offered, run);
-    this.sums.replaceChildren(...sums.map((one) => this.sum(one)));
+    this.sums.replaceChildren(...sums.map((one) => this.buildSumRow(one)));
     this.list.show(picture);
     if (this.list.chosen() >= 0) this.model.send({ kind: "read", message: this.list.chosen() });
   }
 
   /** Show the current settings beside the pinned ones, over the whole session and at the current step. */
-  compare(rows, picture) {
+  drawComparison(rows, picture) {
     this.comparison.hidden = rows.length === 0;
     if (!rows.length) return;
     const sums = new Map(picture.pinned_sums.map(([fate, count, , after]) => [fate, [count, after]]));
-    const cell = (count, after) => `${counted(count, "message")}, ${number(after)} tokens`;
+    const cell = (count, after) => `${formatCount(count, "message")}, ${formatNumber(after)} tokens`;
     const here = picture.sums.map(([fate, count, , after]) => [`at this step: ${fate}`, cell(count, after), cell(...sums.get(fate))]);
     const [[, shown, pinned], ...rest] = rows;
     const heads = ["", `shown: ${shown}`, `pinned (dashed line): ${pinned}`].map((text) => make("th", { text, scope: "col" }));
@@ -236,34 +236,34 @@ class Explorer {
     this.comparison.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
   }
 
-  sum([fate, count, before, after]) {
+  buildSumRow([fate, count, before, after]) {
     const swatch = make("span", { class: `h-swatch h-fate-${fate}`, "aria-hidden": "true" });
-    const cells = [count, before, after].map((value) => make("td", { class: "h-number", text: number(value) }));
+    const cells = [count, before, after].map((value) => make("td", { class: "h-number", text: formatNumber(value) }));
     return make("tr", {}, make("th", { scope: "row", title: MEANS[fate] }, swatch, fate), ...cells);
   }
 
   drawBars(session, picture, offered, run) {
     const widest = Math.max(session.whole[picture.index], picture.view_tokens, 1);
     this.bars.replaceChildren(
-      this.bar("as logged", picture.logged, session.whole[picture.index], widest, offered),
-      this.bar("in view", picture.shown, picture.view_tokens, widest, offered),
+      this.buildBar("as logged", picture.logged, session.whole[picture.index], widest, offered),
+      this.buildBar("in view", picture.shown, picture.view_tokens, widest, offered),
     );
   }
 
-  bar(name, runs, total, widest, offered) {
+  buildBar(name, runs, total, widest, offered) {
     const parts = runs.map(([fate, tokens]) => {
-      const part = make("span", { class: `h-fate-${offered.fates[fate]}`, title: `${offered.fates[fate]}: ${number(tokens)} tokens` });
+      const part = make("span", { class: `h-fate-${offered.fates[fate]}`, title: `${offered.fates[fate]}: ${formatNumber(tokens)} tokens` });
       part.style.flexGrow = String(tokens);
       return part;
     });
-    const bar = make("span", { class: "h-bar", role: "img", "aria-label": `${name}: ${number(total)} tokens` }, ...parts);
+    const bar = make("span", { class: "h-bar", role: "img", "aria-label": `${name}: ${formatNumber(total)} tokens` }, ...parts);
     bar.style.width = `${(100 * total) / widest}%`;
     return make("div", { class: "h-barline" }, make("span", { class: "h-faint", text: name }), make("span", {}, bar));
   }
 
-  row([role, text, fate, before, after, changed]) {
-    const tokens = fate === "masked" ? `${number(before)}→${number(after)}` : number(before);
-    const since = changed ? ` since step ${number(changed)}` : "";
+  buildRow([role, text, fate, before, after, changed]) {
+    const tokens = fate === "masked" ? `${formatNumber(before)}→${formatNumber(after)}` : formatNumber(before);
+    const since = changed ? ` since step ${formatNumber(changed)}` : "";
     return {
       class: `h-is-${fate}`,
       children: [
@@ -276,12 +276,12 @@ class Explorer {
     };
   }
 
-  read(reading) {
+  showText(reading) {
     if (!reading) {
       this.texts.replaceChildren(make("p", { class: "h-faint", text: "this message comes after the current step" }));
       return;
     }
-    const parts = [["in view", reading.shown], [`${reading.role}, as logged`, reading.logged], ["summary that replaces it", reading.told]];
+    const parts = [["in view", reading.shown], [`${reading.role}, as logged`, reading.logged], ["summary that replaces it", reading.summary]];
     this.texts.replaceChildren(
       ...parts.filter(([, text]) => text !== null).flatMap(([title, text]) => [make("h4", { text: title }), make("pre", { text })]),
     );

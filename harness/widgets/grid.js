@@ -6,16 +6,16 @@ const MOST_FAILURES = 300;
 const HEARTBEAT_MS = 5000;
 const LOST_MS = 16000;
 
-const percent = (value) => `${Math.round(100 * value)} %`;
+const formatPercent = (value) => `${Math.round(100 * value)} %`;
 
 /** Return a duration in words, e.g. `3 min`. */
-function duration(seconds) {
+function formatDuration(seconds) {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
 /** Return the goodness of an arm, 0 to 1, by which its cell is coloured; null if it has no value. */
-function rate(arm, metric, arms) {
+function rateArm(arm, metric, arms) {
   if (!metric || metric.name === "success") return arm?.share ?? null;
   if (typeof arm?.value !== "number") return null;
   if (metric.is_share) return arm.value;
@@ -46,7 +46,7 @@ function fillCell(cell, arm, name, planned, choose, good, metric) {
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
   const other = metric && metric.name !== "success";
   const count = make("b", { text: !finished ? `0 of ${planned}` : other ? text : `${succeeded}/${finished}` });
-  const rates = other ? `n=${arm?.n ?? finished}, ${interval}` : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
+  const rates = other ? `n=${arm?.n ?? finished}, ${interval}` : `${formatPercent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
   const small = share === null ? "finished" : rates;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
   const mean = `${score === null ? "" : `, mean score ${score.toFixed(2)}`}${finished && other && metric.name !== "score" ? `, ${metric.name} ${text}` : ""}`;
@@ -79,8 +79,8 @@ function layTables(box, plan) {
   return cells;
 }
 
-function view({ model, el }) {
-  const root = stage(el, "Grid of trials");
+function createView({ model, el }) {
+  const root = createRoot(el, "Grid of trials");
   root.classList.add("g-root");
   const start = make("button", { type: "button", text: "Start" });
   const stop = make("button", { type: "button", text: "Stop" });
@@ -119,7 +119,7 @@ function view({ model, el }) {
     if (!cells.has(at)) return;
     const facts = [cells.get(at), arms.get(at), plan.arms[at], plan.planned[at], () => model.send({ kind: "trials", arm: at })];
     if (whole.standing?.hides) fillCount(...facts);
-    else fillCell(...facts, rate(arms.get(at), whole.metric, arms), whole.metric);
+    else fillCell(...facts, rateArm(arms.get(at), whole.metric, arms), whole.metric);
   };
   const fillAll = () => plan.arms.forEach((_, at) => fill(at));
   const showMetric = (metric) => {
@@ -145,11 +145,11 @@ function view({ model, el }) {
       make("td", {}, make("button", { type: "button", text: problem, title: `open the transcript of trial ${trial}`,
         on: { click: () => model.send({ kind: "open", trial }) } })),
       make("td", { text: outcome })));
-    const more = finished > trials.length ? `, the first ${number(trials.length)} of them below` : "";
+    const more = finished > trials.length ? `, the first ${formatNumber(trials.length)} of them below` : "";
     const words = finished ? "A click on a trial opens its transcript." : "No trial has finished yet.";
     chosen.hidden = false;
     chosen.replaceChildren(make("h4", { text: arm }),
-      make("p", { class: "h-faint", text: `${number(finished)} of ${counted(planned, "trial")} finished${more}. ${words}` }),
+      make("p", { class: "h-faint", text: `${formatNumber(finished)} of ${formatCount(planned, "trial")} finished${more}. ${words}` }),
       make("table", { class: "g-trials" }, make("tbody", {}, ...rows)));
   };
   const nested = nest(model, "inspector", transcript);
@@ -158,7 +158,7 @@ function view({ model, el }) {
     const hides = whole.standing?.hides;
     const all = [...failures.values()].filter((one) => !hides || one.status === "crashed");
     const [some, none] = hides ? ["crashed", "No crashed trial"] : ["without success", "No trial without success"];
-    count.textContent = all.length ? `${counted(all.length, "trial")} ${some}` : none;
+    count.textContent = all.length ? `${formatCount(all.length, "trial")} ${some}` : none;
     list.replaceChildren(...all.slice(-MOST_FAILURES).map((one) => make("li", { class: `g-${one.status}` }, one.text,
       ...(one.error ? [make("pre", { class: "h-error", text: one.error })] : []))));
   };
@@ -173,22 +173,22 @@ function view({ model, el }) {
     level.textContent = whole.level ? `level ${whole.level}` : "";
     [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
     const succeeded = [...arms.values()].reduce((sum, arm) => sum + (arm.succeeded ?? 0), 0);
-    words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished`
-      + (whole.standing?.hides ? "" : `, ${number(succeeded)} succeeded`)
-      + (whole.left_seconds ? `, about ${duration(whole.left_seconds)} left` : "")
+    words.textContent = `${formatNumber(finished)} of ${formatCount(plan.trials, "trial")} finished`
+      + (whole.standing?.hides ? "" : `, ${formatNumber(succeeded)} succeeded`)
+      + (whole.left_seconds ? `, about ${formatDuration(whole.left_seconds)} left` : "")
       + (whole.limit && now === "stopped" ? `; stopped by its limit: ${whole.limit}` : "");
     alarm.hidden = !(failure || error);
     alarm.textContent = failure || error;
     running.textContent = whole.running?.length ? `running: ${whole.running.join("; ")}` : "";
   };
-  const hear = () => {
+  const receive = () => {
     heardAt = performance.now();
     if (alarm.dataset.silent) {
       delete alarm.dataset.silent;
       showState();
     }
   };
-  const silent = () => {
+  const showSilence = () => {
     alarm.dataset.silent = "yes";
     alarm.hidden = false;
     [state.textContent, state.className] = ["no answer", "g-state g-is-failed"];
@@ -196,7 +196,7 @@ function view({ model, el }) {
       : `If it was restarted, the run has stopped and finished trials are stored: run the cell again and press ${start.textContent}.`;
     alarm.textContent = `The kernel does not answer. ${rest}`;
   };
-  model.on("msg:custom", hear);
+  model.on("msg:custom", receive);
   const end = connect(model, {
     state(changed, all) {
       whole = all;
@@ -226,19 +226,19 @@ function view({ model, el }) {
       showFailures();
       showState();
     },
-    silent,
+    silent: showSilence,
   });
   const beat = setInterval(() => {
     if (document.hidden) heardAt = performance.now();
-    else if (performance.now() - heardAt > LOST_MS) silent();
+    else if (performance.now() - heardAt > LOST_MS) showSilence();
     model.send({ kind: "beat" });
   }, HEARTBEAT_MS);
   return () => {
     end();
     clearInterval(beat);
-    model.off("msg:custom", hear);
+    model.off("msg:custom", receive);
     nested();
   };
 }
 
-export default { render: view };
+export default { render: createView };

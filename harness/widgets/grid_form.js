@@ -3,7 +3,7 @@
 const FIELDS = "input, select, textarea, button, summary";
 
 /** Keep keys in the controls of the form from the notebook, and mark controls with wrong values for screen readers. */
-function tend(form, wrong) {
+function prepareControls(form, wrong) {
   if (!form.dataset.tended) {
     form.dataset.tended = "yes";
     form.addEventListener("keydown", (event) => {
@@ -17,14 +17,14 @@ function tend(form, wrong) {
   }
 }
 
-function view({ model, el }) {
-  const root = stage(el, "Summary of the grid");
+function createView({ model, el }) {
+  const root = createRoot(el, "Summary of the grid");
   root.classList.add("f-root");
   const facts = make("tbody");
   const refusal = make("p", { class: "h-error", role: "alert", hidden: true });
   const wrong = make("p", { class: "h-error", role: "status", hidden: true });
-  const listing = (label) => make("pre", { tabindex: "0", role: "region", "aria-label": label });
-  const [code, plan, command] = ["Python code", "plan.toml", "command"].map(listing);
+  const createListing = (label) => make("pre", { tabindex: "0", role: "region", "aria-label": label });
+  const [code, plan, command] = ["Python code", "plan.toml", "command"].map(createListing);
   const same = make("details", { class: "f-same" }, make("summary", { text: "the same grid as Python code and as plan.toml" }),
     make("p", { text: "Python:" }), code, make("p", { text: "plan.toml, in a folder with the name of the grid:" }), plan,
     make("p", { text: "The command that runs it:" }), command);
@@ -32,7 +32,7 @@ function view({ model, el }) {
   let whole = {};
   const look = () => {
     const form = el.closest(".harness-form");
-    if (form) tend(form, whole.wrong ?? []);
+    if (form) prepareControls(form, whole.wrong ?? []);
   };
   const placed = new ResizeObserver(look); // reports once the form is in the page, also in a tab that is opened later
   placed.observe(root);
@@ -62,4 +62,4 @@ function view({ model, el }) {
   };
 }
 
-export default { render: view };
+export default { render: createView };

@@ -57,7 +57,7 @@ class SessionInspector(StepWidget):
 
     step = traitlets.Int(1).tag(sync=True)
 
-    _esm = load_script("asking", "timeline", "rows", "inspector")
+    _esm = load_script("view_requests", "timeline", "rows", "inspector")
     _css = load_style("timeline", "rows", "inspector")
 
     def __init__(
@@ -175,7 +175,7 @@ class SessionInspector(StepWidget):
         return {
             "request": request,
             "place": self._step_number,
-            "told": self._describe_step(),
+            "facts": self._describe_step(),
             "answer": answer,
             **self._build_rows([first, first + MAX_SENT_ROWS]),
             "compactions": encode_compactions(sent.compactions),

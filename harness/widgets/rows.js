@@ -10,9 +10,9 @@ let listsMade = 0;
  * `fill(row)` returns children and class of a row from its data, `choose(index)` is called when a row is selected, and
  * `need([first, end])` is called for visible rows that are missing. A block of rows is `{version, count, first, rows}`: `show`
  * starts a new list with a block, `receive` adds the rows of a block that has the same version. `select(index, scroll)` selects a
- * row and, if `scroll`, brings it into sight, as `bring(index)` does. `visible()` returns the range of visible rows.
+ * row and, if `scroll`, brings it into sight, as `scrollTo(index)` does. `visible()` returns the range of visible rows.
  */
-function rows(label, fill, choose, need) {
+function createRowList(label, fill, choose, need) {
   const name = `h-list-${(listsMade += 1)}-${Math.random().toString(36).slice(2)}`;
   const seen = make("div", { class: "h-seen" });
   const whole = make("div", { class: "h-rows-whole" }, seen);
@@ -54,10 +54,10 @@ function rows(label, fill, choose, need) {
       need([first, last]);
     }
   };
-  const later = () => {
+  const schedulePaint = () => {
     frame ||= requestAnimationFrame(paint);
   };
-  const bring = (index) => {
+  const scrollTo = (index) => {
     const [top, height] = [index * ROW_PIXELS, element.clientHeight || 300];
     if (top < element.scrollTop) element.scrollTop = top;
     else if (top + ROW_PIXELS > element.scrollTop + height) element.scrollTop = top + ROW_PIXELS - height;
@@ -65,11 +65,11 @@ function rows(label, fill, choose, need) {
   const select = (index, scroll = true) => {
     if (index < 0 || index >= count) return;
     chosen = index;
-    if (scroll) bring(index);
-    later();
+    if (scroll) scrollTo(index);
+    schedulePaint();
     choose(index);
   };
-  element.addEventListener("scroll", later);
+  element.addEventListener("scroll", schedulePaint);
   element.addEventListener("keydown", (event) => {
     const page = Math.max(1, Math.floor(element.clientHeight / ROW_PIXELS) - 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -count, End: count };
@@ -85,13 +85,13 @@ function rows(label, fill, choose, need) {
     count = block.count;
     chosen = Math.min(chosen, count - 1);
     whole.style.height = `${count * ROW_PIXELS}px`;
-    later();
+    schedulePaint();
   };
   const receive = (block) => {
     if (block.version !== version) return;
     asked = null;
     keep(block);
-    later();
+    schedulePaint();
   };
-  return { element, show, receive, select, bring, visible, chosen: () => chosen };
+  return { element, show, receive, select, scrollTo, visible, chosen: () => chosen };
 }

@@ -32,13 +32,13 @@ function draw(tag, given = {}, ...children) {
 }
 
 /** Return a count with its noun: 1 trial, 2 trials. */
-function counted(count, noun) {
-  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+function formatCount(count, noun) {
+  return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** Format a number with thousands separators, independent of the locale. */
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-function number(value) {
+function formatNumber(value) {
   return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
 }
 
@@ -46,7 +46,7 @@ function number(value) {
  * Create the root element of a widget in its cell. Plain keys do not reach the notebook, where an arrow key would move the cell
  * selection and an x would cut the cell. Keys with Control, Alt or Meta still do.
  */
-function stage(el, label) {
+function createRoot(el, label) {
   const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "true" });
   root.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
@@ -59,24 +59,24 @@ const SILENCE_MS = 10000;
 
 /**
  * Listen to the kernel: every item once and in order, and the newest state, both at most once per frame.
- * Optional callbacks: `hears.items(items)`, `hears.state(changed, whole)`, `hears.skipped(count)` for items that the kernel no
- * longer has, and `hears.silent()` if no kernel answers. Returns a function that stops listening.
+ * Optional `listeners`: `items(items)`, `state(changed, whole)`, `skipped(count)` for items that the kernel no
+ * longer has, and `silent()` if no kernel answers. Returns a function that stops listening.
  */
-function connect(model, hears) {
+function connect(model, listeners) {
   const whole = {};
   let [have, last, answered] = [0, null, false];
   let [items, changed, skipped, frame] = [[], {}, 0, 0];
 
   const ask = () => model.send({ kind: "sync", have });
-  const tell = () => {
+  const deliver = () => {
     frame = 0;
     const now = [items, changed, skipped];
     [items, changed, skipped] = [[], {}, 0];
-    if (now[2]) hears.skipped?.(now[2]);
-    if (now[0].length) hears.items?.(now[0]);
-    if (Object.keys(now[1]).length) hears.state?.(now[1], Object.assign(whole, now[1]));
+    if (now[2]) listeners.skipped?.(now[2]);
+    if (now[0].length) listeners.items?.(now[0]);
+    if (Object.keys(now[1]).length) listeners.state?.(now[1], Object.assign(whole, now[1]));
   };
-  const hear = (message) => {
+  const receive = (message) => {
     if (message?.kind !== "batch") return;
     const lost = last === null ? !message.whole : message.number !== last + 1;
     [last, answered] = [message.number, true];
@@ -92,13 +92,13 @@ function connect(model, hears) {
     }
     if (gap || lost) ask();
     Object.assign(changed, message.state);
-    frame ||= requestAnimationFrame(tell);
+    frame ||= requestAnimationFrame(deliver);
   };
-  model.on("msg:custom", hear);
-  const silence = setTimeout(() => answered || hears.silent?.(), SILENCE_MS);
+  model.on("msg:custom", receive);
+  const silence = setTimeout(() => answered || listeners.silent?.(), SILENCE_MS);
   ask();
   return () => {
-    model.off("msg:custom", hear);
+    model.off("msg:custom", receive);
     clearTimeout(silence);
     cancelAnimationFrame(frame);
   };
@@ -111,10 +111,10 @@ function connect(model, hears) {
 function nest(model, name, box) {
   let shown = null;
   // A view gets its classes and its layout when it hears that it is in the page, which only its Lumino parent would tell it.
-  const tell = (view, type) => view.luminoWidget?.processMessage({ type, isConflatable: false, conflate: () => false });
+  const notify = (view, type) => view.luminoWidget?.processMessage({ type, isConflatable: false, conflate: () => false });
   const remove = () => {
     if (!shown) return;
-    for (const type of ["before-detach", "after-detach"]) tell(shown, type);
+    for (const type of ["before-detach", "after-detach"]) notify(shown, type);
     shown.remove();
     shown = null;
   };
@@ -126,7 +126,7 @@ function nest(model, name, box) {
     if (model.get(name) !== reference) return made.remove();
     shown = made;
     box.replaceChildren(made.el);
-    tell(made, "after-attach");
+    notify(made, "after-attach");
     made.el.scrollIntoView({ block: "nearest" });
   };
   model.on(`change:${name}`, show);

@@ -3,7 +3,7 @@
 const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80 };
 
 /** Return the points of a line through one value per step; for a long session each point is the largest value of several steps. */
-function corners(values, steps, top) {
+function buildPoints(values, steps, top) {
   const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
   const made = [];
   for (let start = 0; start < values.length; start += group) {
@@ -16,7 +16,7 @@ function corners(values, steps, top) {
 }
 
 /** Return ascending indices as ranges `[first, end]` of consecutive ones. */
-function ranges(indices) {
+function groupRanges(indices) {
   const found = [];
   for (const index of indices) {
     const last = found[found.length - 1];
@@ -30,7 +30,7 @@ function ranges(indices) {
  * Create a timeline. A click calls `choose(index)`. `show` takes `whole`, `pinned` and `curve` (tokens by step; the first two may be
  * empty), `oversized` (indices of steps whose request exceeds the window), `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (index of the current step) and `label`.
  */
-function timeline(choose) {
+function createTimeline(choose) {
   const svg = draw("svg", { viewBox: `0 0 ${TIMELINE.width} ${TIMELINE.height}`, preserveAspectRatio: "none", role: "img" });
   const names = make("div", { class: "h-limits", "aria-hidden": "true" });
   const ticks = make("div", { class: "h-marks" });
@@ -50,15 +50,15 @@ function timeline(choose) {
     const cursor = ((at + 0.5) / steps) * TIMELINE.width;
     const level = (one) => (TIMELINE.height * (1 - one.tokens / most)).toFixed(1);
     svg.replaceChildren(
-      draw("polyline", { class: "h-whole", points: corners(clipped, steps, most) }),
-      draw("polyline", { class: "h-pinned", points: corners(pinned, steps, most) }),
-      draw("polyline", { class: "h-curve", points: corners(curve, steps, most) }),
+      draw("polyline", { class: "h-whole", points: buildPoints(clipped, steps, most) }),
+      draw("polyline", { class: "h-pinned", points: buildPoints(pinned, steps, most) }),
+      draw("polyline", { class: "h-curve", points: buildPoints(curve, steps, most) }),
       ...limits.map((one) => draw("line", { class: `h-${one.kind}`, x1: 0, x2: TIMELINE.width, y1: level(one), y2: level(one) })),
       ...marks.map((one) => {
         const x = ((one.index + 0.5) / steps) * TIMELINE.width;
         return draw("line", { class: `h-mark h-${one.kind}`, x1: x, x2: x, y1: 0, y2: TIMELINE.height });
       }),
-      ...ranges(oversized).map(([first, end]) => {
+      ...groupRanges(oversized).map(([first, end]) => {
         const [x, width] = [first, Math.max(end - first, steps / TIMELINE.width)].map((one) => (one / steps) * TIMELINE.width);
         return draw("rect", { class: "h-oversized", x, width, y: 0, height: TIMELINE.height });
       }),
@@ -67,7 +67,7 @@ function timeline(choose) {
     svg.setAttribute("aria-label", label);
     names.replaceChildren(
       ...limits.map((one) => {
-        const name = make("span", { class: `h-name-${one.kind}`, text: `${one.name} ${number(one.tokens)}` });
+        const name = make("span", { class: `h-name-${one.kind}`, text: `${one.name} ${formatNumber(one.tokens)}` });
         name.style.top = `${100 * (1 - one.tokens / most)}%`;
         return name;
       }),
@@ -83,7 +83,7 @@ function timeline(choose) {
         return tick;
       }),
     );
-    top.textContent = `${number(most / 1.08)} tokens`;
+    top.textContent = `${formatNumber(most / 1.08)} tokens`;
   };
   return { element, show };
 }

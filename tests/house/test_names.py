@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -115,6 +116,20 @@ def test_functions_are_named_by_verbs():
     count = count_names(modules())
     assert count.functions > 1_000
     assert count.share <= PARTICIPLES_AT_MOST, count.participles
+
+
+SCRIPT_FUNCTION = re.compile(
+    r"^\s*(?:async )?function (\w+)|^\s*const (\w+) = (?:async )?(?:\([^()]*\)|\w+) =>|^  (?:async )?(\w+)\([^()]*\) {$",
+    re.MULTILINE,
+)
+"""Functions and methods of a script; its first words are in camel case."""
+
+
+def test_functions_of_scripts_are_named_by_verbs():
+    texts = {path.name: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.js")}
+    names = [(name, match[1] or match[2] or match[3]) for name, text in texts.items() for match in SCRIPT_FUNCTION.finditer(text)]
+    assert len(names) > 100
+    assert [one for one in names if is_participle(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one[1]).lower())] == []
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def session():
 
 def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
     history = RequestHistory(session.entries)
-    reader = LogReader.for_log(session.entries)
+    reader = LogReader.from_log(session.entries)
     requests = list(history.reconstruct_all(reader))
     assert reader.build_inspection() == inspect_session(session.entries)
     assert any(one.compactions for one in requests)
@@ -54,7 +54,7 @@ def test_a_block_has_every_message_of_every_step(session):
         assert [plain["messages"][index][2] for index in indices] == [format_full_text(message) for message in sent.messages]
         assert plain["messages"][step["answer"]][2] == format_full_text(sent.answer)
         assert [plain["messages"][index][2] for index in step["results"]] == [format_full_text(one) for one in sent.results]
-        assert [tuple(row) for row in step["told"]] == steps.describe_step(number, sent)
+        assert [tuple(row) for row in step["facts"]] == steps.describe_step(number, sent)
         assert len(step["compactions"]) == len(sent.compactions)
     assert len(plain["messages"]) == len({tuple(row) for row in plain["messages"]})
 

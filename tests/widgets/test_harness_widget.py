@@ -31,7 +31,7 @@ PARSES_HTML = re.compile(
 LIST = """
 export default {
   render({ model, el }) {
-    const root = stage(el, "List");
+    const root = createRoot(el, "List");
     const [list, state, note] = [make("ul"), make("p"), make("p", { class: "note" })];
     root.append(list, state, note, make("button", { text: "ask", on: { click: () => model.send({ kind: "ask", what: 7 }) } }));
     return connect(model, {

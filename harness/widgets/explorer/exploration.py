@@ -126,7 +126,7 @@ class ShownStep:
     @classmethod
     def compute(cls, rehearsal: DryRun, index: int) -> "ShownStep":
         """Return the state of a dry run at a step, computed from the compactions before the step."""
-        state = rehearsal.state_at(index)
+        state = rehearsal.find_state(index)
         messages = rehearsal.list_message_states(state)
         dispositions, tokens_after = [], []
         for one in messages:
@@ -434,7 +434,7 @@ class Exploration:
             "role": self.course.messages[number].role,
             "logged": format_full_text(self.course.messages[number]),
             "shown": format_full_text(now) if state.disposition == "masked" and now else None,
-            "told": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
+            "summary": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
         }
 
 

@@ -6,25 +6,25 @@ const PATIENCE_MS = 15000;
  * Send one request at a time; of the requests made meanwhile, only the last is sent.
  * `rows()` returns the range of rows that the kernel should send with its answer.
  */
-function asker(model, rows = () => null) {
+function createRequester(model, rows = () => null) {
   const own = Math.random().toString(36).slice(2);
   let [count, asked, wanted, timer] = [0, null, null, 0];
-  const pump = () => {
+  const sendNext = () => {
     if (asked !== null || wanted === null) return;
     asked = `${own}:${(count += 1)}`;
     model.send({ kind: "look", request: asked, look: wanted, rows: rows() });
     wanted = null;
     clearTimeout(timer);
-    timer = setTimeout(() => { asked = null; pump(); }, PATIENCE_MS);
+    timer = setTimeout(() => { asked = null; sendNext(); }, PATIENCE_MS);
   };
   return {
-    want: (look) => { wanted = look; pump(); },
+    want: (look) => { wanted = look; sendNext(); },
     /** Return whether to show an answer: it answers the newest request of this page, or another page's while none is pending. */
-    answered: (request) => {
+    acceptAnswer: (request) => {
       if (request !== asked) return asked === null && wanted === null;
       asked = null;
       clearTimeout(timer);
-      pump();
+      sendNext();
       return asked === null;
     },
     end: () => clearTimeout(timer),
