@@ -260,7 +260,7 @@ class DryRun:
         self._history.append(entry)
         return entry
 
-    def state_at(self, index: int) -> StepState:
+    def find_state(self, index: int) -> StepState:
         """Return what the model would have seen at a step, and how many compactions were attempted before it.
 
         Args:
@@ -273,7 +273,7 @@ class DryRun:
         """Return whether the policy kept, masked, summarized or dropped each message before a model call.
 
         Args:
-            state: State of the dry run right before the model call, as `state_at` returns it.
+            state: State of the dry run right before the model call, as `find_state` returns it.
         """
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
         return MessageStates(

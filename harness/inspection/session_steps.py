@@ -65,7 +65,7 @@ class SessionSteps:
 
         This reads the log once. Afterwards, `inspection` needs no second pass over the log.
         """
-        reader = LogReader.for_log(self.session.entries)
+        reader = LogReader.from_log(self.session.entries)
         for number, sent in enumerate(self.history.reconstruct_all(reader), 1):
             yield sent, self._describe_step(number, sent, reader.timeline[-1])
         self.inspection = reader.build_inspection()

@@ -197,7 +197,7 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
         print(harness.inspect_session(location.read_entries()).totals.describe())
     """
     log = tuple(entries)
-    reader = LogReader.for_log(log)
+    reader = LogReader.from_log(log)
     for entry in drop_rolled_back(log):
         reader.read(entry)
     return reader.build_inspection()
@@ -244,7 +244,7 @@ class LogReader:
     compactions: list[CompactionPoint] = field(default_factory=list)
 
     @classmethod
-    def for_log(cls, log: Sequence[Entry]) -> "LogReader":
+    def from_log(cls, log: Sequence[Entry]) -> "LogReader":
         """Return a new collector for the numbers of a session; it has read nothing of the session's log yet."""
         return cls(find_counter(log), Counter(entry.event.kind for entry in log))
 

@@ -413,7 +413,7 @@ def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
     *others, down, across = varying
     names = order_arms(trials)
     tables: dict[tuple[str, ...], Json] = {}
-    rows, columns = (_unique_texts(point.get(path) for point in points.values()) for path in (down, across))
+    rows, columns = (_list_unique_texts(point.get(path) for point in points.values()) for path in (down, across))
     for name in names:
         if name in points:
             point = points[name]
@@ -424,7 +424,7 @@ def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
     return [{"down": down, "across": across, **table} for table in tables.values()]
 
 
-def _unique_texts(values: Iterator[object]) -> list[str]:
+def _list_unique_texts(values: Iterator[object]) -> list[str]:
     return list(dict.fromkeys(str(value) for value in sorted(values, key=build_sort_key)))
 
 

@@ -72,7 +72,7 @@ def finished(step):
 def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
     rehearsal = rehearsed(PRESETS[name]())
     for index in (0, rehearsal.steps // 2, rehearsal.steps - 1):
-        scene = rehearsal.state_at(index)
+        scene = rehearsal.find_state(index)
         standings = rehearsal.list_message_states(scene)
         assert scene.view.tokens == rehearsal.view_tokens[index]
         assert len(standings) == scene.step.messages_at_request
@@ -103,13 +103,13 @@ def test_with_summaries_the_first_compaction_takes_what_it_takes_in_the_live_ses
     index = next(index for index, step in enumerate(rehearsal.trace.steps) if step.end_event.step == event.step)
     assert (event.step, event.tokens_before) == (change.event.step, change.event.tokens_before)
     live = [one.disposition for one in classify_messages(change) if one.disposition != "summary"]
-    assert [one.disposition for one in rehearsal.list_message_states(rehearsal.state_at(index))] == live
+    assert [one.disposition for one in rehearsal.list_message_states(rehearsal.find_state(index))] == live
 
 
 def test_messages_that_went_with_a_summary_are_dropped_when_that_summary_goes_unsaid():
     policy = policy_from_plain({"kind": "openhands-v0", "max_size": 10, "keep_first": 2})
     rehearsal = rehearsed(policy)
-    scene = rehearsal.state_at(rehearsal.steps - 1)
+    scene = rehearsal.find_state(rehearsal.steps - 1)
     standings = rehearsal.list_message_states(scene)
     shown = {item.item_id for item in scene.view.items}
     tellers = {one.summarized_by for one in standings if one.summarized_by is not None}
@@ -143,7 +143,7 @@ def test_a_rehearsal_may_be_stopped_and_carried_on():
         asked += 1
     assert asked == len(course.steps)
     whole = rehearsed(KeepLast())
-    assert [sliced.state_at(index) for index in range(asked)] == [whole.state_at(index) for index in range(asked)]
+    assert [sliced.find_state(index) for index in range(asked)] == [whole.find_state(index) for index in range(asked)]
 
 
 def test_a_turn_of_the_user_begins_before_its_message():

@@ -35,32 +35,32 @@ def build_script(structure: Structure) -> Script:
 
     Placeholders such as `${ticket}` stand for the values to remember.
     """
-    return make_script(FINAL_TEXT, ("HANDOVER.json", f"{SHEETS_FOLDER}/"), _all_steps(structure))
+    return make_script(FINAL_TEXT, ("HANDOVER.json", f"{SHEETS_FOLDER}/"), _list_all_steps(structure))
 
 
-def _all_steps(structure: Structure) -> Iterable[StepSpec]:
+def _list_all_steps(structure: Structure) -> Iterable[StepSpec]:
     sheets = structure.sheets
-    yield from _orientation_steps(structure)
-    yield from _first_batch_steps(structure)
+    yield from _list_orientation_steps(structure)
+    yield from _list_first_batch_steps(structure)
     yield from sheets.write_sheets("start")
     for number, folder in enumerate(structure.folders, start=1):
-        yield from _batch_steps(structure, folder)
+        yield from _list_batch_steps(structure, folder)
         yield from sheets.write_sheets(folder)
         if number == structure.pause_after:
-            yield from _pause_steps()
-    yield from _last_batch_steps()
+            yield from _list_pause_steps()
+    yield from _list_last_batch_steps()
     yield look(
         "what_is_left",
         "All batches are through. What still has the old name?",
         run("grep -rnw ${old_name} quay --include=*.py | sort"),
     )
-    parts = {"strays": _stray_steps, "alias": _alias_steps, "registry": _registry_steps}
+    parts = {"strays": _list_stray_steps, "alias": _list_alias_steps, "registry": _list_registry_steps}
     for part in structure.closing_parts:
         yield from parts[part]()
     yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
     yield look("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))
     yield from sheets.write_sheets("closing")
-    yield from _paper_steps(structure)
+    yield from _list_paper_steps(structure)
     yield from sheets.write_sheets("papers")
 
 
@@ -72,7 +72,7 @@ def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required
     return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
-def _orientation_steps(structure: Structure) -> Iterable[StepSpec]:
+def _list_orientation_steps(structure: Structure) -> Iterable[StepSpec]:
     yield look_around(
         "Let me see what is here: the package folder by folder, the tests, the pages, the tools.",
         (".", "quay", "tests", "docs", "tools", SHEETS_FOLDER),
@@ -123,7 +123,7 @@ def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> S
     return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
-def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
+def _list_first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
     """Yield the steps that rename the function in the first folder, whose name the agent must remember.
 
     A printed table that lists the second folder as renamed shows that these steps are done, too.
@@ -145,7 +145,7 @@ def _first_batch_steps(structure: Structure) -> Iterable[StepSpec]:
     )
 
 
-def _batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
+def _list_batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
     reads = structure.reads[structure.folders.index(folder)]
     modules = (read(f"quay/{folder}/{module}.py") for module in reads)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
@@ -170,14 +170,14 @@ def _batch_steps(structure: Structure, folder: str) -> Iterable[StepSpec]:
     )
 
 
-def _pause_steps() -> Iterable[StepSpec]:
+def _list_pause_steps() -> Iterable[StepSpec]:
     yield look(
         "half_way", "Some of the folders are through; all tests once more.", run("python3 tools/run_tests.py | grep result:")
     )
     yield look("strays_known", "Modules outside of the folders, for later.", run("grep -nw ${old_name} quay/*.py"))
 
 
-def _last_batch_steps() -> Iterable[StepSpec]:
+def _list_last_batch_steps() -> Iterable[StepSpec]:
     """Yield the steps that rename the function in the last folder, whose name the agent must remember."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
@@ -197,7 +197,7 @@ def _last_batch_steps() -> Iterable[StepSpec]:
     )
 
 
-def _stray_steps() -> Iterable[StepSpec]:
+def _list_stray_steps() -> Iterable[StepSpec]:
     yield look("read_strays", "The modules outside of the folders.", *(read(f"quay/{name}.py") for name in STRAY_MODULES))
     yield look(
         "sweep_strays",
@@ -209,11 +209,11 @@ def _stray_steps() -> Iterable[StepSpec]:
     )
 
 
-def _alias_steps() -> Iterable[StepSpec]:
+def _list_alias_steps() -> Iterable[StepSpec]:
     yield look("write_alias", "The alias for programs outside, until release ${removal_release}.", run(WRITE_ALIAS_COMMAND))
 
 
-def _registry_steps() -> Iterable[StepSpec]:
+def _list_registry_steps() -> Iterable[StepSpec]:
     repair = make_repair(
         r"registry is NOT fit",
         "The timetable wants another entry: `${registry_key}`. I write the registry again.",
@@ -229,7 +229,7 @@ def _registry_steps() -> Iterable[StepSpec]:
     )
 
 
-def _paper_steps(structure: Structure) -> Iterable[StepSpec]:
+def _list_paper_steps(structure: Structure) -> Iterable[StepSpec]:
     yield _run_ledger(
         "close",
         "The book is closed with the voucher ${voucher}.",
