@@ -146,13 +146,18 @@ class Comparison:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
+    def _describe_copies(self) -> str:
+        distinct, pairs = self.distinct_trajectories, self.counts.pairs
+        if distinct is None or pairs < 2:
+            return ""
+        return ", no two of them alike" if distinct == pairs else f", {distinct} of them distinct; the others are copies of these"
+
     def __str__(self) -> str:
-        counts, success = self.counts, self.find_effect("success")
-        distinct = "" if self.distinct_trajectories is None else f", {self.distinct_trajectories} of them with distinct actions"
+        counts, success, copies = self.counts, self.find_effect("success"), self._describe_copies()
         lines = [
             f"a = {self.a}",
             f"b = {self.b}",
-            f"{format_count(counts.pairs, 'pair')} of trials on the same task and seed{distinct}; {describe_level(self.level)}",
+            f"{format_count(counts.pairs, 'pair')} of trials on the same task and seed{copies}; {describe_level(self.level)}",
             f"success: a {self.success_a}, b {self.success_b}",
             f"pairs by success: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
         ]

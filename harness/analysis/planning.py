@@ -292,7 +292,8 @@ def describe_power(task_count: int, seed_count: int, assumptions: PowerAssumptio
         shown = "differences in success are unlikely to be shown"
     else:
         shown = f"a difference in success of {100 * effect:.0f} points is shown with 80 % probability"
-    varies = f" and that true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
+    link = "and assuming that" if assumptions.pilot and assumptions.task_sd == TYPICAL_TASK_SD else "and that"
+    varies = f" {link} true differences vary over tasks by {100 * assumptions.task_sd:.0f} points (sd)"
     chance = f"{100 * assumptions.discordance:.0f} % of pairs differ by chance"
     source = f"as measured in {assumptions.pilot}" if assumptions.pilot else "assuming"
     given = f"{source} that {chance}{varies if estimand == 'tasks like these' else ''}"

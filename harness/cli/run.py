@@ -12,7 +12,7 @@ import click
 from harness.cli import options
 from harness.errors import format_count
 from harness.experiment.experiment import Experiment, connect_cluster
-from harness.experiment.forecast import Forecast
+from harness.experiment.forecast import Forecast, count_undeclared_trials
 from harness.experiment.limits import RunLimits
 from harness.experiment.preflight import SandboxNeeds, choose_backends, collect_warnings, describe_thresholds
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
@@ -103,6 +103,11 @@ def command(
     from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
+    if undeclared := count_undeclared_trials(plan.grid, plan.family, folder):
+        click.echo(
+            f"warning: {format_count(undeclared, 'trial')} finished before these contrasts were declared, so nothing can be "
+            "claimed; declare them in an experiment of another name, with new seeds"
+        )
     if dry_run:
         return
     try:

@@ -13,8 +13,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TypeAlias
 
+from harness import codec
 from harness.compaction.description import find_summarizer
 from harness.errors import HarnessError, format_count
+from harness.experiment.contrasts import Family
 from harness.experiment.grid import Cell, Grid
 from harness.experiment.limits import compute_real_cost_usd, is_paid
 from harness.experiment.trial import SharedFields, Trial, from_plain
@@ -31,7 +33,7 @@ from harness.store.sessions.lookup import JOURNAL_FILE
 ASSUMED_REPLY_TOKENS = 4_000
 """Assumed number of tokens in the longest reply of a real model, used for the upper bound on the cost."""
 
-UNKNOWN_FORECAST = "unknown until a trial of the same task and models, e.g. a pilot, has finished"
+UNKNOWN_FORECAST = "unknown until a trial of the same task and models has finished in the output folder (--pilot runs one)"
 
 PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
 """Task with its settings, and names of all models. Trials with equal keys are expected to cost and to last the same."""
@@ -183,6 +185,29 @@ def list_finished_ids(output: Path) -> set[str]:
         return set()
     with Journal.open(file, read_only=True) as journal:
         return {trial_id for trial_id, (status, _) in journal.list_statuses().items() if status != "crashed"}
+
+
+def count_undeclared_trials(grid: Grid, family: Family, output: Path) -> int:
+    """Count the planned trials that finished before the plan declared its present comparisons (contrasts).
+
+    Nothing can be claimed from such trials, since their outcomes may have been the reason for the declaration.
+
+    Args:
+        grid: Trials of the experiment.
+        family: Comparisons that the plan declares now.
+        output: Folder with the journal of finished trials; it need not exist.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    file = output / JOURNAL_FILE
+    if not family.contrasts or not file.exists():
+        return 0
+    declared = codec.to_plain(family)["contrasts"]
+    with Journal.open(file, read_only=True) as journal:
+        rows = journal.query("SELECT trial_id, provenance_json FROM trial WHERE status != 'crashed'")
+        others = {trial_id for trial_id, text in rows if json.loads(text or "{}").get("family", {}).get("contrasts") != declared}
+    return sum(cell.trial_id in others for cell in grid) if others else 0
 
 
 def read_finished_records(output: Path) -> list[TrialRecord]:

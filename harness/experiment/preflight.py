@@ -131,7 +131,8 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
         kind, share = name_policy(trial.policy), getattr(policy, "threshold", None)
         whole = f"{budget.threshold_tokens:,} tokens, {budget.threshold_tokens / budget.window_tokens:.0%} of the window"
         is_share = isinstance(share, float) and budget.threshold_tokens == int(share * budget.available_tokens)
-        text = f"{share:g} of what the reserves leave = {whole}" if is_share else whole
+        base = "what the reserves leave" if budget.reserved_tokens else "the window"
+        text = f"{share:g} of {base} = {whole}" if is_share else whole
         values.setdefault((kind, budget.window_tokens), {})[budget.threshold_tokens] = text
         reserved = budget.reserved_tokens / budget.window_tokens
         if reserved > MAX_RESERVED_SHARE:

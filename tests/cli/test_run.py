@@ -76,7 +76,9 @@ def test_a_pilot_runs_one_trial_and_says_how_long_the_others_take(experiment):
     done = harness("run", experiment, *RUN, "--pilot")
     assert done.returncode == 0, done.stderr
     before, after = done.stdout.split("all comparisons will be exploratory")
-    assert "time: unknown until a trial of the same task and models, e.g. a pilot, has finished" in before
+    assert (
+        "time: unknown until a trial of the same task and models has finished in the output folder (--pilot runs one)" in before
+    )
     assert "time: expected" in after
     assert "with 2 workers (from 1 finished trial)" in after
     assert "3 trials not run yet" in done.stderr

@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from harness import codec
+from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.experiment import Experiment
-from harness.experiment.forecast import compute_cost_bounds_usd, describe_cost_bound, format_duration, group_by_seed
+from harness.experiment.forecast import (
+    compute_cost_bounds_usd,
+    count_undeclared_trials,
+    describe_cost_bound,
+    format_duration,
+    group_by_seed,
+)
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, to_plain
@@ -105,7 +113,7 @@ def test_without_a_finished_trial_only_the_upper_bound_is_known(tmp_path):
     forecast = PAID.estimate(tmp_path / "none", workers=2)
     assert (forecast.expected_usd, forecast.expected_seconds) == (None, None)
     assert forecast.describe_cost().startswith("at most $23.20; the expected cost is unknown until")
-    assert "e.g. a pilot" in forecast.describe_time()
+    assert "(--pilot runs one)" in forecast.describe_time()
     assert not (tmp_path / "none").exists()
 
 
@@ -120,6 +128,17 @@ def test_a_finished_trial_of_each_task_gives_the_expected_cost_and_time(tmp_path
     assert both.describe_cost() == "expected $8.25 (from 2 finished trials), at most $17.40"
     assert both.describe_time() == "expected 4 min with 2 workers (from 2 finished trials)"
     assert PAID.estimate(tmp_path, workers=100).expected_seconds == 120, "no run is shorter than its longest trial"
+
+
+def test_trials_that_finished_before_the_contrasts_were_declared_are_counted(tmp_path):
+    contrasts = (Contrast(a="seed=0", b="seed=1"),)
+    families = Family(), Family(contrasts=contrasts, planned_trials=8), Family(contrasts=contrasts, planned_trials=4)
+    for cell, family in zip(PAID.grid, families, strict=False):
+        store(tmp_path, [cell], provenance_json=codec.to_canonical_json({"family": codec.to_plain(family)}, dict))
+    assert count_undeclared_trials(PAID.grid, families[1], tmp_path) == 1
+    assert count_undeclared_trials(PAID.grid, replace(families[1], contrasts=(Contrast(a="x", b="y"),)), tmp_path) == 3
+    assert count_undeclared_trials(PAID.grid, families[0], tmp_path) == 0, "a plan without contrasts claims nothing anyway"
+    assert count_undeclared_trials(PAID.grid, families[1], tmp_path / "none") == 0
 
 
 def test_trials_of_another_grid_predict_this_one_but_other_models_and_crashes_do_not(tmp_path):
