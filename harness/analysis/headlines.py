@@ -387,11 +387,12 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
 
 def _list_losses(kinds: pd.DataFrame) -> str:
     """Return the kinds of facts that an arm lost most often, with the numbers of lost and of all facts."""
-    rates = sorted(zip(kinds["kind"], kinds["kept"], strict=True), key=lambda pair: pair[1].share)
-    lost = [(kind, rate) for kind, rate in rates[:MAX_LOST_KINDS] if rate.successes < rate.trials]
+    counts = [(kind, rate.trials - rate.successes, rate.trials) for kind, rate in zip(kinds["kind"], kinds["kept"], strict=True)]
+    counts.sort(key=lambda count: -count[1] / count[2])
     texts = [
-        f"{LOST_KINDS.get(kind, kind)} {100 * (1 - rate.share):.0f} % ({rate.trials - rate.successes} of {rate.trials})"
-        for kind, rate in lost
+        f"{LOST_KINDS.get(kind, kind)} {100 * lost / facts:.0f} % ({lost} of {facts})"
+        for kind, lost, facts in counts[:MAX_LOST_KINDS]
+        if lost
     ]
     return " and ".join(texts) or "nothing"
 

@@ -27,7 +27,7 @@ from harness.analysis.claims import ClaimReport, build_claim_section, restrict_c
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
 from harness.analysis.effects import Effect, describe_estimand, describe_too_few
 from harness.analysis.estimation import choose_estimand
-from harness.analysis.formatting import Section, describe_level, format_p, format_usd, make_arm_section
+from harness.analysis.formatting import ESTIMAND_NOTE, Section, describe_level, format_p, format_usd, make_arm_section
 from harness.analysis.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, add_measures, choose_metric, estimate_cell
@@ -303,8 +303,8 @@ PATHOLOGY_LABELS = {
 """Headings under which the report shows the counts of problems such as loops, by the name of the column in the trials table."""
 
 _RETENTION_NOTE = (
-    "Percent of the facts in view before a compaction whose newest value the patterns of the task still find after it, with 95 % "
-    "Wilson interval. n: number of facts of all kinds."
+    "Percent of the facts in view before a compaction whose newest value the patterns of the task still find after it: mean over "
+    f"tasks of the shares of their trials, with 95 % interval. {ESTIMAND_NOTE} n: number of facts of all kinds."
 )
 _REWORDING_NOTE = (
     "Lost, but in text: lost values that still stand somewhere in the view, where a real agent may understand them. Values "
@@ -343,7 +343,7 @@ def _build_retention_section(results: Tables) -> Iterator[Section]:
     first, further = kinds[:MAX_KIND_COLUMNS], kinds[MAX_KIND_COLUMNS:]
     notes = (
         _RETENTION_NOTE,
-        "Facts of one session are lost together, so the intervals are too narrow. A fact in view is not necessarily used.",
+        "A fact in view is not necessarily used.",
         *([_REWORDING_NOTE] if has_rewordings else []),
     )
     yield make_arm_section(
@@ -369,7 +369,9 @@ def _build_retention_section(results: Tables) -> Iterator[Section]:
 
 
 def _format_percent(rate: Rate | None) -> str:
-    return "–" if rate is None else f"{100 * rate.share:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+    if rate is None:
+        return "–"
+    return f"{100 * rate.share:.0f}" + ("" if isnan(rate.low) else f" [{100 * rate.low:.0f}, {100 * rate.high:.0f}]")
 
 
 def _format_counts(rates: Iterable[Rate]) -> str:

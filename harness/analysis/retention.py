@@ -12,9 +12,11 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from harness.analysis.arms import order_arms, select_valid
+from harness.analysis.estimation import choose_estimand, compute_mean_bounds
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables
+from harness.analysis.trajectories import list_units
 
 FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
@@ -23,12 +25,17 @@ FACT_KINDS = (
 """Kinds of facts (values that the agent must remember), in the order in which reports and charts show them."""
 
 
+_UNIT_COLUMNS = ("task", "seed", "replicate")
+"""Columns of the trials table that tell apart the units over which shares are averaged."""
+
+
 def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Return how often facts are still visible to the model after a compaction.
 
     The result has one row per arm and kind of fact. Its columns are `arm`, `kind` and four rates with intervals:
 
-    - `kept`: Share of the facts visible before a compaction that are visible after it.
+    - `kept`: Share of the facts visible before a compaction that are visible after it: counts of all facts, and the mean over
+      tasks of the shares of their trials, since facts of one session are lost together.
     - `unread`: Share of the lost values that still appear in the text in other words; only values long enough to be recognized.
     - `used_kept`: Share of correct uses among the next uses of kept facts.
     - `used_lost`: Share of correct uses among the next uses of lost facts.
@@ -37,8 +44,9 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
         results: Tables of results of one experiment.
         arms: Names of the arms to measure; None for all.
     """
-    probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
-    visible_probes = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
+    probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm", *_UNIT_COLUMNS]], on="trial_id")
+    names = ["trial_id", "arm", "kind", "seen_after", "stands_after", "used", *_UNIT_COLUMNS]
+    visible_probes = probes.loc[probes["seen_before"], names]
     places = visible_probes.groupby(["arm", "kind"]).indices
     is_kept, stands, is_right = (
         visible_probes[name].eq(value).to_numpy(dtype=bool, na_value=False)
@@ -49,7 +57,7 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
         {
             "arm": arm,
             "kind": kind,
-            "kept": _estimate_share(is_kept[place]),
+            "kept": _estimate_kept_share(visible_probes.iloc[place].assign(share=is_kept[place].astype(float))),
             "unread": _estimate_share(stands[place][~is_kept[place] & can_stand[place]]),
             "used_kept": _estimate_share(is_right[place][is_kept[place] & is_used[place]]),
             "used_lost": _estimate_share(is_right[place][~is_kept[place] & is_used[place]]),
@@ -60,6 +68,24 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
         if (place := places.get((arm, kind))) is not None
     ]
     return pd.DataFrame(rows, columns=["arm", "kind", "kept", "unread", "used_kept", "used_lost"])
+
+
+def _estimate_kept_share(probes: pd.DataFrame) -> Rate:
+    """Return the numbers of kept and of all facts of one arm and kind, and the mean of the shares of trials with its interval.
+
+    Args:
+        probes: One row per visible fact and compaction, with the column `share`: 1 if the fact was kept, else 0.
+    """
+    trials = probes.groupby("trial_id", sort=False).agg({**dict.fromkeys(_UNIT_COLUMNS, "first"), "share": "mean"})
+    units = list_units(trials, "share")
+    bounds = compute_mean_bounds("bounded", units, choose_estimand(len(units)))
+    return Rate(
+        successes=int(probes["share"].sum()),
+        trials=len(probes),
+        share=float(bounds.value),
+        low=float(bounds.low),
+        high=float(bounds.high),
+    )
 
 
 def _estimate_share(flags: np.ndarray) -> Rate:
