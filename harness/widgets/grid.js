@@ -41,16 +41,16 @@ function fillButton(cell, choose, ...parts) {
 
 /** Fill the cell of an arm: its value, trials and interval, and trials still to run. A click calls `choose`. */
 function fillCell(cell, arm, name, planned, choose, good, metric) {
-  const { finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null, text = "", interval = "" } = arm ?? {};
+  const { finished = 0, n = finished, succeeded = 0, share = null, low = 0, high = 1, score = null, text = "", interval = "" } = arm ?? {};
   const shade = good === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.max(0, Math.floor(good * SHADES)))}`;
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
   const other = metric && metric.name !== "success";
-  const count = make("b", { text: !finished ? `0 of ${planned}` : other ? text : `${succeeded}/${finished}` });
-  const rates = other ? `n=${arm?.n ?? finished}, ${interval}` : `${formatPercent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
+  const count = make("b", { text: !finished ? `0 of ${planned}` : other ? text : `${succeeded}/${n}` });
+  const rates = other ? `n=${n}, ${interval}` : `${formatPercent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
   const small = share === null ? "finished" : rates;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
   const mean = `${score === null ? "" : `, mean score ${score.toFixed(2)}`}${finished && other && metric.name !== "score" ? `, ${metric.name} ${text}` : ""}`;
-  cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "no trial finished"}${mean}${rest}`;
+  cell.title = `${name}: ${finished ? `${succeeded} of ${n} succeeded${n < finished ? `, ${finished - n} excluded because of infrastructure failures` : ""}` : "no trial finished"}${mean}${rest}`;
   fillButton(cell, choose, count, make("span", { text: small }));
 }
 
@@ -127,8 +127,8 @@ function createView({ model, el }) {
     const success = metric.name === "success";
     const ends = success ? ["0 %", "100 % succeeded"] : metric.is_share ? ["0", `1 ${metric.name}`] : [`highest ${metric.name}`, "lowest"];
     [lowest.textContent, highest.textContent] = ends;
-    meaning.textContent = success ? `Each cell: succeeded / finished trials, mean over tasks, 95 % interval. ${metric.about} Dashed: trials still to run.`
-      : `Each cell: ${metric.label}, mean over tasks; n finished trials, 95 % interval. ${metric.about} Dashed: trials still to run.`;
+    meaning.textContent = success ? `Each cell: succeeded / valid trials, mean over tasks, 95 % interval. ${metric.about} Dashed: trials still to run.`
+      : `Each cell: ${metric.label}, mean over tasks; n valid trials, 95 % interval. ${metric.about} Dashed: trials still to run.`;
     if (metric.note) meaning.textContent = metric.note;
     fillAll();
   };

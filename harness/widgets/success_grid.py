@@ -17,7 +17,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.paths import is_block
 from harness.experiment.progress import format_ending, format_outcome, format_record
-from harness.store.records import TrialRecord
+from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
 from harness.widgets.message_channel import JsonObject
 
 MAX_ERROR_CHARACTERS = 600
@@ -33,11 +33,16 @@ class ArmProgress:
     """Records of the arm's finished trials, by trial id."""
 
     @property
+    def valid_records(self) -> list[TrialRecord]:
+        """Records of the arm's finished trials, without those that an infrastructure failure ended."""
+        return [one for one in self.records.values() if one.status != "crashed" and one.reason not in EXTERNAL_FAILURE_REASONS]
+
+    @property
     def success_rate(self) -> Rate:
-        """Success rate of this arm (configuration): mean over tasks of its finished trials, with its 95 % interval."""
-        if not self.records:
+        """Success rate of this arm (configuration): mean over tasks of its valid trials, with its 95 % interval."""
+        rows = [(one.task, one.seed, one.replicate, one.success) for one in self.valid_records]
+        if not rows:
             return estimate_rate(0, 0)
-        rows = [(one.task, one.seed, one.replicate, one.success) for one in self.records.values()]
         return estimate_success(pd.DataFrame(rows, columns=["task", "seed", "replicate", "success"]))
 
     def count(self, number: int) -> JsonObject:
@@ -58,8 +63,8 @@ class ArmProgress:
             metric: Metric that the heat map shows.
             retention: Share of facts that compactions kept, by trial id, of the trials for which it is known.
         """
-        rate, scores = self.success_rate, [record.score for record in self.records.values()]
-        counts = self.count(number) | {"succeeded": rate.successes}
+        rate, scores = self.success_rate, [record.score for record in self.valid_records]
+        counts = self.count(number) | {"n": rate.trials, "succeeded": rate.successes}
         if not scores:
             return counts
         counts |= {"share": rate.share, "low": rate.low, "high": rate.high, "score": sum(scores) / len(scores)}
@@ -67,7 +72,7 @@ class ArmProgress:
 
     def _measure(self, metric: Metric, retention: Mapping[str, float]) -> JsonObject:
         """Return the mean of a metric over the arm's finished trials with its 95 % interval, as text and as a number."""
-        cell = estimate_cell(_tabulate(self.records.values(), retention), metric)
+        cell = estimate_cell(_tabulate(self.valid_records, retention), metric)
         known = cell.n > 0
         return {
             "n": cell.n,

@@ -92,6 +92,7 @@ def test_arms_fill_as_trials_finish():
         "arm": control,
         "planned": 2,
         "finished": 1,
+        "n": 1,
         "succeeded": 1,
         "share": 1.0,
         "low": 0,
@@ -103,6 +104,19 @@ def test_arms_fill_as_trials_finish():
     assert (arm["finished"], arm["succeeded"], arm["score"]) == (2, 1, 0.75)
     assert (failure["arm"], failure["error"], failure["over"]) == ("control", "<b>\nno more", False)
     assert board.finished_trials == 2
+
+
+def test_a_trial_that_an_infrastructure_failure_ended_is_in_no_rate():
+    board = SuccessGrid(experiment())
+    first, second = [one for one in records(board.experiment.grid, success=True, score=1.0) if one.arm == "control"]
+    lost = replace(second, status="failed", reason="model_error", success=False, score=0.0)
+    arm = [one for one in board.add([first, lost]) if one["kind"] == "arm"][-1]
+    assert (arm["finished"], arm["n"], arm["succeeded"], arm["share"], arm["score"]) == (2, 1, 1, 1.0, 1.0)
+    board.metric = METRICS["score"]
+    assert board.list_arms()[arm["arm"]]["value"] == 1.0
+    only_lost = SuccessGrid(experiment())
+    (arm, _) = only_lost.add([lost])
+    assert (arm["n"], "share" in arm) == (0, False)
 
 
 def test_a_trial_counts_once_and_one_that_was_run_again_counts_anew():
