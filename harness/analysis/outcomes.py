@@ -108,6 +108,7 @@ def _complete(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Add the missing columns of a results table to rows, with blank values."""
     columns = {}
     for column in TABLES[name]:
-        values = rows[column.name] if column.name in rows else [_BLANK_VALUES.get(column.dtype)] * len(rows)
+        blank = "{}" if column.name.endswith("_json") else _BLANK_VALUES.get(column.dtype)
+        values = rows[column.name] if column.name in rows else [blank] * len(rows)
         columns[column.name] = pd.Series(values, index=rows.index).astype(column.dtype)
     return pd.DataFrame(columns, index=rows.index)

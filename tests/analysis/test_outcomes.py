@@ -9,6 +9,7 @@ import pytest
 
 from harness.analysis.comparison import compare
 from harness.analysis.outcomes import load_outcomes
+from harness.analysis.report import report
 from harness.analysis.statistics import PairedCounts, adjust_holm, compute_mcnemar_p
 from harness.errors import UnknownName, UsageError
 
@@ -33,6 +34,15 @@ def test_a_table_of_outcomes_is_compared_like_an_experiment(tmp_path, ending):
     assert found.find_effect("success").estimand == "tasks like these"
     assert found.find_effect("total_cost_usd").value == pytest.approx(0.62, abs=0.03)
     assert "until one compacts): no steps to compare" in str(found)
+
+
+def test_a_table_of_outcomes_has_a_report_and_an_arm_that_is_selected_by_unknown_settings_is_refused(tmp_path):
+    ROWS.to_csv(tmp_path / "runs.csv", index=False)
+    outcomes = load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", cost="usd")
+    paths = report(outcomes, "raw").write(tmp_path, figures="svg")
+    assert {path.name for path in paths} > {"report.md", "cost_score.svg", "paired_differences.svg"}
+    with pytest.raises(UnknownName, match="threshold"):
+        compare(outcomes, {"threshold": 0.5}, "raw")
 
 
 @pytest.mark.parametrize(

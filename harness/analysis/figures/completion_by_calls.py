@@ -64,6 +64,8 @@ def table(results: Tables) -> pd.DataFrame:
     finished = (shown["status"] == "completed") | shown["success"].astype(bool)
     flags = {"finished": finished, "success": shown["success"].astype(bool)}
     longest = int(shown["steps"].max())
+    if longest == 0:  # another study may not say how many calls its runs took
+        return pd.DataFrame(columns=list(COLUMNS))
     curves = [
         _compute_curve(rows.assign(success=flags[outcome][rows.index]), longest).assign(
             group=name, place=places[str(name)], outcome=outcome, n=len(rows)
@@ -103,7 +105,7 @@ def draw(
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.
     """
-    message = "there is no valid trial, so there is no completion to draw"
+    message = "there is no valid trial with a known number of calls, so there is no completion to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_finished, theme=theme, width=width, empty_message=message)
 
 
