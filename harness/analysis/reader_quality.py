@@ -42,7 +42,8 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
     quality = load_reader_quality()
     summaries = format_count(quality["summaries"], "summary")
     models, sessions = format_count(len(quality["by_model"]), "local model"), format_count(quality["sessions"], "session")
-    for reader in sorted({json.loads(text).get("reader", "exact") for text in trials["config_json"].unique()}):
+    configurations = [json.loads(text) for text in trials["config_json"].unique()]
+    for reader in sorted({one.get("reader", "exact") for one in configurations if one}):  # runs of another study have none
         one = quality["readers"][reader]
         yield (
             f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']} of "

@@ -40,6 +40,7 @@ def test_a_table_of_outcomes_has_a_report_and_an_arm_that_is_selected_by_unknown
     ROWS.to_csv(tmp_path / "runs.csv", index=False)
     outcomes = load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", cost="usd")
     paths = report(outcomes, "raw").write(tmp_path, figures="svg")
+    assert "exact reader" not in (tmp_path / "report.md").read_text(encoding="utf-8")
     assert {path.name for path in paths} > {"report.md", "cost_score.svg", "paired_differences.svg"}
     with pytest.raises(UnknownName, match="threshold"):
         compare(outcomes, {"threshold": 0.5}, "raw")
