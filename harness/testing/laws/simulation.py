@@ -199,7 +199,7 @@ class _RecordingModel:
 
 def simulate(
     task: Task,
-    policy: Policy,
+    policy: Policy | str,
     *,
     window_tokens: int = WINDOW_TOKENS,
     max_steps: int = 300,
@@ -211,7 +211,7 @@ def simulate(
 
     Args:
         task: Task that the scripted model works on.
-        policy: Compaction policy that the session uses.
+        policy: Compaction policy that the session uses, or its public name.
         window_tokens: Context window of the scripted model in tokens.
         max_steps: Maximum number of model calls, after which the session ends.
         sandbox: Backend of a new sandbox; the backend `local` needs no further permission here. Or a sandbox that was not started
@@ -239,7 +239,7 @@ def simulate(
             )
     spec = SessionSpec(
         request=task.prompt,
-        policy=policy,
+        policy=kinds.resolve_policy(policy),
         model=model_spec.name,
         reader=model_spec.reader,
         task=task,
@@ -442,11 +442,12 @@ class SessionCache:
             self._observation = observe_in_fresh_process(self.name)
         return self._observation
 
-    def run(self, seed: int, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
+    def run(self, seed: int, policy: Policy | str = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
         """Return the session with the task of a seed under a policy; each session is run once and then reused.
 
-        By default the session runs without compaction.
+        The policy may be given by its public name. By default the session runs without compaction.
         """
+        policy = kinds.resolve_policy(policy)
         key = (seed, policy, window_tokens)
         if key not in self._runs:
             task = self.make_task(seed)
@@ -454,7 +455,7 @@ class SessionCache:
                 self._runs[key] = self._simulate(task, policy, window_tokens, sandbox)
         return self._runs[key]
 
-    def _simulate(self, task: Task, policy: Policy, window_tokens: int, sandbox: SandboxChoice | Sandbox) -> Run:
+    def _simulate(self, task: Task, policy: Policy | str, window_tokens: int, sandbox: SandboxChoice | Sandbox) -> Run:
         return simulate(
             task,
             policy,
@@ -464,7 +465,7 @@ class SessionCache:
             model_spec=self.model_spec,
         )
 
-    def run_uncached(self, task: Task, policy: Policy = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
+    def run_uncached(self, task: Task, policy: Policy | str = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
         """Run a session with a task and do not store the result. By default the session runs without compaction."""
         return self._simulate(task, policy, window_tokens, self.sandbox)
 

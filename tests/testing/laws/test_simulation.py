@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.compaction.presets.none import NoCompaction
 from harness.sandboxes.action_cache import ActionCache
 from harness.testing.laws.simulation import SessionCache
 from tests.experiment.tiny_task import ROUNDS, tiny
@@ -30,3 +31,8 @@ def test_a_task_that_allows_no_cache_uses_none(tmp_path):
         for _ in range(2):
             SessionCache(lambda seed: replace(tiny(seed), cacheable=False), action_cache=cache).run(1)
         assert cache.read_summary().entries == 0
+
+
+def test_a_policy_may_be_given_by_its_name():
+    sessions = SessionCache(tiny)
+    assert sessions.run(1, "none") is sessions.run(1, NoCompaction()) is sessions.run(1)
