@@ -213,7 +213,7 @@ def photograph_page(folder: Path) -> None:
     results = Experiment.from_toml(QUICKSTART).run(folder / "output", progress="off")
     path = write_page(results, folder / "report.html")
     with browser_page(chromium, dict(os.environ), folder / "failed.png") as page:
-        page.set_viewport_size({"width": 1300, "height": 1180})
+        page.set_viewport_size({"width": 1400, "height": 1180})  # the table of arms fits
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready]", state="attached")
         page.screenshot(path=PICTURES / "report_page.png")
@@ -285,7 +285,8 @@ class Workbench:
         self.photograph(form.locator(".g-root").first, "worst_trial")
         self.run("trials = ")
         self.run("inspector.show_step")
-        shown = self._page.locator(".jp-OutputArea .harness-looking").filter(has_text="compaction before this step").last
+        inspectors = self._page.locator(".jp-OutputArea .harness-looking").filter(has_text="compaction before this step")
+        shown = inspectors.nth(1)  # the first is the transcript in the form, which shows the same step
         shown.wait_for()
         shown.locator(".h-compaction summary").first.click()
         shown.locator(".h-compaction details[open] pre").first.wait_for()
