@@ -30,7 +30,8 @@ class Contrast:
     Attributes:
         a: Name of the first arm. Required.
         b: Name of the second arm, with which the first is compared. Required.
-        metric: `success`, `score`, `prompt_tokens`, `steps` or `total_cost_usd`. Default: `'success'`.
+        metric: `success`, `score`, `prompt_tokens`, `steps` or `total_cost_usd`. None means `score` if there is a margin, and
+            `success` otherwise. Default: `None`.
         estimand: What the result is a statement about: `tasks like these`, which needs six tasks, or only `these tasks`. None
             chooses by the number of tasks. Default: `None`.
         margin: Margin of non-inferiority, within which arm `a` still counts as no worse. For success and score, it is the largest
@@ -48,12 +49,14 @@ class Contrast:
 
     a: str
     b: str
-    metric: Metric = "success"
+    metric: Metric = None  # type: ignore[assignment]  # replaced when the contrast is made
     estimand: Literal["tasks like these", "these tasks"] | None = None
     margin: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values of the wrong type and impossible margins."""
+        """Choose the metric if none is given, and refuse values of the wrong type and impossible margins."""
+        if self.metric is None:
+            object.__setattr__(self, "metric", "success" if self.margin is None else "score")
         refuse_mistyped_fields(self)
         if self.margin is None:
             return

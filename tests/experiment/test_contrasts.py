@@ -22,6 +22,12 @@ def test_contrasts_are_read_from_the_plan(tmp_path):
     assert read_plan(tmp_path).contrasts == (Contrast(a="none", b="other", metric="score", margin=0.05),)
 
 
+def test_a_margin_is_about_the_score_unless_the_plan_says_otherwise(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN + "margin = 0.05\n")
+    assert [one.metric for one in read_plan(tmp_path).contrasts] == ["score"]
+    assert (ONE.metric, Contrast(a="a", b="b", metric="success", margin=0.1).metric) == ("success", "success")
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
