@@ -1,9 +1,11 @@
 """Properties of every preset on every generated conversation."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
-from hypothesis import Phase, example, given, note, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, HOOKS_WITHOUT_PAUSE, SessionCompactor
@@ -139,6 +141,22 @@ def test_every_preset_is_among_the_policies_under_test() -> None:
     assert set(PRESETS) > KEEPING_THE_REQUEST
 
 
+def folded(log: tuple[Entry, ...]) -> Callable[[Policy], View]:
+    """Return a function from a policy to the view of a log; policies with equal token counters share the view."""
+    views = functools.cache(functools.partial(fold_all, log))
+    return lambda policy: views(policy.counter)
+
+
+@contextmanager
+def naming(policy: Policy, hook: Hook) -> Iterator[None]:
+    """Add the policy and the hook to an error; to describe them in advance would take longer than many a compaction."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"{hook}: {policy!r}")
+        raise
+
+
 def compactor(policy: Policy, summarizer: FakeModel) -> SessionCompactor:
     return SessionCompactor(policy=policy, window=WINDOW, summarizer=summarizer, outputs=MemoryOutputs())
 
@@ -171,8 +189,9 @@ def test_every_policy_under_test_changes_some_view_at_every_moment_that_it_has_a
     @settings(max_examples=100, derandomize=True, database=None, phases=[Phase.generate])
     @given(log=logs())
     def look(log: tuple[Entry, ...]) -> None:
+        views = [folded(one) for one in (log, lengthened(log))]
         for at, (policy, hook) in tuple(idle.items()):
-            events = (compacted(policy, fold_all(one, policy.counter), "s", hook) for one in (log, lengthened(log)))
+            events = (compacted(policy, view(policy), "s", hook) for view in views)
             if any(event is not None and event.status == "applied" for event in events):
                 del idle[at]
 
@@ -183,13 +202,14 @@ def test_every_policy_under_test_changes_some_view_at_every_moment_that_it_has_a
 
 @given(log=logs(), summary=summaries)
 def test_a_compaction_is_legal_and_saves_tokens(log: tuple[Entry, ...], summary: str) -> None:
+    views = folded(log)
     for policy, hook in MOMENTS:
-        note(f"{hook}: {policy!r}")
-        view = fold_all(log, policy.counter)
-        event = compacted(policy, view, summary, hook)
-        assert event == compacted(policy, view, summary, hook), "the same view gives the same event"
-        if event is not None:
-            check(policy, view, event, len(log) + 1)
+        view = views(policy)
+        with naming(policy, hook):
+            event = compacted(policy, view, summary, hook)
+            assert event == compacted(policy, view, summary, hook), "the same view gives the same event"
+            if event is not None:
+                check(policy, view, event, len(log) + 1)
 
 
 WITHOUT_REQUEST = tuple(
@@ -204,19 +224,21 @@ WITHOUT_REQUEST = tuple(
 @example(log=WITHOUT_REQUEST, summary="so far")
 def test_a_compaction_of_a_recording_that_begins_in_any_role_is_legal(log: tuple[Entry, ...], summary: str) -> None:
     """S1.6: a recording may begin with an answer, whose call must keep its result under every policy."""
+    both = [folded(one) for one in (log, lengthened(log))]
     for policy, hook in MOMENTS:
-        for one in (log, lengthened(log)):
-            note(f"{hook}: {policy!r}")
-            view = fold_all(one, policy.counter)
-            event = compacted(policy, view, summary, hook)
-            if event is not None:
-                check(policy, view, event, len(log) + 1, keeps_request=False)
+        for views in both:
+            view = views(policy)
+            with naming(policy, hook):
+                event = compacted(policy, view, summary, hook)
+                if event is not None:
+                    check(policy, view, event, len(log) + 1, keeps_request=False)
 
 
 @given(log=logs(), summary=summaries)
 def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it(log: tuple[Entry, ...], summary: str) -> None:
+    views = folded(log)
     for policy, hook in MOMENTS:
-        view = fold_all(log, policy.counter)
+        view = views(policy)
         summarizer = FakeModel([assistant(summary)] * 9)
         event = compactor(policy, summarizer).compact(view, None, 1, hook, lambda _: None)
         if event is None or not event.summary or view.task is None or view.task not in view.messages:
@@ -249,6 +271,7 @@ def check(policy: Policy, view: View, event: Compaction, seq: int, *, keeps_requ
 @settings(max_examples=15)
 @given(log=logs())
 def test_a_policy_that_was_asked_at_every_step_answers_as_one_that_never_was(log: tuple[Entry, ...]) -> None:
+    views = folded(log)
     for policy, hook in MOMENTS:
         budget, view, plan = policy.budget(WINDOW), View(), None
         for entry in log:
@@ -256,14 +279,15 @@ def test_a_policy_that_was_asked_at_every_step_answers_as_one_that_never_was(log
             plan = (
                 policy.plan(view, budget, None, hook) if find_violation(view.messages) is None and len(view.items) > 1 else None
             )
-        assert plan == policy.plan(fold_all(log, policy.counter), budget, None, hook), (policy, hook)
+        assert plan == policy.plan(views(policy), budget, None, hook), (policy, hook)
 
 
 @given(log=logs())
 def test_a_wish_makes_due_whatever_a_policy_does_of_its_own_accord(log: tuple[Entry, ...]) -> None:
     budget_of = {policy: policy.budget(Window(tokens=200_000_000, source="configuration")) for policy in POLICIES}
+    views = folded(log)
     for policy, budget in budget_of.items():
-        view = fold_all(log, policy.counter)
+        view = views(policy)
         plan = policy.plan(view, budget, None, "manual")
         assert plan is not None or all(rule.quiet for rule in rules_of(policy)), policy
         assert plan is None or plan.reason.startswith("asked for"), policy
@@ -279,18 +303,19 @@ OF_NO_TOKENS = (
 @given(log=logs(), summary=summaries)
 @example(log=OF_NO_TOKENS, summary="0")
 def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
+    views = folded(log)
     for policy, hook in MOMENTS:
         if hook in HOOKS_WITHOUT_PAUSE:  # the session itself asks once for each overflow and each request of the user
             continue
-        note(f"{hook}: {policy!r}")
-        view = fold_all(log, policy.counter)
-        for attempt in range(len(log) + FRUITLESS_IN_A_ROW + 1):  # one that halves the view takes several rounds
-            event = compacted(policy, view, summary, hook)
-            if event is None:
-                break
-            view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)
-        else:
-            raise AssertionError("the policy keeps compacting a view that does not grow")
+        view = views(policy)
+        with naming(policy, hook):
+            for attempt in range(len(log) + FRUITLESS_IN_A_ROW + 1):  # one that halves the view takes several rounds
+                event = compacted(policy, view, summary, hook)
+                if event is None:
+                    break
+                view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)
+            else:
+                raise AssertionError("the policy keeps compacting a view that does not grow")
 
 
 @given(log=logs())
