@@ -1,5 +1,6 @@
 """Exports: an incremental export equals a full one, writes only what is outdated, and nothing if nothing is."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -56,20 +57,25 @@ def fill(output: Path, trials: int) -> Path:
     return output / "journal.sqlite"
 
 
-class Experiment:
-    """Journal of an experiment to which things happen in any order. It begins with two exported trials and another session."""
+@pytest.fixture(scope="module")
+def beginnings(small_blocks: None, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """Return the folders of exported experiments: False has two trials and another session, True a journal of an old version."""
+    new, old = (tmp_path_factory.mktemp(name) for name in ("new", "old"))
+    with closing(sqlite3.connect(old / "journal.sqlite", isolation_level=None)) as connection:
+        migrate(connection, MIGRATIONS[:10])
+        connection.execute("INSERT INTO session (id, created_at_ms) VALUES ('s0', 3)")
+    with Journal.open(fill(new, 2)) as journal:
+        begun(journal, "s2").append([*opening("s2"), *step(1), *step(2), compaction(forget=[4, 5], before_step=3)])
+    for output in (new, old):
+        export(output / "journal.sqlite", output / "results")
+    return {False: new, True: old}
 
-    def __init__(self, output: Path, *, is_old: bool) -> None:
+
+class Experiment:
+    """Journal of an experiment, already exported, to which things happen in any order."""
+
+    def __init__(self, output: Path) -> None:
         self.output, self.journal, self.time_ms = output, output / "journal.sqlite", 7
-        if is_old:
-            with closing(sqlite3.connect(self.journal, isolation_level=None)) as connection:
-                migrate(connection, MIGRATIONS[:10])
-                connection.execute("INSERT INTO session (id, created_at_ms) VALUES ('s0', 3)")
-        else:
-            fill(output, 2)
-            with Journal.open(self.journal) as journal:
-                begun(journal, "s2").append([*opening("s2"), *step(1), *step(2), compaction(forget=[4, 5], before_step=3)])
-        self.export(0)
 
     def run(self, number: int) -> None:
         """Run a trial, perhaps again, and import its journal."""
@@ -123,15 +129,17 @@ NAMES = ("run", "crash", "rename", "go_on", "roll_back", "measure", "migrate", "
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.booleans(), st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), min_size=1, max_size=5))
-@example(False, [("measure", 0)])
-@example(False, [("measure", 2)])
-@example(False, [("go_on", 1)])
-@example(False, [("run", 1), ("export", 0), ("run", 0)])
-@example(True, [("migrate", 0), ("run", 0)])
-def test_an_incremental_export_equals_a_full_one(is_old: bool, happenings: list[tuple[str, int]]) -> None:
+@given(is_old=st.booleans(), happenings=st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), min_size=1, max_size=5))
+@example(is_old=False, happenings=[("measure", 0)])
+@example(is_old=False, happenings=[("measure", 2)])
+@example(is_old=False, happenings=[("go_on", 1)])
+@example(is_old=False, happenings=[("run", 1), ("export", 0), ("run", 0)])
+@example(is_old=True, happenings=[("migrate", 0), ("run", 0)])
+def test_an_incremental_export_equals_a_full_one(
+    beginnings: dict[bool, Path], is_old: bool, happenings: list[tuple[str, int]]
+) -> None:
     with TemporaryDirectory() as folder, TemporaryDirectory() as other:
-        experiment = Experiment(Path(folder), is_old=is_old)
+        experiment = Experiment(shutil.copytree(beginnings[is_old], Path(folder), dirs_exist_ok=True))
         for name, number in happenings:
             getattr(experiment, name)(number)
         results = load(folder)
