@@ -58,14 +58,14 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     assert "finished: 4 of 6 trials; 2 trials left to run\n" in extended.stdout
     (experiment / "plan.toml").write_text(text)
 
-    again = harness("run", experiment, *RUN)
-    assert again.returncode == 0, again.stderr
+    again = within("run", experiment, *RUN)
+    assert again.exit_code == 0, again.stderr
     assert "success (" not in again.stderr  # no trial was run
-    shown = harness("report", experiment)
-    assert shown.returncode == 0
+    shown = within("report", experiment)
+    assert shown.exit_code == 0, shown.stderr
     assert "Report on small: 4 trials" in shown.stdout
-    drawn = harness("report", experiment, "--figures", "svg", "--metric", "tokens", "--dark", "--paper")
-    assert drawn.returncode == 0, drawn.stderr
+    drawn = within("report", experiment, "--figures", "svg", "--metric", "tokens", "--dark", "--paper")
+    assert drawn.exit_code == 0, drawn.stderr
     assert {"token_curves.svg", "compaction_rounds.svg", "heat_map.svg", "paired_differences.svg"} <= {
         path.name for path in charts.iterdir()
     }
