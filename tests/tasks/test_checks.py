@@ -5,6 +5,7 @@ nothing. A forgery adds code to it. The checks that pass then must be among thos
 """
 
 import shutil
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -90,6 +91,18 @@ def forgetful(name, folder):
     return task, passed(task, folder)
 
 
+INTERVIEW_SECONDS = 8.0
+"""Time limit of an interview with forged code, more than the three seconds for which processes of a forgery live."""
+
+
+def hasten(task):
+    """Return a task whose interviews wait less for code that never answers."""
+    interviews = tuple(
+        replace(one, timeout_seconds=min(one.timeout_seconds, INTERVIEW_SECONDS)) for one in task.grader.interviews
+    )
+    return replace(task, grader=replace(task.grader, interviews=interviews))
+
+
 def passed(task, root, command=""):
     """Return the names of the checks that a workspace passes."""
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -125,7 +138,7 @@ def test_no_forgery_gains_a_check(idea, name, workspaces, tmp_path):
     folder, task, before = workspaces(name)
     root = shutil.copytree(folder, tmp_path / "copy")
     forge(root, PACKAGES[name], FORGERIES[idea], ".py")
-    assert passed(task, root) <= before
+    assert passed(hasten(task), root) <= before
 
 
 @pytest.mark.bubblewrap
