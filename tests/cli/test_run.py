@@ -27,7 +27,7 @@ kind = "keep-last"
 seed = [0, 1]
 policy.threshold = [0.5, 0.8]
 """
-RUN = ("--unsafe-local", "--workers", "2", "--progress", "plain")
+RUN = ("--unsafe-local", "--workers", "1", "--progress", "plain")
 KEEP = policy_from_plain({"kind": "keep-last"})
 
 
@@ -73,14 +73,14 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
 
 @pytest.mark.slow
 def test_a_pilot_runs_one_trial_and_says_how_long_the_others_take(experiment):
-    done = harness("run", experiment, *RUN, "--pilot")
-    assert done.returncode == 0, done.stderr
+    done = within("run", experiment, *RUN, "--pilot")
+    assert done.exit_code == 0, done.stderr
     before, after = done.stdout.split("all comparisons will be exploratory")
     assert (
         "time: unknown until a trial of the same task and models has finished in the output folder (--pilot runs one)" in before
     )
     assert "time: expected" in after
-    assert "with 2 workers (from 1 finished trial)" in after
+    assert "with 1 worker (from 1 finished trial)" in after
     assert "3 trials not run yet" in done.stderr
     dry = within("run", experiment, "--dry-run", "--unsafe-local")
     assert "finished: 1 of 4 trials; 3 trials left to run" in dry.stdout
@@ -186,12 +186,12 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
 def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(experiment):
     plan = experiment / "plan.toml"
     plan.write_text(PLAN.replace("[axes]", "[experiment]\ntrial_timeout_seconds = 0.001\n[axes]").replace("[0, 1]", "[0]"))
-    crashed = harness("run", experiment, *RUN)
-    assert crashed.returncode == 1, crashed.stderr
+    crashed = within("run", experiment, *RUN)
+    assert crashed.exit_code == 1, crashed.stderr
     assert "2 trials crashed; the same command runs crashed trials again" in crashed.stderr
     plan.write_text(PLAN.replace("[0, 1]", "[1]"))
-    done = harness("run", experiment, *RUN)
-    assert done.returncode == 0, done.stderr
+    done = within("run", experiment, *RUN)
+    assert done.exit_code == 0, done.stderr
     assert "2 trials of earlier plans" in done.stdout
 
 
@@ -202,8 +202,8 @@ def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_t
     (experiment / "plan.toml").write_text(plan.replace('backend = "local"', 'backend = "local", limits.network = true'))
     lost = "2 trials failed because of the sandbox (sandbox_error); --retry-failed runs such trials again"
     for more in ((), ("--retry-failed",)):
-        done = harness("run", experiment, *RUN, *more)
-        assert (done.returncode, lost in done.stderr) == (1, True), done.stderr
+        done = within("run", experiment, *RUN, *more)
+        assert (done.exit_code, lost in done.stderr) == (1, True), done.stderr
         assert done.stderr.count("failed: sandbox_error") == 2  # both trials were run
 
 
@@ -211,8 +211,8 @@ def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_t
 def test_trials_that_killed_their_sandboxes_count_and_are_not_run_again(experiment):
     (experiment / "plan.toml").write_text(PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]"))
     for more, count in (((), 2), (("--retry-failed",), 0)):
-        done = harness("run", experiment, *RUN, *more)
-        assert done.returncode == 0, done.stderr
+        done = within("run", experiment, *RUN, *more)
+        assert done.exit_code == 0, done.stderr
         assert done.stderr.count("failed: sandbox_killed") == count
 
 
