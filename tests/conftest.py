@@ -57,9 +57,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: places.get(item.path, 1.0))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Collect no garbage while modules are imported and tests are collected, which leaves hardly any."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt modules and collected tests from garbage collection, which would visit these million objects again and again."""
     gc.freeze()
+    gc.enable()
 
 
 # --- files of the user ----------------------------------------------------------------------------------------------
