@@ -1,6 +1,5 @@
 """Properties of every preset on every generated conversation."""
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -40,7 +39,7 @@ from harness.protocols import Need, Policy
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
-from harness.tokens import QuarterOfCharacters, Window
+from harness.tokens import Counter, QuarterOfCharacters, Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 from tests.compaction.talk import lengthened, work
 
@@ -143,8 +142,14 @@ def test_every_preset_is_among_the_policies_under_test() -> None:
 
 def folded(log: tuple[Entry, ...]) -> Callable[[Policy], View]:
     """Return a function from a policy to the view of a log; policies with equal token counters share the view."""
-    views = functools.cache(functools.partial(fold_all, log))
-    return lambda policy: views(policy.counter)
+    views: dict[Counter, View] = {}
+
+    def view_of(policy: Policy) -> View:
+        if policy.counter not in views:
+            views[policy.counter] = fold_all(log, policy.counter)
+        return views[policy.counter]
+
+    return view_of
 
 
 @contextmanager
