@@ -11,7 +11,7 @@ from harness.task import DIFFICULTIES
 from harness.tasks.flashcards_bun import make_flashcards_bun
 from harness.tasks.flashcards_bun.structure import PREREQUISITES, draw_structure
 from harness.tasks.kit.structure import StructureDraws
-from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
+from tests.tasks.workshop import act, built, failed, grade, grade_about, lay, rewritten, run
 
 EFFECTS = r"tools/(reserve|feed|audit|changelog)"
 SEED = next(seed for seed in range(1, 20) if "feed_mark" in make_flashcards_bun(seed).values)
@@ -50,7 +50,7 @@ def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, progr
     if not rewritten(task, root, fact, prior):
         root = built(task, tmp_path / "again", {**task.values, fact: prior}, EFFECTS)
     assert RESTING[fact]
-    assert failed(grade(task, root)) >= RESTING[fact]
+    assert failed(grade_about(task, root, RESTING[fact])) >= RESTING[fact]
 
 
 def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():

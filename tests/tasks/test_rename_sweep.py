@@ -11,7 +11,7 @@ from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.rename_sweep import make_rename_sweep
 from harness.tasks.rename_sweep.facts import draw_values
 from harness.tasks.rename_sweep.structure import ALL_FOLDERS, ORDERS, Structure, draw_structure
-from tests.tasks.workshop import carried_out, do, failed, grade, lay, shell
+from tests.tasks.workshop import Rehearsal, carried_out, do, failed, grade, lay, shell
 
 LOOKS = ("orient", "state", "suite_", "read_", "lines_", "test_", "half_way", "strays_known", "what_is_left")
 """Prefixes of the names of steps that change nothing."""
@@ -36,6 +36,12 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the workspace of seed 1 after the whole script."""
     task = make_rename_sweep(1)
     return carried_out(task, tmp_path_factory.mktemp("swept"), task.values, deeds(task))
+
+
+@pytest.fixture(scope="module")
+def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
+    task = make_rename_sweep(1)
+    return Rehearsal(task, tmp_path_factory.mktemp("rehearsed"), deeds(task))
 
 
 @pytest.fixture
@@ -144,12 +150,24 @@ def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, cop
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fact", [fact.name for fact in make_rename_sweep(1).facts])
-def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str, tmp_path: Path) -> None:
+def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str, rehearsed: Rehearsal, tmp_path: Path) -> None:
     task = make_rename_sweep(1)
     prior = next(one.prior for one in task.facts if one.name == fact)
     resting = {check.name for check in task.checks if fact in check.required_facts}
     assert resting
-    assert failed(grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, deeds(task)))) >= resting
+    assert failed(grade(task, rehearsed.repeat(tmp_path, {**task.values, fact: prior}))) >= resting
+
+
+def test_a_repeated_rehearsal_equals_a_script_that_was_carried_out(rehearsed: Rehearsal, tmp_path: Path) -> None:
+    task = make_rename_sweep(1)
+    for fact in (task.facts[0], task.facts[-1]):
+        values = {**task.values, fact.name: fact.prior}
+        roots = rehearsed.repeat(tmp_path / f"{fact.name}_again", values), tmp_path / fact.name
+        carried_out(task, roots[1], values, deeds(task))
+        again, whole = (
+            {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()} for root in roots
+        )
+        assert again == whole
 
 
 def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.spec_api import make_spec_api
 from harness.tasks.spec_api.facts import READ_END_COMMAND
 from harness.tasks.spec_api.structure import PREREQUISITES, draw_structure
-from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
+from tests.tasks.workshop import act, built, failed, grade, grade_about, lay, rewritten, run
 
 EFFECTS = r"tools/(enroll|push|conform|changelog)"
 CLIP = 10_000
@@ -52,7 +52,7 @@ def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, clien
     if not rewritten(task, root, fact, prior):
         root = built(task, tmp_path / "again", {**task.values, fact: prior}, EFFECTS)
     assert RESTING[fact]
-    assert failed(grade(task, root)) >= RESTING[fact]
+    assert failed(grade_about(task, root, RESTING[fact])) >= RESTING[fact]
 
 
 def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():

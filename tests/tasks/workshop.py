@@ -1,11 +1,12 @@
 """Execution of scripts with known values, without a model and without a sandbox, as by an agent that forgets nothing."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from string import Template
 
@@ -113,9 +114,14 @@ def act(root: Path, tool: str, arguments: Mapping[str, str]) -> Result:
     return Result("\n".join(shown), True)
 
 
+def fill(call: CallTemplate, values: Mapping[str, str]) -> dict[str, str]:
+    """Return the arguments of a call of the script with known values."""
+    return {name: Template(text).substitute(values) for name, text in call.arguments}
+
+
 def do(root: Path, call: CallTemplate, values: Mapping[str, str]) -> Result:
     """Carry out a call of the script with known values."""
-    return act(root, call.tool, {name: Template(text).substitute(values) for name, text in call.arguments})
+    return act(root, call.tool, fill(call, values))
 
 
 def final(step: Step) -> tuple[CallTemplate, ...]:
@@ -123,15 +129,40 @@ def final(step: Step) -> tuple[CallTemplate, ...]:
     return (*(call for repair in step.repairs for call in repair.calls), *step.calls)
 
 
+def list_acts(task: Task, steps: Iterable[str]) -> list[CallTemplate]:
+    """Return the writes and commands of the named steps in the order of the script, each step after its repair."""
+    wanted = set(steps)
+    calls = (call for step in task.script.steps if step.name in wanted for call in final(step))
+    return [call for call in calls if call.tool in {"execute_command", "write_file"}]
+
+
 def carried_out(task: Task, root: Path, values: Mapping[str, str], steps: Iterable[str]) -> Path:
     """Carry out the named steps in the order of the script, each after its repair, and return the workspace."""
     lay(task, root)
-    wanted = set(steps)
-    for step in task.script.steps:
-        for call in final(step) if step.name in wanted else ():
-            if call.tool in {"execute_command", "write_file"}:
-                do(root, call, values)
+    for call in list_acts(task, steps):
+        do(root, call, values)
     return root
+
+
+class Rehearsal:
+    """The named steps of a script, carried out with the true values, with a copy of the workspace before each call."""
+
+    def __init__(self, task: Task, folder: Path, steps: Iterable[str]) -> None:
+        self._task, self._folder, self._acts = task, folder, list_acts(task, steps)
+        root = lay(task, folder / "workspace")
+        for number, call in enumerate(self._acts):
+            shutil.copytree(root, folder / str(number), symlinks=True)
+            do(root, call, task.values)
+        root.rename(folder / str(len(self._acts)))
+
+    def repeat(self, root: Path, values: Mapping[str, str]) -> Path:
+        """Return the workspace that `carried_out` makes with other values; calls before the first that differs are skipped."""
+        same = (fill(call, values) == fill(call, self._task.values) for call in self._acts)
+        first = next((number for number, is_same in enumerate(same) if not is_same), len(self._acts))
+        shutil.copytree(self._folder / str(first), root, symlinks=True, dirs_exist_ok=True)
+        for call in self._acts[first:]:
+            do(root, call, values)
+        return root
 
 
 def built(task: Task, root: Path, values: Mapping[str, str], effects: str) -> Path:
@@ -160,6 +191,18 @@ def grade(task: Task, root: Path) -> dict[str, str]:
     """Grade a workspace and return the verdict of each check: `pass` or `fail DETAIL`."""
     graded = grade_workspace(task, FolderSandbox(root))
     return {one.check.name: "pass" if one.passed else f"fail {one.detail}" for one in graded}
+
+
+def grade_about(task: Task, root: Path, checks: Collection[str], tests: Collection[str] = ("own_tests",)) -> dict[str, str]:
+    """Grade a workspace as `grade` does, but run the agent's tests, which takes longest, only if their checks are in question."""
+    if not set(tests).isdisjoint(checks):
+        return grade(task, root)
+    asking = tuple(one for one in task.grader.interviews if not one.broken)
+    assert len(asking) == len(task.grader.interviews) - len(tests)
+    verdicts = grade(replace(task, grader=replace(task.grader, interviews=asking)), root)
+    assert set(tests) <= failed(verdicts), "the checks do not rest on the tests"
+    assert not any(verdict.startswith("fail no verdict") for verdict in verdicts.values()), "the judge did not end by itself"
+    return verdicts
 
 
 def failed(verdicts: Mapping[str, str]) -> set[str]:

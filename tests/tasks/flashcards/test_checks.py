@@ -10,7 +10,7 @@ import pytest
 from harness.task import Step
 from harness.tasks.flashcards import make_flashcards
 from tests.tasks.flashcards.reference import STATEFUL, Agent
-from tests.tasks.workshop import act, grade, lay
+from tests.tasks.workshop import act, grade, grade_about, lay
 
 TASK = make_flashcards(1)
 CHECKS, FACTS, STEPS = TASK.checks, TASK.facts, TASK.script.steps
@@ -84,7 +84,7 @@ def test_who_forgets_everything_in_the_prompt_fails_every_check_that_rests_on_it
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, tmp_path):
     task = make_flashcards(1)
     build = Agent(task, tmp_path, {**task.values, fact: PRIORS[fact]}, only_effects=True).finish()
-    assert failed(grade(task, build.root)) >= RESTING[fact]
+    assert failed(grade_about(task, build.root, RESTING[fact])) >= RESTING[fact]
 
 
 @pytest.mark.slow
@@ -100,8 +100,8 @@ def test_a_single_use_of_a_prior_fails_a_check(name, fact, copied, tmp_path):
     else:
         root = copied()
         with_priors(step, {fact}, root)
-    own = {"own_tests"} if name.startswith("write_test_") else set()
-    assert failed(grade(make_flashcards(1), root)) & (RESTING[fact] | own)
+    checks = RESTING[fact] | ({"own_tests"} if name.startswith("write_test_") else set())
+    assert failed(grade_about(make_flashcards(1), root, checks)) & checks
 
 
 @pytest.mark.parametrize("command", ["tools/reserve.py", "tools/ingest.py decks/biology.csv --count 20"])
