@@ -55,7 +55,8 @@ class Contrast:
 
     def __post_init__(self) -> None:
         """Choose the metric if none is given, and refuse values of the wrong type and impossible margins."""
-        if self.metric is None:
+        metric: object = self.metric
+        if metric is None:
             object.__setattr__(self, "metric", "success" if self.margin is None else "score")
         refuse_mistyped_fields(self)
         if self.margin is None:
