@@ -1,6 +1,8 @@
 """The tasks of the suite in tests of the laws: their requirements, and the seeds and policies with which they are combined."""
 
+import hashlib
 import os
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
@@ -11,6 +13,7 @@ import pytest
 from harness.protocols import Policy
 from harness.sandboxes.action_cache import ActionCache, find_default_folder, open_cache
 from harness.sandboxes.action_cache.cache import MAX_BYTES
+from harness.store.database import replace_file
 from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import BUBBLEWRAP, Run, ScriptedModelSpec, open_cached_sandbox, simulate
@@ -60,6 +63,19 @@ def simulate_with_cache(task: Task, policy: Policy, **options: Any) -> Run:
     """Run a task as `simulate` does, but run no command that another session ran in an equal workspace."""
     with closing(open_cached_sandbox(task, BUBBLEWRAP, open_action_cache())) as sandbox:
         return simulate(task, policy, sandbox=sandbox, **options)
+
+
+def simulate_in_real_sandbox(case: Case) -> Run:
+    """Return the session of a case with no action cache, from a file if another law of this run of the tests has needed it."""
+    file = find_default_folder().parent / "law-sessions" / hashlib.sha256(repr(case).encode()).hexdigest()
+    if file.exists():
+        run: Run = pickle.loads(file.read_bytes())
+        return run
+    run = simulate(SUITE[case.task](case.seed), case.policy, model_spec=case.reader)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replace_file(file) as unfinished:
+        unfinished.write_bytes(pickle.dumps(run))
+    return run
 
 
 def spread(policies: Sequence[Policy], *, rounds: int, tasks: Sequence[str] = TASKS) -> list[object]:

@@ -25,8 +25,8 @@ from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.store.journal import Journal
 from harness.tasks import SUITE
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
-from harness.testing.laws.simulation import WINDOW_TOKENS, Run, simulate
-from tests.laws.suite import FULL, TASKS, Case, spread
+from harness.testing.laws.simulation import WINDOW_TOKENS, Run
+from tests.laws.suite import FULL, TASKS, Case, simulate_in_real_sandbox, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -46,7 +46,7 @@ def sampled(run: Run) -> list[int]:
 
 @pytest.mark.parametrize("case", spread(POLICIES, rounds=2 if FULL else 1))
 def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(case: Case) -> None:
-    run = simulate(SUITE[case.task](case.seed), case.policy, model_spec=case.reader)
+    run = simulate_in_real_sandbox(case)
     asked = FreshModelSpec(case.task, case.seed, case.reader.full_name, case.reader.seed, WINDOW_TOKENS)
     for hash_seed, at in enumerate(sampled(run), start=1):
         request, reply = run.requests[at]

@@ -14,11 +14,10 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.events import Entry, StepFinished
-from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import simulate
-from tests.laws.suite import FULL, Case, spread
+from harness.testing.laws.simulation import BUBBLEWRAP, open_task_sandbox, simulate
+from tests.laws.suite import FULL, Case, simulate_in_real_sandbox, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -34,11 +33,10 @@ def timeless(entry: Entry) -> Entry:
 @pytest.mark.parametrize("case", spread(POLICIES, rounds=2 if FULL else 1))
 def test_law_9_a_run_from_the_action_cache_equals_the_run_in_a_real_sandbox(case: Case, tmp_path: Path) -> None:
     task = SUITE[case.task](case.seed)
-    with closing(open_sandbox("bubblewrap", session_id="law-9")) as sandbox:
-        real = simulate(task, case.policy, sandbox=sandbox, model_spec=case.reader)
+    real = simulate_in_real_sandbox(case)
     assert real.compactions
     for warm in (False, True):
-        opened = open_sandbox("bubblewrap", session_id="law-9")
+        opened = open_task_sandbox(task, BUBBLEWRAP)
         cache = ActionCache(tmp_path)
         with closing(cache), closing(CachedSandbox(opened, cache, kind=case.task, task=case.task)) as sandbox:
             run, counts = simulate(task, case.policy, sandbox=sandbox, model_spec=case.reader), sandbox.counts
