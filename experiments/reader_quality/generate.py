@@ -138,7 +138,7 @@ def choose(prompts: list[str], turn: int) -> int:
 
 
 def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
-    """Return one prompt of each session, and record those that the file lacks."""
+    """Return one prompt of each session with the given seeds, and record those that the file lacks."""
     rows = read_rows(path)
     known = {(row["task"], row["seed"]) for row in rows}
     for seed in range(first_seed, first_seed + seeds):
@@ -153,7 +153,7 @@ def generate_prompts(first_seed: int, seeds: int, path: Path) -> list[Row]:
             )
             write_rows(path, rows)
             print(f"{name} {seed}: {len(prompts)} prompts", flush=True)
-    return rows
+    return [row for row in rows if first_seed <= row["seed"] < first_seed + seeds]
 
 
 def choose_threads() -> int:

@@ -2,12 +2,14 @@
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.reader_quality.generate import TASKS, generate_prompts, write_rows
 from experiments.reader_quality.judge import bound_rate, estimate_rate, stands_in
 from harness.analysis.reader_quality import describe_readers, load_reader_quality
 from harness.models.scripted.profiles import READERS
@@ -71,3 +73,9 @@ def test_a_value_stands_in_a_text_as_a_word_beside_a_key_word_of_its_fact() -> N
     words = frozenset({"port"})
     assert stands_in("4000", words, "- the port is 4000")
     assert not stands_in("4000", words, "- the port is 40001\n- 4000 is a number")
+
+
+def test_only_prompts_of_the_given_seeds_are_answered(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl.xz"
+    write_rows(path, [{"task": task, "seed": seed} for task in TASKS for seed in (1_000, 1_001, 1_002)])
+    assert {(row["task"], row["seed"]) for row in generate_prompts(1_001, 1, path)} == {(task, 1_001) for task in TASKS}
