@@ -71,8 +71,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     """Form that builds a grid of trials from controls, shows its cost and what it can show, and runs it.
 
     If a control contains several values, trials differ in this setting (an axis of the grid). A single value applies to all
-    trials.
-     Wrong values are named beside their control, and the grid cannot be started until they are corrected.
+    trials. Wrong values are named beside their control, and the grid cannot be started until they are corrected.
 
     Args:
         base: Trial that gives every setting its value that no control changes, e.g. `explorer.to_trial("flashcards")`; None is a
