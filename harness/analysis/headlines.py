@@ -374,15 +374,26 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
         return
     ordered = sorted(shares, key=lambda arm: shares[arm])
     named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
-    texts = ", ".join(f'{100 * shares[arm]:.0f} % in "{arm}"' for arm in named)
+    texts = _list_by_summarizer({one.arm: one.trials for one in arms if one.arm in named}, shares)
     repeated = set(pair_repeats(results.trials)["arm_b"])
     named = [arm for arm in named if arm not in repeated]
     kinds = measure_retention(results, named)
     losses = "; ".join(f'in "{arm}" {_list_losses(kinds[kinds["arm"] == arm])}' for arm in named)
     yield (
-        f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Lost most often, "
-        f"where a fact counts again at each compaction: {losses}."
+        f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Kinds lost most "
+        f"often (lost of those in view, summed over all compactions): {losses}."
     )
+
+
+def _list_by_summarizer(trials: Mapping[str, pd.DataFrame], shares: Mapping[str, float]) -> str:
+    """Return the share of kept facts of each arm, from low to high; the arms of each summarizer together if there are several."""
+    groups = dict[str, list[str]]()
+    for arm in sorted(trials, key=lambda arm: shares[arm]):
+        summarizer = json.loads(trials[arm]["policy_json"].iloc[0]).get("summarizer")
+        groups.setdefault(str(summarizer or "no summarizer"), []).append(f'{100 * shares[arm]:.0f} % in "{arm}"')
+    if len(groups) == 1:
+        return ", ".join(*groups.values())
+    return "; ".join(f"with {summarizer}: {', '.join(texts)}" for summarizer, texts in groups.items())
 
 
 def _list_losses(kinds: pd.DataFrame) -> str:

@@ -92,12 +92,29 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     table = results(trials, probes=probes)
     assert (
         'Facts still in the agent\'s context after a compaction, in the summary or in kept messages: 50 % in "careless", 50 % in '
-        '"careless again", 88 % in "careful". Lost most often, where a fact counts again at each compaction: in "careless" goals '
-        '75 % (3 of 4) and changed values 25 % (1 of 4); in "careful" changed values 25 % (1 of 4).'
+        '"careless again", 88 % in "careful". Kinds lost most often (lost of those in view, summed over all compactions): in '
+        '"careless" goals 75 % (3 of 4) and changed values 25 % (1 of 4); in "careful" changed values 25 % (1 of 4).'
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
     assert [row[section.columns.index("USD")] for row in section.rows] == ["1.00"] * 3
+
+
+def test_shares_of_kept_facts_are_listed_by_summarizer_if_there_are_several():
+    policies = [json.dumps({"kind": "keep-last", "summarizer": f"scripted/{name}"}) for name in ("extractive", "empty")]
+    trials = [arm(name, (0.5,), cost_usd=1.0, policy_json=policies[name == "bare"]) for name in ("base", "late", "bare")]
+    kept = {"base": 2, "late": 3, "bare": 1}
+    probes = [
+        probe(f"{name}/task-0/0/0", fact=f"goal {number}", kind="goal", seen_after=number < count)
+        for name, count in kept.items()
+        for number in range(4)
+    ]
+    (note,) = (
+        one
+        for one in headlines(results([row for rows in trials for row in rows], probes=probes))
+        if one.startswith("Facts still in")
+    )
+    assert ': with scripted/empty: 25 % in "bare"; with scripted/extractive: 50 % in "base", 75 % in "late". Kinds' in note
 
 
 def test_an_arm_that_knows_the_future_is_no_recommendation():
