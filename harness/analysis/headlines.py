@@ -299,7 +299,8 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], arm_count:
         )
         return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{bounds}, so it does not tell them apart.{at_end}"
     luck = f" To be the highest of {count} arms is partly luck: expect a lower {metric} on new trials." if count > 1 else ""
-    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({format_count(cell.n, 'trial')}{bounds}).{luck}"
+    basis = f"mean over these tasks, {format_count(cell.n, 'trial')}{bounds}"
+    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({basis}).{luck}"
 
 
 def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[frozenset[str]]:
@@ -381,7 +382,8 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
     losses = "; ".join(f'in "{arm}" {_list_losses(kinds[kinds["arm"] == arm])}' for arm in named)
     yield (
         f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Kinds lost most "
-        f"often (lost of those in view, summed over all compactions): {losses}."
+        "often (in the context before a compaction, but after it neither in the summary nor in a kept message; all compactions "
+        f"together): {losses}."
     )
 
 

@@ -75,8 +75,9 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
 
 
 _OUTCOME_NOTE = (
-    "Score: share of checks passed; mean, 95 % interval in brackets, lowest–highest trial. USD: mean cost of a trial. Facts "
-    "kept: share of the facts in view before a compaction that are in view after it. Compacted: trials with a compaction."
+    "Score: share of checks passed; mean, 95 % interval in brackets, lowest–highest trial. USD: mean cost of these trials. "
+    "Facts kept: share, in these trials, of the facts in view before a compaction that are in view after it. Compacted: trials "
+    "with a compaction."
 )
 _COUNT_LABELS = {"overflow": "window full"}
 """Headings of columns that count a problem of trials, where the name of the problem is not plain."""

@@ -53,7 +53,7 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
         "3 arms (compared settings) on 7 tasks × 2 seeds, 42 trials; agent and summarizer are simulated (level L0). "
         "None of 42 trials passed every check (success), so arms are compared by score (share of checks passed)."
     )
-    assert any("Highest observed score: dear, 0.8" in note for note in notes)
+    assert any("Highest observed score: dear, 0.81 (mean over these tasks, 14 trials)" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest.startswith(
         "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Its score minus that of the highest, dear (9.00 USD), "
@@ -92,8 +92,8 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     table = results(trials, probes=probes)
     assert (
         'Facts still in the agent\'s context after a compaction, in the summary or in kept messages: 50 % in "careless", 50 % in '
-        '"careless again", 88 % in "careful". Kinds lost most often (lost of those in view, summed over all compactions): in '
-        '"careless" goals 75 % (3 of 4) and changed values 25 % (1 of 4); in "careful" changed values 25 % (1 of 4).'
+        '"careless again", 88 % in "careful". Kinds lost most often (in the context before a '
+        'compaction, but after it neither in the summary nor in a kept message; all compactions together): in "careless" goals 75 % (3 of 4) and changed values 25 % (1 of 4); in "careful" changed values 25 % (1 of 4).'
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]

@@ -159,9 +159,9 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     is_all_bounds = bool(table["is_bound"].all())
     bound = "; hollow: knows the future, so no choice" if table["is_bound"].any() and not is_all_bounds else ""
     note = (
-        f"Bars: 95 % intervals of the paired differences from the baseline, in cost (across) and {metric.name} (upright). A bar "
-        f"that does not reach the dotted line which it could cross shows a difference. {ESTIMAND_NOTE} Line: Pareto front, the "
-        f"arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
+        "Bars: 95 % intervals of the paired differences from the baseline. Cost differs where a bar across is clear of the "
+        f"upright dotted line, {metric.name} where an upright bar is clear of the dotted line across. {ESTIMAND_NOTE} Line: "
+        f"Pareto front, the arms that no other beats in both means; exploratory{bound}.{_describe_front(table)}"
     )
     style.add_legend(figure, handles, 1.2, note)
     return figure
