@@ -92,8 +92,9 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     table = results(trials, probes=probes)
     assert (
         'Facts still in the agent\'s context after a compaction, in the summary or in kept messages: 50 % in "careless", 50 % in '
-        '"careless again", 88 % in "careful". Kinds lost most often (in the context before a '
-        'compaction, but after it neither in the summary nor in a kept message; all compactions together): in "careless" goals 75 % (3 of 4) and changed values 25 % (1 of 4); in "careful" changed values 25 % (1 of 4).'
+        '"careless again", 88 % in "careful". Kinds lost most often (in the context before a compaction, but after it neither in '
+        'the summary nor in a kept message; all compactions together): in "careless" goals 75 % (3 of 4) and changed values 25 % '
+        '(1 of 4); in "careful" changed values 25 % (1 of 4).'
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
