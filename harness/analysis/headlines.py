@@ -92,7 +92,7 @@ def build_headline_section(
         ),
         *_describe_claims(judged),
         _describe_best(best.arm, metric, cells, len(known)),
-        _describe_cheapest(trials, effects, best.arm, candidates, {*_list_claimed_pairs(judged, metric)}),
+        _describe_cheapest(trials, effects, best.arm, candidates, comparer, {*_list_claimed_pairs(judged, metric)}),
         *_describe_kept_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -316,6 +316,7 @@ def _describe_cheapest(
     effects: Mapping[str, Effect],
     best: str,
     candidates: Sequence[ArmSummary],
+    comparer: ArmComparer,
     claimed_pairs: Collection[frozenset[str]] = (),
 ) -> str:
     """Return sentences on the cheapest arm that is not shown to be worse than the best one.
@@ -326,6 +327,7 @@ def _describe_cheapest(
         best: Name of the arm with the highest value.
         candidates: Summaries of the arms that are compared. An arm is left out if most of its sessions end with a full window,
             because it is cheap only because it fails.
+        comparer: Object that compares two arms on the same tasks and seeds.
         claimed_pairs: Pairs of arms whose difference an earlier line states.
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
@@ -352,9 +354,11 @@ def _describe_cheapest(
     if len(texts) > MAX_KEPT_ARMS:
         left_out = f" {len(texts)} cheaper arms are left out: worse, or the window was full in most trials."
     if cheapest == best:
-        return f"{price} It is also the highest.{left_out}"
+        is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
+        return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
-    rival = f"{best} ({format_usd(costs_usd[best])} USD)"
+    ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
+    rival = f"{best} ({format_usd(costs_usd[best])} USD, {ratio} times as much)"
     if {cheapest, best} in claimed_pairs:
         return f"{price} Neither a loss nor equality is shown against the highest, {rival}; see the comparison above.{left_out}"
     return (
@@ -375,27 +379,18 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
         return
     ordered = sorted(shares, key=lambda arm: shares[arm])
     named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
-    texts = _list_by_summarizer({one.arm: one.trials for one in arms if one.arm in named}, shares)
     repeated = set(pair_repeats(results.trials)["arm_b"])
-    named = [arm for arm in named if arm not in repeated]
-    kinds = measure_retention(results, named)
-    losses = "; ".join(f'in "{arm}" {_list_losses(kinds[kinds["arm"] == arm])}' for arm in named)
-    yield (
-        f"Facts still in the agent's context after a compaction, in the summary or in kept messages: {texts}. Kinds lost most "
-        "often (in the context before a compaction, but after it neither in the summary nor in a kept message; all compactions "
-        f"together): {losses}."
-    )
-
-
-def _list_by_summarizer(trials: Mapping[str, pd.DataFrame], shares: Mapping[str, float]) -> str:
-    """Return the share of kept facts of each arm, from low to high; the arms of each summarizer together if there are several."""
+    kinds = measure_retention(results, [arm for arm in named if arm not in repeated])
     groups = dict[str, list[str]]()
-    for arm in sorted(trials, key=lambda arm: shares[arm]):
-        summarizer = json.loads(trials[arm]["policy_json"].iloc[0]).get("summarizer")
-        groups.setdefault(str(summarizer or "no summarizer"), []).append(f'{100 * shares[arm]:.0f} % in "{arm}"')
-    if len(groups) == 1:
-        return ", ".join(*groups.values())
-    return "; ".join(f"with {summarizer}: {', '.join(texts)}" for summarizer, texts in groups.items())
+    for one in sorted((one for one in arms if one.arm in named), key=lambda one: shares[one.arm]):
+        summarizer = str(json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer")
+        lost = "" if one.arm in repeated else f" [lost: {_list_losses(kinds[kinds['arm'] == one.arm])}]"
+        groups.setdefault(summarizer, []).append(f'{100 * shares[one.arm]:.0f} % in "{one.arm}"{lost}')
+    texts = [f"with {name}: {', '.join(group)}" if len(groups) > 1 else ", ".join(group) for name, group in groups.items()]
+    yield (
+        "Facts still in the agent's context after a compaction, in the summary or in kept messages, and the kinds lost most "
+        f"often: {'; '.join(texts)}."
+    )
 
 
 def _list_losses(kinds: pd.DataFrame) -> str:

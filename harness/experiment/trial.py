@@ -275,7 +275,7 @@ def from_plain(plain: Mapping[str, object], location: str = "trial", shared: Sha
     refuse_unknown_paths(plain, _FIELD_NAMES, location)
     for name in ("task", "policy"):
         if name not in plain:
-            raise UsageError(f"{location}.{name}: missing; every trial needs a {name}")
+            raise UsageError(f"{location}.{name}: missing; every trial needs a {name}, also where an axis replaces it")
     parse = _parse_field if shared is None else shared.parse
     values = {name: parse(name, value, f"{location}.{name}") for name, value in plain.items()}
     try:

@@ -56,8 +56,8 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     assert any("Highest observed score: dear, 0.81 (mean over these tasks, 14 trials)" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest.startswith(
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Its score minus that of the highest, dear (9.00 USD), "
-        "is -0.0"
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Its score minus that of the highest, dear (9.00 USD, "
+        "9.00 times as much), is -0.0"
     )
     assert ": neither a loss nor equality is shown." in cheapest
     assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
@@ -72,7 +72,7 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest == (
         "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Neither a loss nor equality is shown against the "
-        "highest, dear (9.00 USD); see the comparison above."
+        "highest, dear (9.00 USD, 9.00 times as much); see the comparison above."
     )
 
 
@@ -91,10 +91,9 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     ]
     table = results(trials, probes=probes)
     assert (
-        'Facts still in the agent\'s context after a compaction, in the summary or in kept messages: 50 % in "careless", 50 % in '
-        '"careless again", 88 % in "careful". Kinds lost most often (in the context before a compaction, but after it neither in '
-        'the summary nor in a kept message; all compactions together): in "careless" goals 75 % (3 of 4) and changed values 25 % '
-        '(1 of 4); in "careful" changed values 25 % (1 of 4).'
+        "Facts still in the agent's context after a compaction, in the summary or in kept messages, and the kinds lost most "
+        'often: 50 % in "careless" [lost: goals 75 % (3 of 4) and changed values 25 % (1 of 4)], 50 % in "careless again", 88 % '
+        'in "careful" [lost: changed values 25 % (1 of 4)].'
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
@@ -115,7 +114,10 @@ def test_shares_of_kept_facts_are_listed_by_summarizer_if_there_are_several():
         for one in headlines(results([row for rows in trials for row in rows], probes=probes))
         if one.startswith("Facts still in")
     )
-    assert ': with scripted/empty: 25 % in "bare"; with scripted/extractive: 50 % in "base", 75 % in "late". Kinds' in note
+    assert note.endswith(
+        'most often: with scripted/empty: 25 % in "bare" [lost: goals 75 % (3 of 4)]; with scripted/extractive: 50 % in "base" '
+        '[lost: goals 50 % (2 of 4)], 75 % in "late" [lost: goals 25 % (1 of 4)].'
+    )
 
 
 def test_an_arm_that_knows_the_future_is_no_recommendation():
@@ -161,6 +163,7 @@ def test_equal_means_name_no_highest_arm(score, advice):
     notes = headlines(results([row | {"score": score} for row in rows]))
     (highest,) = (note for note in notes if note.startswith("Highest observed score: "))
     assert highest.startswith(f"Highest observed score: {score:.2f} in all 2 arms, so it does not tell them apart.")
+    assert not any("It is also the highest." in note for note in notes)
     assert (advice in highest, "luck" in highest, highest.endswith("apart.")) == (True, False, not advice)
 
 
@@ -188,7 +191,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
     assert cheapest.startswith("Cheapest without a demonstrated loss: whole, 9.00 USD per trial.")
-    assert "the highest, full (0.10 USD)" in cheapest
+    assert "the highest, full (0.10 USD, 0.01 times as much)" in cheapest
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
     assert cheapest == (
         "Cheapest without a demonstrated loss: no arm, since most trials of full, the highest, ended with a full window."
