@@ -56,6 +56,8 @@ TARGET_HALF_WIDTH = 0.05
 """Half-width of an interval for score or success, 0 to 1, for which the report says how many tasks or seeds are needed."""
 EQUAL_VALUES = 1e-9
 """Largest difference between two means that count as equal."""
+EQUAL_USD = 0.005
+"""Largest difference in USD between two costs that are shown as equal."""
 MAX_DESCRIBED_ARMS = 8
 """Maximum number of arms whose settings are listed in the first lines."""
 
@@ -353,6 +355,9 @@ def _describe_cheapest(
     left_out = f" Cheaper, but left out: {', '.join(texts)}." if 0 < len(texts) <= MAX_KEPT_ARMS else ""
     if len(texts) > MAX_KEPT_ARMS:
         left_out = f" {len(texts)} cheaper arms are left out: worse, or the window was full in most trials."
+    dearer = [arm for arm in equals if costs_usd[arm] > costs_usd.get(cheapest, nan) + EQUAL_USD]
+    if 0 < len(dearer) <= MAX_KEPT_ARMS:
+        left_out = f" Dearer: {', '.join(f'{arm} ({format_usd(costs_usd[arm])} USD)' for arm in dearer)}.{left_out}"
     if cheapest == best:
         is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
@@ -385,11 +390,11 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
     for one in sorted((one for one in arms if one.arm in named), key=lambda one: shares[one.arm]):
         summarizer = str(json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer")
         lost = "" if one.arm in repeated else f" [lost: {_list_losses(kinds[kinds['arm'] == one.arm])}]"
-        groups.setdefault(summarizer, []).append(f'{100 * shares[one.arm]:.0f} % in "{one.arm}"{lost}')
+        groups.setdefault(summarizer, []).append(f'{100 * shares[one.arm]:.0f} % kept in "{one.arm}"{lost}')
     texts = [f"with {name}: {', '.join(group)}" if len(groups) > 1 else ", ".join(group) for name, group in groups.items()]
     yield (
-        "Facts still in the agent's context after a compaction, in the summary or in kept messages, and the kinds lost most "
-        f"often: {'; '.join(texts)}."
+        "Facts still in the agent's context after a compaction, in the summary or in a kept message (so not by the summarizer "
+        f"alone), and the kinds lost most often: {'; '.join(texts)}."
     )
 
 
