@@ -150,7 +150,7 @@ class Comparison:
         distinct, pairs = self.distinct_trajectories, self.counts.pairs
         if distinct is None or pairs < 2:
             return ""
-        return ", no two of them alike" if distinct == pairs else f", {distinct} of them distinct; the others are copies of these"
+        return ", none of which repeats another" if distinct == pairs else f", {distinct} of them distinct; the others repeat these"
 
     def __str__(self) -> str:
         counts, success, copies = self.counts, self.find_effect("success"), self._describe_copies()

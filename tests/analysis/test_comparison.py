@@ -81,9 +81,9 @@ def test_the_number_of_distinct_trajectories_is_shown_beside_n():
     rows = [{"arm": arm, "seed": seed, "trajectory": f"{arm}{seed // 2}"} for arm in "ab" for seed in range(4)]
     found = compare(results(rows), "a", "b")
     assert (found.counts.pairs, found.distinct_trajectories) == (4, 2)
-    assert "4 pairs of trials on the same task and seed, 2 of them distinct; the others are copies of these; L0" in str(found)
+    assert "4 pairs of trials on the same task and seed, 2 of them distinct; the others repeat these; L0" in str(found)
     different = [row | {"trajectory": f"{row['arm']}{row['seed']}"} for row in rows]
-    assert "4 pairs of trials on the same task and seed, no two of them alike; L0" in str(compare(results(different), "a", "b"))
+    assert "4 pairs of trials on the same task and seed, none of which repeats another; L0" in str(compare(results(different), "a", "b"))
     with pytest.raises(UnknownName, match="unknown metric 'cost'"):
         found.find_effect("cost")
 
