@@ -150,7 +150,9 @@ class Comparison:
         distinct, pairs = self.distinct_trajectories, self.counts.pairs
         if distinct is None or pairs < 2:
             return ""
-        return ", none of which repeats another" if distinct == pairs else f", {distinct} of them distinct; the others repeat these"
+        if distinct == pairs:
+            return ", none of which repeats another"
+        return f", {distinct} of them distinct; the others repeat these"
 
     def __str__(self) -> str:
         counts, success, copies = self.counts, self.find_effect("success"), self._describe_copies()

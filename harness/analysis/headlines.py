@@ -357,7 +357,7 @@ def _describe_cheapest(
         left_out = f" {len(texts)} cheaper arms are left out: worse, or the window was full in most trials."
     dearer = [arm for arm in equals if costs_usd[arm] > costs_usd.get(cheapest, nan) + EQUAL_USD]
     if 0 < len(dearer) <= MAX_KEPT_ARMS:
-        left_out = f" Dearer: {', '.join(f'{arm} ({format_usd(costs_usd[arm])} USD)' for arm in dearer)}.{left_out}"
+        left_out = f" Higher mean cost: {', '.join(f'{arm} ({format_usd(costs_usd[arm])} USD)' for arm in dearer)}.{left_out}"
     if cheapest == best:
         is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
@@ -386,16 +386,15 @@ def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterato
     named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
     repeated = set(pair_repeats(results.trials)["arm_b"])
     kinds = measure_retention(results, [arm for arm in named if arm not in repeated])
-    groups = dict[str, list[str]]()
-    for one in sorted((one for one in arms if one.arm in named), key=lambda one: shares[one.arm]):
-        summarizer = str(json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer")
-        lost = "" if one.arm in repeated else f" [lost: {_list_losses(kinds[kinds['arm'] == one.arm])}]"
-        groups.setdefault(summarizer, []).append(f'{100 * shares[one.arm]:.0f} % kept in "{one.arm}"{lost}')
-    texts = [f"with {name}: {', '.join(group)}" if len(groups) > 1 else ", ".join(group) for name, group in groups.items()]
-    yield (
-        "Facts still in the agent's context after a compaction, in the summary or in a kept message (so not by the summarizer "
-        f"alone), and the kinds lost most often: {'; '.join(texts)}."
-    )
+    shown = sorted((one for one in arms if one.arm in named), key=lambda one: shares[one.arm])
+    summarizers = {one.arm: str(json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summary") for one in shown}
+    has_several = len(set(summarizers.values())) > 1
+    texts = [
+        f'"{one.arm}"{f" with {summarizers[one.arm]}" if has_several else ""} {100 * shares[one.arm]:.0f} % kept'
+        + ("" if one.arm in repeated else f", lost most: {_list_losses(kinds[kinds['arm'] == one.arm])}")
+        for one in shown
+    ]
+    yield f"Facts kept by compactions (in the summary or in a kept message): {'; '.join(texts)}."
 
 
 def _list_losses(kinds: pd.DataFrame) -> str:

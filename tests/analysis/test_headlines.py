@@ -63,7 +63,7 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
     more = results([*trials.trials.to_dict("records"), *arm("dearest", (0.80, 0.81), cost_usd=12.0)])
     (cheapest,) = (note for note in headlines(more) if note.startswith("Cheapest without a demonstrated loss: "))
-    assert " Dearer: dearest (12.00 USD). Cheaper, but left out: bad" in cheapest
+    assert " Higher mean cost: dearest (12.00 USD). Cheaper, but left out: bad" in cheapest
 
 
 def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
@@ -94,9 +94,9 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     ]
     table = results(trials, probes=probes)
     assert (
-        "Facts still in the agent's context after a compaction, in the summary or in a kept message (so not by the summarizer "
-        'alone), and the kinds lost most often: 50 % kept in "careless" [lost: goals 75 % (3 of 4) and changed values '
-        '25 % (1 of 4)], 50 % kept in "careless again", 88 % kept in "careful" [lost: changed values 25 % (1 of 4)].'
+        'Facts kept by compactions (in the summary or in a kept message): "careless" 50 % kept, lost most: goals '
+        '75 % (3 of 4) and changed values 25 % (1 of 4); "careless again" 50 % kept; "careful" 88 % kept, lost most: changed '
+        "values 25 % (1 of 4)."
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
@@ -115,12 +115,11 @@ def test_shares_of_kept_facts_are_listed_by_summarizer_if_there_are_several():
     (note,) = (
         one
         for one in headlines(results([row for rows in trials for row in rows], probes=probes))
-        if one.startswith("Facts still in")
+        if one.startswith("Facts kept by compactions")
     )
     assert note.endswith(
-        'most often: with scripted/empty: 25 % kept in "bare" [lost: goals 75 % (3 of 4)]; with scripted/extractive: '
-        '50 % kept in "base" '
-        '[lost: goals 50 % (2 of 4)], 75 % kept in "late" [lost: goals 25 % (1 of 4)].'
+        ': "bare" with scripted/empty 25 % kept, lost most: goals 75 % (3 of 4); "base" with scripted/extractive 50 % kept, lost '
+        'most: goals 50 % (2 of 4); "late" with scripted/extractive 75 % kept, lost most: goals 25 % (1 of 4).'
     )
 
 
