@@ -56,7 +56,7 @@ def test_a_plan_with_declared_contrasts_is_followed_without_taking_a_look(tmp_pa
     write_experiment(tmp_path, provenance_json=declared)
     live = LiveResults(tmp_path)
     assert live.page.values["is_withheld"]
-    assert "Progress only" in "".join(live.page.values["headlines"][1])
+    assert any("Progress only" in "".join(line) for line in live.page.values["headlines"])
     assert json.loads((tmp_path / LOOKS_FILE).read_text())["looks"] == []
     report(load(tmp_path))
     assert live.page.values["is_withheld"] == (looks == 1), "a look that was taken is shown here, too"
