@@ -232,7 +232,7 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
 def describe_estimand(estimand: Estimand, task_count: int) -> str:
     """Return a sentence that says to which tasks a number applies: tasks like these, or these tasks only."""
     if estimand == "tasks like these":
-        return f"tasks like these: the mean over all tasks like these {task_count}"
+        return f"tasks like these: the mean over all tasks like the {task_count} that ran"
     if task_count == 1:
         return "these tasks: this one task only, over its seeds"
     return (

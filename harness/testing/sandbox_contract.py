@@ -125,7 +125,7 @@ class CommandLaws(SandboxLaws):
         assert result.stdout == b"over\n"
 
     def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
-        """Of a long output, the beginning and the end are kept, half each, and the full length is reported."""
+        """The first and the last half of the allowed length of a long output are kept, and its full length is reported."""
         limit, half = SMALL_LIMITS.output_bytes, SMALL_LIMITS.output_bytes // 2
         for count in (limit, limit + 1, 300_000):
             whole = "".join(f"{number:07}\n" for number in range(count // 8 + 1)).encode()[:count]
