@@ -24,9 +24,10 @@ from harness.analysis.formatting import (
     format_usd,
 )
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import METRICS, Cell, add_measures, choose_metric, estimate_cell
+from harness.analysis.measures import METRICS, Cell, choose_metric, estimate_cell, measure_trial_retention
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.retention import measure_retention
+from harness.analysis.statistics import Rate
 from harness.analysis.tables import Tables
 from harness.analysis.validity import pair_repeats
 from harness.errors import format_count
@@ -39,8 +40,8 @@ PLAN_FILE_NAME = "plan.toml"
 MAX_PLAN_BYTES = 512 * 2**10
 MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
-MAX_KEPT_ARMS = 5
-"""Maximum number of arms whose shares of kept facts are all named in a report's first lines."""
+MAX_LISTED_ARMS = 5
+"""Maximum number of arms that a line of a report's first lines lists by name."""
 MAX_LOST_KINDS = 2
 """Maximum number of kinds of facts that a report's first lines name for each arm as lost most often."""
 LOST_KINDS: Mapping[str, str] = {
@@ -95,7 +96,7 @@ def build_headline_section(
         *_describe_claims(judged),
         _describe_best(best.arm, metric, cells, len(known)),
         _describe_cheapest(trials, effects, best.arm, candidates, comparer, {*_list_claimed_pairs(judged, metric)}),
-        *_describe_kept_facts(results, known),
+        *_describe_lost_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
@@ -352,11 +353,11 @@ def _describe_cheapest(
         for arm, why in excluded.items()
         if arm in known and cheapest in known and costs_usd[arm] < costs_usd[cheapest]
     ]
-    left_out = f" Cheaper, but left out: {', '.join(texts)}." if 0 < len(texts) <= MAX_KEPT_ARMS else ""
-    if len(texts) > MAX_KEPT_ARMS:
+    left_out = f" Cheaper, but left out: {', '.join(texts)}." if 0 < len(texts) <= MAX_LISTED_ARMS else ""
+    if len(texts) > MAX_LISTED_ARMS:
         left_out = f" {len(texts)} cheaper arms are left out: worse, or the window was full in most trials."
     dearer = [arm for arm in equals if costs_usd[arm] > costs_usd.get(cheapest, nan) + EQUAL_USD]
-    if 0 < len(dearer) <= MAX_KEPT_ARMS:
+    if 0 < len(dearer) <= MAX_LISTED_ARMS:
         left_out = f" Higher mean cost: {', '.join(f'{arm} ({format_usd(costs_usd[arm])} USD)' for arm in dearer)}.{left_out}"
     if cheapest == best:
         is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
@@ -376,37 +377,47 @@ def _is_worse(effect: Effect) -> bool:
     return not effect.refusal and effect.interval.high < 0 and effect.p_value <= ALPHA
 
 
-def _describe_kept_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a line on the facts that compactions kept, and on the kinds of facts that were lost most often."""
-    retention = add_measures(results).groupby("arm")["retention"].mean().dropna()
-    shares = {one.arm: float(retention[one.arm]) for one in arms if one.arm in retention}
-    if not shares:
-        return
-    ordered = sorted(shares, key=lambda arm: shares[arm])
-    named = ordered if len(ordered) <= MAX_KEPT_ARMS else [ordered[0], ordered[-1]]
-    repeated = set(pair_repeats(results.trials)["arm_b"])
-    kinds = measure_retention(results, [arm for arm in named if arm not in repeated])
-    shown = sorted((one for one in arms if one.arm in named), key=lambda one: shares[one.arm])
-    summarizers = {one.arm: str(json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summary") for one in shown}
-    has_several = len(set(summarizers.values())) > 1
-    texts = [
-        f'"{one.arm}"{f" with {summarizers[one.arm]}" if has_several else ""} {100 * shares[one.arm]:.0f} % kept'
-        + ("" if one.arm in repeated else f", lost most: {_list_losses(kinds[kinds['arm'] == one.arm])}")
-        for one in shown
-    ]
-    yield f"Facts kept by compactions (in the summary or in a kept message): {'; '.join(texts)}."
+def _describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """Yield a line on the facts that summaries lost, and one on those that arms without a summarizer lost.
+
+    A summary is only blamed for facts that no kept message shows. Old results do not tell them apart; they have the second line.
+    """
+    probes, repeated = results.probes, {*pair_repeats(results.trials)["arm_b"]}
+    kinds = measure_retention(results, [one.arm for one in arms if one.arm not in repeated])
+    only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
+    has_summaries = probes["trial_id"].isin(probes.loc[only_in_summary, "trial_id"])
+    for beginning, column, rows in (
+        ("Lost by summaries, of the facts that no kept message shows", "summarized", probes[only_in_summary]),
+        ("Lost by compactions, of the facts in view", "kept", probes[~has_summaries]),
+    ):
+        lost = 1 - measure_trial_retention(rows)
+        shares = {one.arm: float(lost.reindex(one.trials["trial_id"]).mean()) for one in arms}
+        shown = sorted((one for one in arms if not isnan(shares[one.arm])), key=lambda one: -shares[one.arm])
+        if len(shown) > MAX_LISTED_ARMS:
+            shown = [shown[0], shown[-1]]
+        names = {one.arm: f'"{one.arm}"' for one in shown}
+        summarizers = {one.arm: json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summary" for one in shown}
+        if len({*summarizers.values()}) > 1:
+            names = {arm: f"{name} with {summarizers[arm]}" for arm, name in names.items()}
+        texts = [
+            f"{names[arm]} {100 * shares[arm]:.0f} %"
+            + ("" if arm in repeated else _list_losses(dict(kinds[kinds["arm"] == arm].set_index("kind")[column])))
+            for arm in names
+        ]
+        if texts:
+            yield f"{beginning}: {'; '.join(texts)}."
 
 
-def _list_losses(kinds: pd.DataFrame) -> str:
-    """Return the kinds of facts that an arm lost most often, with the numbers of lost and of all facts."""
-    counts = [(kind, rate.trials - rate.successes, rate.trials) for kind, rate in zip(kinds["kind"], kinds["kept"], strict=True)]
+def _list_losses(rates: Mapping[str, Rate]) -> str:
+    """Return a clause on the kinds of facts that an arm lost most often, with the numbers of lost and of all facts."""
+    counts = [(kind, rate.trials - rate.successes, rate.trials) for kind, rate in rates.items() if rate.trials]
     counts.sort(key=lambda count: -count[1] / count[2])
     texts = [
         f"{LOST_KINDS.get(kind, kind)} {100 * lost / facts:.0f} % ({lost} of {facts})"
         for kind, lost, facts in counts[:MAX_LOST_KINDS]
         if lost
     ]
-    return " and ".join(texts) or "nothing"
+    return f", most often {' and '.join(texts)}" if texts else ""
 
 
 def _describe_limit(effects: Sequence[Effect], metric: str) -> str:

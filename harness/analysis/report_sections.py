@@ -67,7 +67,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     for name, comparisons in contrasts.items():
         if comparisons:
             yield _build_comparison_section(name, arms, comparisons, judged)
-    yield from _build_retention_section(results)
+    yield from _build_retention_sections(results)
     yield from _build_pathology_section(results)
     yield from _build_regret_section(results)
     yield from build_alert_sections(results)
@@ -307,6 +307,10 @@ _RETENTION_NOTE = (
     "Percent of the facts in view before a compaction whose newest value the patterns of the task still find after it: mean over "
     f"tasks of the shares of their trials, with 95 % interval. {ESTIMAND_NOTE} n: number of facts of all kinds."
 )
+_SUMMARY_NOTE = (
+    "Percent, as above, of the facts that only the summary could keep: in view before a compaction that called a summarizer, and "
+    "in no message that it left unchanged. n: number of such facts of all kinds."
+)
 _REWORDING_NOTE = (
     "Lost, but in text: lost values that still stand somewhere in the view, where a real agent may understand them. Values "
     "shorter than 4 characters are not counted; a common word may stand there for another reason."
@@ -334,39 +338,47 @@ _NEGATIVE_REGRET_NOTE = (
 )
 
 
-def _build_retention_section(results: Tables) -> Iterator[Section]:
+def _build_retention_sections(results: Tables) -> Iterator[Section]:
     retention_table = measure_retention(results)
     if retention_table.empty:
         return
+    has_rewordings = any(rate.successes for rate in retention_table["unread"])
+    notes = (_RETENTION_NOTE, "A fact in view is not necessarily used.", *([_REWORDING_NOTE] if has_rewordings else []))
+    extra = ("lost, but in text", "unread") if has_rewordings else None
+    yield from _build_fact_sections("Facts kept in view by compactions", retention_table, "kept", notes, extra)
+    is_summarized = [rate.trials > 0 for rate in retention_table["summarized"]]
+    yield from _build_fact_sections("Facts kept by summaries", retention_table[is_summarized], "summarized", (_SUMMARY_NOTE,))
+
+
+def _build_fact_sections(
+    heading: str, retention_table: pd.DataFrame, column: str, notes: Sequence[str], extra: tuple[str, str] | None = None
+) -> Iterator[Section]:
+    """Yield sections with the shares of kept facts by arm and kind of fact; none if the table is empty.
+
+    Args:
+        heading: Beginning of the headings.
+        retention_table: Rows as returned by `measure_retention`.
+        column: Column of the table with the shares.
+        notes: Notes below the last section.
+        extra: Heading and column of the table for a further column with counts over all kinds.
+    """
     kinds = [kind for kind in FACT_KINDS if kind in set(retention_table["kind"])]
     rates = {arm: rows.set_index("kind") for arm, rows in retention_table.groupby("arm", sort=False)}
-    has_rewordings = any(rate.successes for rate in retention_table["unread"])
     first, further = kinds[:MAX_KIND_COLUMNS], kinds[MAX_KIND_COLUMNS:]
-    notes = (
-        _RETENTION_NOTE,
-        "A fact in view is not necessarily used.",
-        *([_REWORDING_NOTE] if has_rewordings else []),
-    )
-    yield make_arm_section(
-        "Facts kept in view by compactions, by kind of fact",
-        ("n", *first, *(["lost, but in text"] if has_rewordings else [])),
-        {
+    if first:
+        cells = {
             arm: (
-                str(sum(rate.trials for rate in rows["kept"])),
-                *(_format_percent(rows["kept"].get(kind)) for kind in first),
-                *([_format_counts(rows["unread"])] if has_rewordings else []),
+                str(sum(rate.trials for rate in rows[column])),
+                *(_format_percent(rows[column].get(kind)) for kind in first),
+                *([_format_counts(rows[extra[1]])] if extra else []),
             )
             for arm, rows in rates.items()
-        },
-        () if further else notes,
-    )
+        }
+        columns = ("n", *first, *([extra[0]] if extra else []))
+        yield make_arm_section(f"{heading}, by kind of fact", columns, cells, () if further else notes)
     if further:
-        yield make_arm_section(
-            "Facts kept in view by compactions, further kinds of facts",
-            further,
-            {arm: tuple(_format_percent(rows["kept"].get(kind)) for kind in further) for arm, rows in rates.items()},
-            notes,
-        )
+        cells = {arm: tuple(_format_percent(rows[column].get(kind)) for kind in further) for arm, rows in rates.items()}
+        yield make_arm_section(f"{heading}, further kinds of facts", further, cells, notes)
 
 
 def _format_percent(rate: Rate | None) -> str:

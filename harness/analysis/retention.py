@@ -32,10 +32,12 @@ _UNIT_COLUMNS = ("task", "seed", "replicate")
 def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.DataFrame:
     """Return how often facts are still visible to the model after a compaction.
 
-    The result has one row per arm and kind of fact. Its columns are `arm`, `kind` and four rates with intervals:
+    The result has one row per arm and kind of fact. Its columns are `arm`, `kind` and five rates with intervals:
 
     - `kept`: Share of the facts visible before a compaction that are visible after it: counts of all facts, and the mean over
       tasks of the shares of their trials, since facts of one session are lost together.
+    - `summarized`: Of the facts that only a summary could keep, the share that it kept. These are the facts visible before a
+      compaction that called a summarizer and, after it, in no kept message. Counts and mean as in `kept`.
     - `unread`: Share of the lost values that still appear in the text in other words; only values long enough to be recognized.
     - `used_kept`: Share of correct uses among the next uses of kept facts.
     - `used_lost`: Share of correct uses among the next uses of lost facts.
@@ -45,19 +47,21 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
         arms: Names of the arms to measure; None for all.
     """
     probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm", *_UNIT_COLUMNS]], on="trial_id")
-    names = ["trial_id", "arm", "kind", "seen_after", "stands_after", "used", *_UNIT_COLUMNS]
+    names = ["trial_id", "arm", "kind", "seen_after", "seen_in_kept", "stands_after", "used", *_UNIT_COLUMNS]
     visible_probes = probes.loc[probes["seen_before"], names]
     places = visible_probes.groupby(["arm", "kind"]).indices
-    is_kept, stands, is_right = (
+    is_kept, only_in_summary, stands, is_right = (
         visible_probes[name].eq(value).to_numpy(dtype=bool, na_value=False)
-        for name, value in (("seen_after", True), ("stands_after", True), ("used", "right"))
+        for name, value in (("seen_after", True), ("seen_in_kept", False), ("stands_after", True), ("used", "right"))
     )
+    visible_probes = visible_probes.assign(share=is_kept.astype(float))
     can_stand, is_used = (visible_probes[name].notna().to_numpy() for name in ("stands_after", "used"))
     rows = [
         {
             "arm": arm,
             "kind": kind,
-            "kept": _estimate_kept_share(visible_probes.iloc[place].assign(share=is_kept[place].astype(float))),
+            "kept": _estimate_kept_share(visible_probes.iloc[place]),
+            "summarized": _estimate_kept_share(visible_probes.iloc[place[only_in_summary[place]]]),
             "unread": _estimate_share(stands[place][~is_kept[place] & can_stand[place]]),
             "used_kept": _estimate_share(is_right[place][is_kept[place] & is_used[place]]),
             "used_lost": _estimate_share(is_right[place][~is_kept[place] & is_used[place]]),
@@ -67,7 +71,7 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
         for kind in FACT_KINDS
         if (place := places.get((arm, kind))) is not None
     ]
-    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "unread", "used_kept", "used_lost"])
+    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "summarized", "unread", "used_kept", "used_lost"])
 
 
 def _estimate_kept_share(probes: pd.DataFrame) -> Rate:
@@ -76,6 +80,8 @@ def _estimate_kept_share(probes: pd.DataFrame) -> Rate:
     Args:
         probes: One row per visible fact and compaction, with the column `share`: 1 if the fact was kept, else 0.
     """
+    if probes.empty:
+        return _estimate_share(probes["share"].to_numpy())
     trials = probes.groupby("trial_id", sort=False).agg({**dict.fromkeys(_UNIT_COLUMNS, "first"), "share": "mean"})
     units = list_units(trials, "share")
     bounds = compute_mean_bounds("bounded", units, choose_estimand(len(units)))

@@ -1,7 +1,8 @@
 """Measurement of a session from its log: how the agent behaved, and which facts (values to remember) it could still see.
 
 For each fact and each applied compaction, a record (probe) says whether the model could see the value of the fact before the
-compaction and after it. If it could not in either case, there is no probe.
+compaction and after it. If it could not in either case, there is no probe. If the compaction called a summarizer, the probe also
+says whether a kept message shows the value; if none does, only the summary could keep it.
 
 The value of a fact is the newest one that was stated by the user, by a tool or, if the agent itself chooses the value, by the
 agent. A tool output that only repeats a value which the agent wrote, or a value that was replaced earlier, is not a statement.
@@ -112,7 +113,7 @@ class FactProber:
             for name, values in self._former_patterns.find_values(extract_searchable_text(event.message)):
                 self._facts[name].add_former_values(set(values), event.message.role)
         elif isinstance(event, Compaction) and event.status == "applied":
-            self._add_compaction(entry.seq, before, after)
+            self._add_compaction(entry.seq, event, before, after)
 
     def build_probes(self) -> Probes:
         """Return all probes so far, which record whether the model could still see each fact after a compaction."""
@@ -171,13 +172,15 @@ class FactProber:
         key_values = [] if state.key_value is None else [state.key_value]
         return (*state.stated_values, *state.former_values, state.fact.prior, *key_values)
 
-    def _add_compaction(self, seq: int, before: View, after: View) -> None:
-        visible_before = self._find_visible_facts(before)
+    def _add_compaction(self, seq: int, compaction: Compaction, before: View, after: View) -> None:
+        visible_before = self._find_visible_facts(before.items)
         messages_before = {item.item_id: item.message for item in before.items}
+        kept_items = [item for item in after.items if messages_before.get(item.item_id) is item.message]
+        visible_in_kept = self._find_visible_facts(kept_items)
         for item in after.items:
             if messages_before.get(item.item_id) is not item.message:
                 self._read_item(item)
-        visible_after = self._find_visible_facts(after)
+        visible_after = self._find_visible_facts(after.items)
         needs_text = not visible_before <= visible_after
         text = "\n".join([extract_searchable_text(item.message) for item in after.items]) if needs_text else ""
         for name in sorted(visible_before | visible_after, key=self._numbers.__getitem__):
@@ -190,16 +193,17 @@ class FactProber:
                     version=len(state.stated_values),
                     seen_before=name in visible_before,
                     seen_after=name in visible_after,
+                    seen_in_kept=name in visible_in_kept if compaction.summarizer else None,
                     stands_after=_contains_value(state.stated_values[-1], text, is_contained=name in visible_after),
                 )
             )
         remaining_ids = {item.item_id for item in after.items}
         self._readings = {item_id: reading for item_id, reading in self._readings.items() if item_id in remaining_ids}
 
-    def _find_visible_facts(self, view: View) -> set[str]:
-        """Return the names of the facts whose newest value can be read in a message that the model sees."""
+    def _find_visible_facts(self, items: Iterable[Item]) -> set[str]:
+        """Return the names of the facts whose newest value can be read in one of some messages that the model sees."""
         newest = {name: state.stated_values[-1] for name, state in self._facts.items() if state.stated_values}
-        readings = (self._readings.get(item.item_id, {}).items() for item in view.items)
+        readings = (self._readings.get(item.item_id, {}).items() for item in items)
         return {name for reading in readings for name, values in reading if name in newest and newest[name] in values}
 
 

@@ -402,6 +402,14 @@ PROBES: tuple[Column, ...] = (
     Column("seen_before", "bool", "", "Whether the task's patterns find the newest value in the view before the compaction"),
     Column("seen_after", "bool", "", "Whether the task's patterns find the newest value in the view after the compaction"),
     Column(
+        "seen_in_kept",
+        "boolean",
+        "",
+        "Whether the task's patterns find the newest value in a message that the compaction left unchanged, so that it did not "
+        "depend on the summary; missing if no summarizer was called or the journal is old",
+        form=17,
+    ),
+    Column(
         "stands_after",
         "boolean",
         "",

@@ -256,6 +256,11 @@ class ProbeRecord:
     It stands there if the task's patterns find it, or if it occurs as a whole token. None if the value is too short to be
     searched for.
     """
+    seen_in_kept: bool | None = None
+    """Whether the task's patterns find the fact's newest value in a message that the compaction left unchanged.
+
+    If not, only the summary could keep the value: it did if `seen_after`. None if no summarizer was called.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

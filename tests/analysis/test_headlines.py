@@ -94,9 +94,8 @@ def test_the_first_lines_say_which_facts_a_policy_loses():
     ]
     table = results(trials, probes=probes)
     assert (
-        'Facts kept by compactions (in the summary or in a kept message): "careless" 50 % kept, lost most: goals '
-        '75 % (3 of 4) and changed values 25 % (1 of 4); "careless again" 50 % kept; "careful" 88 % kept, lost most: changed '
-        "values 25 % (1 of 4)."
+        'Lost by compactions, of the facts in view: "careless" 50 %, most often goals 75 % (3 of 4) and changed values 25 % '
+        '(1 of 4); "careless again" 50 %; "careful" 12 %, most often changed values 25 % (1 of 4).'
     ) in headlines(table)
     (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
@@ -115,12 +114,30 @@ def test_shares_of_kept_facts_are_listed_by_summarizer_if_there_are_several():
     (note,) = (
         one
         for one in headlines(results([row for rows in trials for row in rows], probes=probes))
-        if one.startswith("Facts kept by compactions")
+        if one.startswith("Lost by compactions")
     )
     assert note.endswith(
-        ': "bare" with scripted/empty 25 % kept, lost most: goals 75 % (3 of 4); "base" with scripted/extractive 50 % kept, lost '
-        'most: goals 50 % (2 of 4); "late" with scripted/extractive 75 % kept, lost most: goals 25 % (1 of 4).'
+        ': "bare" with scripted/empty 75 %, most often goals 75 % (3 of 4); "base" with scripted/extractive 50 %, most often '
+        'goals 50 % (2 of 4); "late" with scripted/extractive 25 %, most often goals 25 % (1 of 4).'
     )
+
+
+def test_a_summary_is_blamed_only_for_facts_that_no_kept_message_shows():
+    trials = [row for name in ("summary", "mask", "whole") for row in arm(name, (0.5,), cost_usd=1.0)]
+    probes = [
+        probe(f"{name}/task-0/0/0", fact=f"goal {number}", kind="goal", seen_after=number < kept, seen_in_kept=in_kept(number))
+        for name, kept, in_kept in (
+            ("summary", 3, lambda number: number < 2),
+            ("mask", 3, lambda number: None),
+            ("whole", 4, lambda number: False),
+        )
+        for number in range(4)
+    ]
+    notes = headlines(results(trials, probes=probes))
+    assert (
+        'Lost by summaries, of the facts that no kept message shows: "summary" 50 %, most often goals 50 % (1 of 2); "whole" 0 %.'
+    ) in notes
+    assert 'Lost by compactions, of the facts in view: "mask" 25 %, most often goals 25 % (1 of 4).' in notes
 
 
 def test_an_arm_that_knows_the_future_is_no_recommendation():

@@ -17,7 +17,7 @@ from tests.analysis.test_regret import arm
 from tests.analysis.test_retention import probe
 
 WATCHED = dict.fromkeys(("execution_calls", *PATHOLOGY_LABELS), 0) | {"thrash": False}
-BEHAVIOUR = ("Facts kept in view", "Behaviour of the agents", "Oracle regret")
+BEHAVIOUR = ("Facts kept", "Behaviour of the agents", "Oracle regret")
 """Beginnings of the headings of sections about behaviour."""
 
 
@@ -227,6 +227,21 @@ def test_values_in_other_words_have_a_column_where_there_are_any():
     assert section.columns[-1] == "lost, but in text"
     assert section.rows[0][-1] == "1 of 2"
     assert section.notes[-1].startswith("Lost, but in text")
+
+
+def test_what_summaries_alone_kept_has_a_table_of_the_arms_with_summaries():
+    mask = [probe("mask/flashcards/0/0", fact="b"), probe("mask/flashcards/0/0", fact="c", kind="value", seen_after=False)]
+    kept = [
+        probe("a/flashcards/0/0", fact="b", seen_in_kept=True),
+        probe("a/flashcards/0/0", fact="c", seen_in_kept=False),
+        probe("a/flashcards/0/0", fact="d", seen_in_kept=False, seen_after=False),
+        probe("a/flashcards/0/0", fact="e", kind="goal", seen_in_kept=True),
+    ]
+    trials = [*arm("a", "keep-last", [True]), *arm("mask", "mask", [True])]
+    section = behaviour_of(trials, [*kept, *mask])["Facts kept by summaries"]
+    assert section.columns == ("arm", "n", "constraint")
+    assert section.rows == (("a", "2", "50"),)
+    assert "Facts kept by summaries" not in behaviour_of(trials, mask)
 
 
 def test_only_pathologies_that_tell_an_arm_from_the_control_are_shown():

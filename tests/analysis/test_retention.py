@@ -64,6 +64,22 @@ def test_values_that_stand_in_other_words_are_counted_among_those_that_cannot_be
     assert (found.unread.successes, found.unread.trials) == (1, 2)
 
 
+def test_a_summary_is_measured_by_the_facts_that_it_alone_could_keep():
+    rows = [
+        probe(seen_in_kept=True),
+        probe(fact="b", seen_in_kept=False),
+        probe(fact="c", seen_in_kept=False, seen_after=False),
+        probe(fact="d", seen_in_kept=False, seen_after=False),
+        probe(fact="gone", seen_in_kept=False, seen_before=False),
+        probe(fact="no summary"),
+        probe(fact="no summary", kind="value"),
+    ]
+    constraint, value = measure_retention(results([{}], probes=rows)).itertuples()
+    assert (constraint.summarized.successes, constraint.summarized.trials) == (1, 3)
+    assert constraint.summarized.share == pytest.approx(1 / 3)
+    assert value.summarized.trials == 0
+
+
 def test_uses_after_keeping_and_after_losing_are_told_apart():
     rows = [
         probe(used="right"),

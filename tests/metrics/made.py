@@ -62,7 +62,7 @@ class Session:
     def run(self, command, output="exit code 0", status="completed"):
         return self.call("execute_command", output, status, command=command)
 
-    def compact(self, *forget, summary="So far so good.", replace=(), tokens_after=100, status="applied"):
+    def compact(self, *forget, summary="So far so good.", replace=(), tokens_after=100, status="applied", summarizer=""):
         """Add a compaction before the next step that evicts the messages of the given events."""
         self.rounds += status == "applied"
         insert = (Insert(message=assistant(summary), after=ItemId(2)),) if summary else ()
@@ -72,6 +72,7 @@ class Session:
             Compaction(
                 round=self.rounds, step=self.step + 1, moment="step", status=status, reason="full", patch=patch,
                 tokens_before=Estimated(1000), tokens_after=Estimated(tokens_after), messages_before=9, messages_after=3,
+                summarizer=summarizer,
             )
         )  # fmt: skip
 

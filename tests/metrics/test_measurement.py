@@ -99,6 +99,16 @@ def test_a_value_that_stands_in_a_call_of_its_own_or_at_the_very_edge_stands():
     assert (row.seen_after, row.stands_after) == (False, True)
 
 
+def test_only_the_summary_can_keep_what_no_kept_message_shows():
+    session = Session(task=TASK.prompt)
+    session.say("Rows live in the table `learners`.")
+    session.compact(3, summary="the port is 4711", summarizer="scripted/extractive")
+    session.compact(4, summary="", summarizer="scripted/empty")
+    session.compact()
+    found = [(row.seen_in_kept, row.seen_after) for row in seen(session).probes.rows]
+    assert found == [(False, True), (True, True), (True, True), (False, False), (None, True)]
+
+
 def test_of_a_short_value_nobody_can_tell_where_else_it_stands():
     session = Session(task="The port is 471.")
     session.compact(3, summary="port 471")

@@ -201,7 +201,7 @@ PROBES = Probes(
     ),
     rows=(
         ProbeRecord(event=10, fact=0, version=2, seen_before=True, seen_after=False, used_step=3, used="stale"),
-        ProbeRecord(event=10, fact=3, version=1, seen_before=True, seen_after=True, stands_after=True),
+        ProbeRecord(event=10, fact=3, version=1, seen_before=True, seen_after=True, seen_in_kept=False, stands_after=True),
     ),
 )
 """Probes of a session whose event 10 is an applied compaction."""

@@ -241,6 +241,7 @@ def test_a_probe_has_a_row_with_its_compaction_and_its_fact(folder: Path) -> Non
     assert (first.fact, first.kind, first.said_in, first.version) == ("port", "constraint", "prompt", 2)
     assert (first.seen_before, first.seen_after, first.used_step, first.used) == (True, False, 3, "stale")
     assert (first.stands_after, second.stands_after) == (pd.NA, True)
+    assert (first.seen_in_kept, second.seen_in_kept) == (pd.NA, False)
     assert pd.isna(first.reacquisition_calls)
     assert (second.fact, second.reacquisition_calls, second.seen_after) == ("table", 2, True)
     assert pd.isna(second.used_step)
