@@ -24,12 +24,10 @@ from harness.analysis.formatting import (
     format_usd,
 )
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import METRICS, Cell, choose_metric, estimate_cell, measure_trial_retention
+from harness.analysis.lost_facts import describe_lost_facts
+from harness.analysis.measures import METRICS, Cell, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
-from harness.analysis.retention import measure_retention
-from harness.analysis.statistics import Rate
 from harness.analysis.tables import Tables
-from harness.analysis.validity import pair_repeats
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
 from harness.input_files import read_input
@@ -42,15 +40,6 @@ MAX_TITLE_CHARACTERS = 200
 """Maximum length of the title of a plan in the first line of a report."""
 MAX_LISTED_ARMS = 5
 """Maximum number of arms that a line of a report's first lines lists by name."""
-MAX_LOST_KINDS = 2
-"""Maximum number of kinds of facts that a report's first lines name for each arm as lost most often."""
-LOST_KINDS: Mapping[str, str] = {
-    **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
-    "progress": "work done",
-    "next-step": "next steps",
-    "superseded": "changed values",
-}
-"""Words for each kind of facts in a report's first lines."""
 MAX_CLAIMS = 3
 """Maximum number of declared comparisons (contrasts) in the first lines; the others are in a section of their own."""
 TARGET_HALF_WIDTH = 0.05
@@ -96,7 +85,7 @@ def build_headline_section(
         *_describe_claims(judged),
         _describe_best(best.arm, metric, cells, len(known)),
         _describe_cheapest(trials, effects, best.arm, candidates, comparer, {*_list_claimed_pairs(judged, metric)}),
-        *_describe_lost_facts(results, known),
+        *describe_lost_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",
@@ -187,7 +176,7 @@ METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (shar
 LOSSY_PREFIX = "scripted/lossy-"
 """Beginning of the names of summarizers that lose lines at random; the probability follows."""
 SETTING_TEXTS = {
-    "threshold": "share of the usable window at which messages are compacted",
+    "threshold": "share of the window, without its reserves, at which messages are compacted",
     "keep_last": "number of newest messages left as they are",
 }
 """Meaning of the usual settings of a policy."""
@@ -228,7 +217,7 @@ def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
 
 def _explain_setting(setting: str) -> str:
     share = setting.partition(f"summarizer {LOSSY_PREFIX}")[2]
-    return f"{setting} (loses each line with probability {share})" if share else setting
+    return f"{setting} (an extractive summary that loses each line with probability {share})" if share else setting
 
 
 def _spell(text: str) -> str:
@@ -266,7 +255,7 @@ def _describe_smallest_p(claims: Sequence[Claim]) -> str:
     tasks = max((one.task_count for one in effects), default=0)
     if not ALPHA / 10 < smallest < 1:
         return ""
-    return f" ({format_p(smallest)} is the smallest value that {format_count(tasks, 'task')} can give)"
+    return f" (no test of {format_count(tasks, 'task')} can give less than {format_p(smallest)})"
 
 
 def _describe_claim(claim: Claim) -> str:
@@ -366,7 +355,8 @@ def _describe_cheapest(
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
     rival = f"{best} ({format_usd(costs_usd[best])} USD, {ratio} times as much)"
     if {cheapest, best} in claimed_pairs:
-        return f"{price} Neither a loss nor equality is shown against the highest, {rival}; see the comparison above.{left_out}"
+        shown = "is shown neither to be worse nor to be equal; see their comparison above"
+        return f"{price} Compared with the highest, {rival}, it {shown}.{left_out}"
     return (
         f"{price} Its {effect.metric} minus that of the highest, {rival}, is {format_effect(effect)}: neither a loss nor "
         f"equality is shown.{left_out}"
@@ -375,49 +365,6 @@ def _describe_cheapest(
 
 def _is_worse(effect: Effect) -> bool:
     return not effect.refusal and effect.interval.high < 0 and effect.p_value <= ALPHA
-
-
-def _describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
-    """Yield a line on the facts that summaries lost, and one on those that arms without a summarizer lost.
-
-    A summary is only blamed for facts that no kept message shows. Old results do not tell them apart; they have the second line.
-    """
-    probes, repeated = results.probes, {*pair_repeats(results.trials)["arm_b"]}
-    kinds = measure_retention(results, [one.arm for one in arms if one.arm not in repeated])
-    only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    has_summaries = probes["trial_id"].isin(probes.loc[only_in_summary, "trial_id"])
-    for beginning, column, rows in (
-        ("Lost by summaries, of the facts that no kept message shows", "summarized", probes[only_in_summary]),
-        ("Lost by compactions, of the facts in view", "kept", probes[~has_summaries]),
-    ):
-        lost = 1 - measure_trial_retention(rows)
-        shares = {one.arm: float(lost.reindex(one.trials["trial_id"]).mean()) for one in arms}
-        shown = sorted((one for one in arms if not isnan(shares[one.arm])), key=lambda one: -shares[one.arm])
-        if len(shown) > MAX_LISTED_ARMS:
-            shown = [shown[0], shown[-1]]
-        names = {one.arm: f'"{one.arm}"' for one in shown}
-        summarizers = {one.arm: json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summary" for one in shown}
-        if len({*summarizers.values()}) > 1:
-            names = {arm: f"{name} with {summarizers[arm]}" for arm, name in names.items()}
-        texts = [
-            f"{names[arm]} {100 * shares[arm]:.0f} %"
-            + ("" if arm in repeated else _list_losses(dict(kinds[kinds["arm"] == arm].set_index("kind")[column])))
-            for arm in names
-        ]
-        if texts:
-            yield f"{beginning}: {'; '.join(texts)}."
-
-
-def _list_losses(rates: Mapping[str, Rate]) -> str:
-    """Return a clause on the kinds of facts that an arm lost most often, with the numbers of lost and of all facts."""
-    counts = [(kind, rate.trials - rate.successes, rate.trials) for kind, rate in rates.items() if rate.trials]
-    counts.sort(key=lambda count: -count[1] / count[2])
-    texts = [
-        f"{LOST_KINDS.get(kind, kind)} {100 * lost / facts:.0f} % ({lost} of {facts})"
-        for kind, lost, facts in counts[:MAX_LOST_KINDS]
-        if lost
-    ]
-    return f", most often {' and '.join(texts)}" if texts else ""
 
 
 def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
@@ -454,7 +401,8 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
     effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    goal = f"for an interval of ±{TARGET_HALF_WIDTH} in {metric} where the median comparison now has ±{effect.half_width:.2f}"
+    present = f"where the median of the comparisons with the highest arm has ±{effect.half_width:.2f}"
+    goal = f"for an interval of ±{TARGET_HALF_WIDTH} in {metric} {present}"
     if effect.estimand == "tasks like these":
         if factor <= 1:
             return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."

@@ -13,7 +13,6 @@ from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.results import load
 from tests.analysis.made import grid, results, trial
-from tests.analysis.test_retention import probe
 
 
 def headlines(trials, **options):
@@ -74,70 +73,9 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     assert any("difference shown in score: dear − cheap = " in note for note in notes), notes
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest == (
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Neither a loss nor equality is shown against the "
-        "highest, dear (9.00 USD, 9.00 times as much); see the comparison above."
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Compared with the highest, dear (9.00 USD, 9.00 times "
+        "as much), it is shown neither to be worse nor to be equal; see their comparison above."
     )
-
-
-def test_the_first_lines_say_which_facts_a_policy_loses():
-    again = arm("careless again", (0.4,), cost_usd=1.0, replicate=1)
-    trials = [*arm("careful", (0.8,), cost_usd=1.0), *arm("careless", (0.4,), cost_usd=1.0), *again]
-    probes = [
-        probe(f"{name}/task-0/0/{int(name.endswith('again'))}", fact=f"{kind} {number}", kind=kind, seen_after=number < kept)
-        for name, kinds in (
-            ("careful", {"goal": 4, "superseded": 3}),
-            ("careless", {"goal": 1, "superseded": 3}),
-            ("careless again", {"goal": 1, "superseded": 3}),
-        )
-        for kind, kept in kinds.items()
-        for number in range(4)
-    ]
-    table = results(trials, probes=probes)
-    assert (
-        'Lost by compactions, of the facts in view: "careless" 50 %, most often goals 75 % (3 of 4) and changed values 25 % '
-        '(1 of 4); "careless again" 50 %; "careful" 12 %, most often changed values 25 % (1 of 4).'
-    ) in headlines(table)
-    (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
-    assert [row[section.columns.index("facts kept")] for row in section.rows] == ["88 %", "50 %", "50 %"]
-    assert [row[section.columns.index("USD")] for row in section.rows] == ["1.00"] * 3
-
-
-def test_shares_of_kept_facts_are_listed_by_summarizer_if_there_are_several():
-    policies = [json.dumps({"kind": "keep-last", "summarizer": f"scripted/{name}"}) for name in ("extractive", "empty")]
-    trials = [arm(name, (0.5,), cost_usd=1.0, policy_json=policies[name == "bare"]) for name in ("base", "late", "bare")]
-    kept = {"base": 2, "late": 3, "bare": 1}
-    probes = [
-        probe(f"{name}/task-0/0/0", fact=f"goal {number}", kind="goal", seen_after=number < count)
-        for name, count in kept.items()
-        for number in range(4)
-    ]
-    (note,) = (
-        one
-        for one in headlines(results([row for rows in trials for row in rows], probes=probes))
-        if one.startswith("Lost by compactions")
-    )
-    assert note.endswith(
-        ': "bare" with scripted/empty 75 %, most often goals 75 % (3 of 4); "base" with scripted/extractive 50 %, most often '
-        'goals 50 % (2 of 4); "late" with scripted/extractive 25 %, most often goals 25 % (1 of 4).'
-    )
-
-
-def test_a_summary_is_blamed_only_for_facts_that_no_kept_message_shows():
-    trials = [row for name in ("summary", "mask", "whole") for row in arm(name, (0.5,), cost_usd=1.0)]
-    probes = [
-        probe(f"{name}/task-0/0/0", fact=f"goal {number}", kind="goal", seen_after=number < kept, seen_in_kept=in_kept(number))
-        for name, kept, in_kept in (
-            ("summary", 3, lambda number: number < 2),
-            ("mask", 3, lambda number: None),
-            ("whole", 4, lambda number: False),
-        )
-        for number in range(4)
-    ]
-    notes = headlines(results(trials, probes=probes))
-    assert (
-        'Lost by summaries, of the facts that no kept message shows: "summary" 50 %, most often goals 50 % (1 of 2); "whole" 0 %.'
-    ) in notes
-    assert 'Lost by compactions, of the facts in view: "mask" 25 %, most often goals 25 % (1 of 4).' in notes
 
 
 def test_an_arm_that_knows_the_future_is_no_recommendation():
@@ -240,8 +178,8 @@ def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     named = arm("keep-last 30", (0.4, 0.6), cost_usd=1.0, policy_json=policy(keep_last=30))
     notes = headlines(results([*base, *again, *early, *named]))
     assert notes[0].endswith(
-        " Settings, unless an arm's name says otherwise: threshold 0.8 (share of the usable window at which messages are "
-        'compacted), keep_last 10 (number of newest messages left as they are); in "early": threshold 0.5.'
+        " Settings, unless an arm's name says otherwise: threshold 0.8 (share of the window, without its reserves, at "
+        'which messages are compacted), keep_last 10 (number of newest messages left as they are); in "early": threshold 0.5.'
     )
 
 
@@ -287,5 +225,5 @@ def test_the_name_of_a_lossy_summarizer_is_explained():
         *arm("worse", (0.4,), cost_usd=1.0, policy_json=policies[1]),
     ]
     again = arm("base again", (0.5,), cost_usd=1.0, policy_json=policies[0])
-    text = 'in "worse": summarizer scripted/lossy-0.8 (loses each line with probability 0.8).'
+    text = 'in "worse": summarizer scripted/lossy-0.8 (an extractive summary that loses each line with probability 0.8).'
     assert headlines(results([*rows, *again]))[0].endswith(text)

@@ -1,0 +1,99 @@
+"""Sentences for the first lines of a report on the facts (values that the agent must remember) that summaries lost.
+
+A summary is only blamed for facts that no kept message shows. Results written before this was recorded, and policies without a
+summarizer, have a sentence on what compactions lost of all facts in view.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan
+
+import pandas as pd
+
+from harness.analysis.arms import ArmSummary
+from harness.analysis.measures import measure_trial_retention
+from harness.analysis.retention import measure_retention
+from harness.analysis.tables import Tables
+from harness.analysis.validity import pair_repeats
+from harness.errors import format_count
+
+MAX_GROUPS = 4
+"""Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
+MAX_KINDS = 3
+"""Maximum number of kinds of facts that are named as lost most often."""
+KIND_TEXTS: Mapping[str, str] = {
+    **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
+    "progress": "work done",
+    "next-step": "next steps",
+    "superseded": "changed values",
+}
+"""Words for each kind of facts."""
+
+
+def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """Yield a sentence on the facts that summaries lost, and one on what compactions lost in arms without a summarizer.
+
+    If there are several summarizers, the arms of each are taken together. Repeated arms (A/A) are left out.
+
+    Args:
+        results: Tables of results of one fidelity level (how much of a run is real).
+        arms: Summaries of the arms (configurations), in the order of the report.
+    """
+    repeated = {*pair_repeats(results.trials)["arm_b"]}
+    first_runs = {one.arm: one for one in arms if one.arm not in repeated}
+    kinds, probes = measure_retention(results, list(first_runs)), results.probes
+    only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
+    has_summaries = probes["trial_id"].isin(probes.loc[only_in_summary, "trial_id"])
+    for beginning, column, rows in (
+        ("Lost by summaries, of the facts that only they could keep (no kept message shows them)", "summarized", only_in_summary),
+        ("Lost by compactions, of the facts in view", "kept", ~has_summaries),
+    ):
+        lost = 1 - measure_trial_retention(probes[rows])
+        shares = {arm: float(lost.reindex(one.trials["trial_id"]).mean()) for arm, one in first_runs.items()}
+        groups = _group_arms([first_runs[arm] for arm, share in shares.items() if not isnan(share)])
+        if len(groups) > MAX_GROUPS:
+            ordered = sorted(groups, key=lambda group: -max(shares[arm] for arm in groups[group]))
+            groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
+        texts = [
+            _format_shares(group, [shares[arm] for arm in members]) + _list_kinds(kinds[kinds["arm"].isin(members)], column)
+            for group, members in groups.items()
+        ]
+        if texts:
+            yield f"{beginning}: {'; '.join(texts)}."
+
+
+def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
+    """Return the names of the arms of each summarizer, or each arm by itself if there is only one summarizer."""
+    summarizers = {one.arm: json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer" for one in arms}
+    if len({*summarizers.values()}) < 2:
+        return {f'"{arm}"': [arm] for arm in summarizers}
+    groups = dict[str, list[str]]()
+    for arm, summarizer in summarizers.items():
+        groups.setdefault(str(summarizer), []).append(arm)
+    return groups
+
+
+def _format_shares(group: str, shares: Sequence[float]) -> str:
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    arms = f" in {format_count(len(shares), 'arm')}" if len(shares) > 1 else ""
+    return f"{group} {low if low == high else f'{low} to {high}'} %{arms}"
+
+
+def _list_kinds(retention_table: pd.DataFrame, column: str) -> str:
+    """Return a clause on the kinds of facts that were lost most often, with the numbers of lost and of all facts."""
+    rates = retention_table[column]
+    counts = pd.DataFrame(
+        {
+            "lost": [rate.trials - rate.successes for rate in rates],
+            "facts": [rate.trials for rate in rates],
+            "kind": retention_table["kind"].to_numpy(),
+        }
+    )
+    totals = counts.groupby("kind", sort=False).sum().query("lost > 0")
+    totals = totals.assign(share=totals["lost"] / totals["facts"]).sort_values("share", ascending=False, kind="stable")
+    texts = [
+        f"{KIND_TEXTS.get(str(kind), kind)} {100 * row.share:.0f} % ({row.lost:.0f} of {row.facts:.0f})"
+        for kind, row in totals.head(MAX_KINDS).iterrows()
+    ]
+    listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
+    return f", most often {listed}" if listed else ""

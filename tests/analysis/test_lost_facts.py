@@ -1,0 +1,72 @@
+"""Sentences on the facts that summaries and other compactions lost."""
+
+import json
+
+from harness.analysis.arms import summarize_arms
+from harness.analysis.lost_facts import MAX_GROUPS, describe_lost_facts
+from harness.analysis.report import report
+from tests.analysis.made import results
+from tests.analysis.test_retention import probe
+
+SUMMARIES = "Lost by summaries, of the facts that only they could keep (no kept message shows them): "
+COMPACTIONS = "Lost by compactions, of the facts in view: "
+
+
+def run(name, summarizer=None, replicate=0):
+    policy = json.dumps({"kind": "keep-last", "summarizer": summarizer} if summarizer else {"kind": "mask"})
+    return {"arm": name, "replicate": replicate, "policy_json": policy}
+
+
+def facts(name, kinds, replicate=0, seen_in_kept=False):
+    """Return four facts of each kind, of which some are kept."""
+    return [
+        probe(f"{name}/flashcards/0/{replicate}", fact=f"{kind} {at}", kind=kind, seen_after=at < kept, seen_in_kept=seen_in_kept)
+        for kind, kept in kinds.items()
+        for at in range(4)
+    ]
+
+
+def said(trials, probes):
+    tables = results(trials, probes=probes)
+    return list(describe_lost_facts(tables, summarize_arms(tables)))
+
+
+def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left_out():
+    kinds = {"value": 3, "goal": 1, "progress": 4, "next-step": 2, "error": 3}
+    trials = [run("careful", "s"), run("careless", "s"), run("careless again", "s", replicate=1)]
+    probes = [*facts("careful", {"value": 4}), *facts("careless", kinds), *facts("careless again", kinds, replicate=1)]
+    (sentence,) = said(trials, probes)
+    lost = "goals 75 % (3 of 4), next steps 50 % (2 of 4) and values 25 % (1 of 4)"
+    assert sentence == f'{SUMMARIES}"careful" 0 %; "careless" 35 %, most often {lost}.'
+
+
+def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
+    trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive")]
+    probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 3}), *facts("weak", {"goal": 0})]
+    (sentence,) = said(trials, probes)
+    extractive = "extractive 25 to 50 % in 2 arms, most often goals 38 % (3 of 8)"
+    assert sentence == f"{SUMMARIES}{extractive}; empty 100 %, most often goals 100 % (4 of 4)."
+
+
+def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
+    trials = [run("summary", "s"), run("mask"), run("old", "s")]
+    summary = [one | {"seen_in_kept": at < 2} for at, one in enumerate(facts("summary", {"goal": 3}))]
+    others = [*facts("mask", {"goal": 3}, seen_in_kept=None), *facts("old", {"goal": 0}, seen_in_kept=None)]
+    assert said(trials, [*summary, *others]) == [
+        f'{SUMMARIES}"summary" 50 %, most often goals 50 % (1 of 2).',
+        f"{COMPACTIONS}no summarizer 25 %, most often goals 25 % (1 of 4); s 100 %, most often goals 100 % (4 of 4).",
+    ]
+
+
+def test_of_many_groups_the_worst_and_the_best_are_named():
+    names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
+    probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
+    (sentence,) = said([run(name, "s") for name in names], probes)
+    assert sentence == f'{SUMMARIES}"arm 2" 100 %, most often goals 100 % (4 of 4); "arm 1" 0 %.'
+
+
+def test_nothing_is_said_without_compactions_and_the_table_of_arms_has_all_facts_in_view():
+    assert said([run("a", "s")], []) == []
+    table = results([run("a", "s"), run("b", "s")], probes=[*facts("a", {"goal": 2, "value": 4}), *facts("b", {"goal": 1})])
+    (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
+    assert [row[section.columns.index("facts kept")] for row in section.rows] == ["75 %", "25 %"]
