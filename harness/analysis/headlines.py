@@ -355,7 +355,7 @@ def _describe_cheapest(
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
     rival = f"{best} ({format_usd(costs_usd[best])} USD, {ratio} times as much)"
     if {cheapest, best} in claimed_pairs:
-        shown = "is shown neither to be worse nor to be equal; see their comparison above"
+        shown = "is not shown to be worse, nor to be equal; see their comparison above"
         return f"{price} Compared with the highest, {rival}, it {shown}.{left_out}"
     return (
         f"{price} Its {effect.metric} minus that of the highest, {rival}, is {format_effect(effect)}: neither a loss nor "

@@ -55,7 +55,8 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
             ordered = sorted(groups, key=lambda group: -max(shares[arm] for arm in groups[group]))
             groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
         texts = [
-            _format_shares(group, [shares[arm] for arm in members]) + _list_kinds(kinds[kinds["arm"].isin(members)], column)
+            _format_shares(group, [shares[arm] for arm in members], has_repeats=bool(repeated))
+            + _list_kinds(kinds[kinds["arm"].isin(members)], column)
             for group, members in groups.items()
         ]
         if texts:
@@ -73,9 +74,10 @@ def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
     return groups
 
 
-def _format_shares(group: str, shares: Sequence[float]) -> str:
+def _format_shares(group: str, shares: Sequence[float], *, has_repeats: bool) -> str:
     low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
-    arms = f" in {format_count(len(shares), 'arm')}" if len(shares) > 1 else ""
+    repeats = " (A/A left out)" if has_repeats else ""
+    arms = f" in {format_count(len(shares), 'arm')}{repeats}" if len(shares) > 1 else ""
     return f"{group} {low if low == high else f'{low} to {high}'} %{arms}"
 
 
@@ -96,4 +98,4 @@ def _list_kinds(retention_table: pd.DataFrame, column: str) -> str:
         for kind, row in totals.head(MAX_KINDS).iterrows()
     ]
     listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", most often {listed}" if listed else ""
+    return f", highest shares: {listed}" if listed else ""

@@ -74,7 +74,7 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest == (
         "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. Compared with the highest, dear (9.00 USD, 9.00 times "
-        "as much), it is shown neither to be worse nor to be equal; see their comparison above."
+        "as much), it is not shown to be worse, nor to be equal; see their comparison above."
     )
 
 
