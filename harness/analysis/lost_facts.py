@@ -25,7 +25,7 @@ KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
     "progress": "work done",
     "next-step": "next steps",
-    "superseded": "changed values",
+    "superseded": "updated values",
 }
 """Words for each kind of facts."""
 
@@ -94,8 +94,8 @@ def _list_kinds(retention_table: pd.DataFrame, column: str) -> str:
     totals = counts.groupby("kind", sort=False).sum().query("lost > 0")
     totals = totals.assign(share=totals["lost"] / totals["facts"]).sort_values("share", ascending=False, kind="stable")
     texts = [
-        f"{KIND_TEXTS.get(str(kind), kind)} {100 * row.share:.0f} % ({row.lost:.0f} of {row.facts:.0f})"
+        f"{100 * row.share:.0f} % of {KIND_TEXTS.get(str(kind), kind)} ({row.lost:.0f} of {row.facts:.0f})"
         for kind, row in totals.head(MAX_KINDS).iterrows()
     ]
     listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", highest shares: {listed}" if listed else ""
+    return f", most of all {listed}" if listed else ""
