@@ -55,8 +55,10 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
             ordered = sorted(groups, key=lambda group: -max(shares[arm] for arm in groups[group]))
             groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
         texts = [
-            _format_shares(group, [shares[arm] for arm in members], has_repeats=bool(repeated))
-            + _list_kinds(kinds[kinds["arm"].isin(members)], column)
+            _format_shares(group, [shares[arm] for arm in members], "A/A left out" if repeated else "")
+            + _list_kinds(
+                kinds[kinds["arm"].isin(members)], column, "in all of them together" if len(members) > 1 else "most of all"
+            )
             for group, members in groups.items()
         ]
         if texts:
@@ -74,14 +76,15 @@ def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
     return groups
 
 
-def _format_shares(group: str, shares: Sequence[float], *, has_repeats: bool) -> str:
+def _format_shares(group: str, shares: Sequence[float], note: str) -> str:
     low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
-    repeats = " (A/A left out)" if has_repeats else ""
-    arms = f" in {format_count(len(shares), 'arm')}{repeats}" if len(shares) > 1 else ""
-    return f"{group} {low if low == high else f'{low} to {high}'} %{arms}"
+    if len(shares) == 1:
+        return f"{group} {low} %"
+    arms = ", ".join([format_count(len(shares), "arm"), *([note] if note else [])])
+    return f"{group} {low} % in each arm ({arms})" if low == high else f"{group} {low} to {high} %, depending on the arm ({arms})"
 
 
-def _list_kinds(retention_table: pd.DataFrame, column: str) -> str:
+def _list_kinds(retention_table: pd.DataFrame, column: str, beginning: str) -> str:
     """Return a clause on the kinds of facts that were lost most often, with the numbers of lost and of all facts."""
     rates = retention_table[column]
     counts = pd.DataFrame(
@@ -98,4 +101,4 @@ def _list_kinds(retention_table: pd.DataFrame, column: str) -> str:
         for kind, row in totals.head(MAX_KINDS).iterrows()
     ]
     listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", most of all {listed}" if listed else ""
+    return f", {beginning} {listed}" if listed else ""
