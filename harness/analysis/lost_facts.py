@@ -56,9 +56,7 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
             groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
         texts = [
             _format_shares(group, [shares[arm] for arm in members], "A/A left out" if repeated else "")
-            + _list_kinds(
-                kinds[kinds["arm"].isin(members)], column, "in all of them together" if len(members) > 1 else "most of all"
-            )
+            + _list_kinds(kinds[kinds["arm"].isin(members)], column, " in these arms" if len(members) > 1 else "")
             for group, members in groups.items()
         ]
         if texts:
@@ -84,7 +82,7 @@ def _format_shares(group: str, shares: Sequence[float], note: str) -> str:
     return f"{group} {low} % in each arm ({arms})" if low == high else f"{group} {low} to {high} %, depending on the arm ({arms})"
 
 
-def _list_kinds(retention_table: pd.DataFrame, column: str, beginning: str) -> str:
+def _list_kinds(retention_table: pd.DataFrame, column: str, place: str) -> str:
     """Return a clause on the kinds of facts that were lost most often, with the numbers of lost and of all facts."""
     rates = retention_table[column]
     counts = pd.DataFrame(
@@ -97,8 +95,8 @@ def _list_kinds(retention_table: pd.DataFrame, column: str, beginning: str) -> s
     totals = counts.groupby("kind", sort=False).sum().query("lost > 0")
     totals = totals.assign(share=totals["lost"] / totals["facts"]).sort_values("share", ascending=False, kind="stable")
     texts = [
-        f"{100 * row.share:.0f} % of {KIND_TEXTS.get(str(kind), kind)} ({row.lost:.0f} of {row.facts:.0f})"
-        for kind, row in totals.head(MAX_KINDS).iterrows()
+        f"{100 * row.share:.0f} % of {KIND_TEXTS.get(str(kind), kind)} ({row.lost:.0f} of {row.facts:.0f}{'' if at else place})"
+        for at, (kind, row) in enumerate(totals.head(MAX_KINDS).iterrows())
     ]
     listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", {beginning} {listed}" if listed else ""
+    return f", most of all {listed}" if listed else ""

@@ -76,8 +76,8 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
 
 _OUTCOME_NOTE = (
     "Score: share of checks passed; mean, 95 % interval in brackets, lowest–highest trial. USD: mean cost of these trials. "
-    "Facts kept: share, in these trials, of the facts in view before a compaction that are in view after it, in a summary or in a "
-    "kept message. Compacted: trials with a compaction."
+    "Facts kept: share, in these trials, of the facts in view before a compaction that are in view after it, in a summary or "
+    "in a kept message. Compacted: trials with a compaction."
 )
 _COUNT_LABELS = {"overflow": "window full"}
 """Headings of columns that count a problem of trials, where the name of the problem is not plain."""

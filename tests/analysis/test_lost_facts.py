@@ -45,7 +45,7 @@ def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 3}), *facts("weak", {"goal": 0})]
     (sentence,) = said(trials, probes)
     extractive = (
-        "extractive 25 to 50 %, depending on the arm (2 arms, A/A left out), in all of them together 38 % of goals (3 of 8)"
+        "extractive 25 to 50 %, depending on the arm (2 arms, A/A left out), most of all 38 % of goals (3 of 8 in these arms)"
     )
     assert sentence == f"{SUMMARIES}{extractive}; empty 100 %, most of all 100 % of goals (4 of 4)."
 
