@@ -80,7 +80,7 @@ def build_sessions(results: dict[str, Any]) -> str:
     rows = []
     for one in SYSTEMS:
         own = [compute_cpu_ms(results, one, steps) for steps in lengths]
-        ratios = ["" if one is OURS else f"{mine / base:.2g}" for mine, base in zip(own, ours, strict=True)]
+        ratios = ["" if one is OURS else format_number(mine / base, 2) for mine, base in zip(own, ours, strict=True)]
         memory = compute_median(results["sessions"][one.key][longest], "memory_bytes") / 1e6
         disk = compute_median(results["sessions"][one.key][longest], "disk_bytes") / int(longest) / 1e3
         numbers = [*map(format_number, own), *ratios, format_number(memory), format_number(disk) if disk else "–"]
@@ -96,7 +96,7 @@ def build_frames(results: dict[str, Any]) -> str:
         for kind, runs in results["frames"].get(one.key, {}).items():
             base = compute_median(results["frames"][OURS.key][kind], "cpu_seconds")
             seconds, memory = compute_median(runs, "cpu_seconds"), compute_median(runs, "memory_bytes") / 1e6
-            ratio = "" if one is OURS else f"{seconds / base:.2g}"
+            ratio = "" if one is OURS else format_number(seconds / base, 2)
             rows.append([one.title, kind, f"{int(runs[0]['rows']):,}", format_number(seconds), ratio, format_number(memory)])
     return build_table(["system", "frame", "rows", "CPU s", "×", "memory MB"], rows)
 
@@ -123,7 +123,7 @@ def describe_order(results: dict[str, Any]) -> str:
     others = {one: compute_cpu_ms(results, one, longest) for one in SYSTEMS if one is not OURS and one.log == "durable"}
     nearest = min(others, key=lambda one: others[one])
     ratio = others[nearest] / compute_cpu_ms(results, OURS, longest)
-    return f"Of the others with a log, {nearest.title} is the nearest at {longest} steps, with {ratio:.2g} times the CPU time."
+    return f"Of the others with a log, {nearest.title} is the nearest at {longest} steps, with {format_number(ratio, 2)} times the CPU time."
 
 
 def list_violations(results: dict[str, Any]) -> list[str]:
@@ -150,9 +150,9 @@ def compute_median(runs: Sequence[dict[str, float]], name: str) -> float:
     return median(run[name] for run in runs)
 
 
-def format_number(value: float) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Return a number with two or three significant digits."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.{digits}g}" if value >= 1 else f"{value:.2g}"
 
 
 def build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
