@@ -381,8 +381,8 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: whether {metric} differs by less than the half-widths of the intervals, {span}. An interval that "
-        "contains 0 does not show that arms are equal."
+        f"Cannot be said: where in its interval a difference in {metric} lies; half-widths are {span}. An interval that contains 0 "
+        "does not show that arms are equal."
     )
 
 

@@ -99,4 +99,4 @@ def _list_kinds(retention_table: pd.DataFrame, column: str, place: str) -> str:
         for at, (kind, row) in enumerate(totals.head(MAX_KINDS).iterrows())
     ]
     listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", most of all {listed}" if listed else ""
+    return f", the highest shares by kind: {listed}" if listed else ""

@@ -123,7 +123,8 @@ def describe_order(results: dict[str, Any]) -> str:
     others = {one: compute_cpu_ms(results, one, longest) for one in SYSTEMS if one is not OURS and one.log == "durable"}
     nearest = min(others, key=lambda one: others[one])
     ratio = others[nearest] / compute_cpu_ms(results, OURS, longest)
-    return f"Of the others with a log, {nearest.title} is the nearest at {longest} steps, with {format_number(ratio, 2)} times the CPU time."
+    times = format_number(ratio, 2)
+    return f"Of the others with a log, {nearest.title} is the nearest at {longest} steps, with {times} times the CPU time."
 
 
 def list_violations(results: dict[str, Any]) -> list[str]:
