@@ -353,7 +353,7 @@ def _describe_cheapest(
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    rival = f"{best} ({format_usd(costs_usd[best])} USD, {ratio} times as much)"
+    rival = f"{best} ({format_usd(costs_usd[best])} USD; per task, {ratio} times as much)"
     if {cheapest, best} in claimed_pairs:
         shown = "is not shown to be worse, nor to be equal; see their comparison above"
         return f"{price} Compared with the highest, {rival}, it {shown}.{left_out}"
@@ -381,8 +381,8 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: where in its interval a difference in {metric} lies; half-widths are {span}. An interval that contains 0 "
-        "does not show that arms are equal."
+        f"Cannot be said: where in its interval a difference in {metric} lies; half-widths are {span}. An interval that "
+        "contains 0 does not show that arms are equal."
     )
 
 

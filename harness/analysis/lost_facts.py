@@ -23,9 +23,9 @@ MAX_KINDS = 3
 """Maximum number of kinds of facts that are named as lost most often."""
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
-    "progress": "work done",
+    "progress": "records of finished work",
     "next-step": "next steps",
-    "superseded": "updated values",
+    "superseded": "values that replaced earlier ones",
 }
 """Words for each kind of facts."""
 
