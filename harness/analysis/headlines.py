@@ -353,7 +353,7 @@ def _describe_cheapest(
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    rival = f"{best} ({format_usd(costs_usd[best])} USD; per task, {ratio} times as much)"
+    rival = f"{best} ({format_usd(costs_usd[best])} USD; per task, {ratio} times that)"
     if {cheapest, best} in claimed_pairs:
         shown = "is not shown to be worse, nor to be equal; see their comparison above"
         return f"{price} Compared with the highest, {rival}, it {shown}.{left_out}"

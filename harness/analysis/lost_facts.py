@@ -20,7 +20,7 @@ from harness.errors import format_count
 MAX_GROUPS = 4
 """Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
 MAX_KINDS = 3
-"""Maximum number of kinds of facts that are named as lost most often."""
+"""Maximum number of kinds of facts whose losses are stated: those of which the highest shares were lost."""
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
     "progress": "records of finished work",
@@ -54,13 +54,15 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
         if len(groups) > MAX_GROUPS:
             ordered = sorted(groups, key=lambda group: -max(shares[arm] for arm in groups[group]))
             groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
+        counts = {group: _count_lost(kinds[kinds["arm"].isin(members)], column) for group, members in groups.items()}
+        listed = _choose_kinds(list(counts.values()))
         texts = [
             _format_shares(group, [shares[arm] for arm in members], "A/A left out" if repeated else "")
-            + _list_kinds(kinds[kinds["arm"].isin(members)], column, " in these arms" if len(members) > 1 else "")
+            + _list_kinds(counts[group].reindex(listed).dropna(), " in these arms" if len(members) > 1 else "")
             for group, members in groups.items()
         ]
         if texts:
-            yield f"{beginning}: {'; '.join(texts)}."
+            yield f"{beginning}, with the kinds lost most: {'; '.join(texts)}."
 
 
 def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
@@ -82,21 +84,29 @@ def _format_shares(group: str, shares: Sequence[float], note: str) -> str:
     return f"{group} {low} % in each arm ({arms})" if low == high else f"{group} {low} to {high} %, depending on the arm ({arms})"
 
 
-def _list_kinds(retention_table: pd.DataFrame, column: str, place: str) -> str:
-    """Return a clause on the kinds of facts that were lost most often, with the numbers of lost and of all facts."""
+def _count_lost(retention_table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the numbers of lost and of all facts (columns `lost` and `facts`) by kind, summed over arms."""
     rates = retention_table[column]
-    counts = pd.DataFrame(
-        {
-            "lost": [rate.trials - rate.successes for rate in rates],
-            "facts": [rate.trials for rate in rates],
-            "kind": retention_table["kind"].to_numpy(),
-        }
-    )
-    totals = counts.groupby("kind", sort=False).sum().query("lost > 0")
-    totals = totals.assign(share=totals["lost"] / totals["facts"]).sort_values("share", ascending=False, kind="stable")
+    counts = {"lost": [rate.trials - rate.successes for rate in rates], "facts": [rate.trials for rate in rates]}
+    totals = pd.DataFrame(counts, index=retention_table["kind"].to_numpy()).groupby(level=0, sort=False).sum()
+    return totals[totals["facts"] > 0]
+
+
+def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
+    """Return the kinds of which the highest shares were lost in all groups together, at most `MAX_KINDS`."""
+    if not counts:
+        return []
+    totals = pd.concat(counts).groupby(level=0, sort=False).sum()
+    shares = (totals["lost"] / totals["facts"]).sort_values(ascending=False, kind="stable")
+    return [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
+
+
+def _list_kinds(counts: pd.DataFrame, place: str) -> str:
+    """Return a clause with the share that was lost of each given kind, and the numbers of lost and of all facts."""
     texts = [
-        f"{100 * row.share:.0f} % of {KIND_TEXTS.get(str(kind), kind)} ({row.lost:.0f} of {row.facts:.0f}{'' if at else place})"
-        for at, (kind, row) in enumerate(totals.head(MAX_KINDS).iterrows())
+        f"{100 * row.lost / row.facts:.0f} % of {KIND_TEXTS.get(str(kind), kind)} ({row.lost:.0f} of {row.facts:.0f}"
+        f"{'' if at else place})"
+        for at, (kind, row) in enumerate(counts.iterrows())
     ]
     listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", the highest shares by kind: {listed}" if listed else ""
+    return f", {listed}" if listed else ""
