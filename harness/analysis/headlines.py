@@ -353,14 +353,11 @@ def _describe_cheapest(
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    rival = f"{best} ({format_usd(costs_usd[best])} USD; per task, {ratio} times that)"
+    price = f"{price} The highest, {best}, costs {format_usd(costs_usd[best])} USD, per task {ratio} times as much."
     if {cheapest, best} in claimed_pairs:
-        shown = "is not shown to be worse, nor to be equal; see their comparison above"
-        return f"{price} Compared with the highest, {rival}, it {shown}.{left_out}"
-    return (
-        f"{price} Its {effect.metric} minus that of the highest, {rival}, is {format_effect(effect)}: neither a loss nor "
-        f"equality is shown.{left_out}"
-    )
+        return f"{price} Their comparison above shows neither a loss nor equality.{left_out}"
+    difference = f"The difference in {effect.metric}, {cheapest} − {best}, is {format_effect(effect)}"
+    return f"{price} {difference}: neither a loss nor equality is shown.{left_out}"
 
 
 def _is_worse(effect: Effect) -> bool:

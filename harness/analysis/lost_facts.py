@@ -15,7 +15,6 @@ from harness.analysis.measures import measure_trial_retention
 from harness.analysis.retention import measure_retention
 from harness.analysis.tables import Tables
 from harness.analysis.validity import pair_repeats
-from harness.errors import format_count
 
 MAX_GROUPS = 4
 """Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
@@ -45,7 +44,11 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
     has_summaries = probes["trial_id"].isin(probes.loc[only_in_summary, "trial_id"])
     for beginning, column, rows in (
-        ("Lost by summaries, of the facts that only they could keep (no kept message shows them)", "summarized", only_in_summary),
+        (
+            "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them",
+            "summarized",
+            only_in_summary,
+        ),
         ("Lost by compactions, of the facts in view", "kept", ~has_summaries),
     ):
         lost = 1 - measure_trial_retention(probes[rows])
@@ -57,8 +60,8 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
         counts = {group: _count_lost(kinds[kinds["arm"].isin(members)], column) for group, members in groups.items()}
         listed = _choose_kinds(list(counts.values()))
         texts = [
-            _format_shares(group, [shares[arm] for arm in members], "A/A left out" if repeated else "")
-            + _list_kinds(counts[group].reindex(listed).dropna(), " in these arms" if len(members) > 1 else "")
+            _format_shares(group, {arm: shares[arm] for arm in members})
+            + _list_kinds(counts[group].reindex(listed).dropna(), f" in {len(members)} arms" if len(members) > 1 else "")
             for group, members in groups.items()
         ]
         if texts:
@@ -76,12 +79,12 @@ def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
     return groups
 
 
-def _format_shares(group: str, shares: Sequence[float], note: str) -> str:
-    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+def _format_shares(group: str, shares: Mapping[str, float]) -> str:
+    """Return the lost share of a group's arms: of its only arm, or of the arms with the lowest and the highest share."""
+    low, high = (choose(shares, key=lambda arm: shares[arm]) for choose in (min, max))
     if len(shares) == 1:
-        return f"{group} {low} %"
-    arms = ", ".join([format_count(len(shares), "arm"), *([note] if note else [])])
-    return f"{group} {low} % in each arm ({arms})" if low == high else f"{group} {low} to {high} %, depending on the arm ({arms})"
+        return f"{group} {100 * shares[low]:.0f} %"
+    return f'{group} {100 * shares[low]:.0f} % in "{low}" to {100 * shares[high]:.0f} % in "{high}"'
 
 
 def _count_lost(retention_table: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -8,7 +8,10 @@ from harness.analysis.report import report
 from tests.analysis.made import results
 from tests.analysis.test_retention import probe
 
-SUMMARIES = "Lost by summaries, of the facts that only they could keep (no kept message shows them), with the kinds lost most: "
+SUMMARIES = (
+    "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them, with the kinds lost "
+    "most: "
+)
 COMPACTIONS = "Lost by compactions, of the facts in view, with the kinds lost most: "
 
 
@@ -44,8 +47,8 @@ def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 3}), *facts("weak", {"goal": 0})]
     (sentence,) = said(trials, probes)
-    extractive = "extractive 25 to 50 %, depending on the arm (2 arms, A/A left out)"
-    goals = "38 % of goals (3 of 8 in these arms)"
+    extractive = 'extractive 25 % in "late" to 50 % in "base"'
+    goals = "38 % of goals (3 of 8 in 2 arms)"
     assert sentence == f"{SUMMARIES}{extractive}, {goals}; empty 100 %, 100 % of goals (4 of 4)."
 
 
