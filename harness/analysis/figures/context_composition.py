@@ -19,15 +19,17 @@ from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import format_count
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLUMNS = ("group", "place", "step", "kind", "tokens", "sessions", "threshold_tokens", "window_tokens", "level")
-KINDS = ("system", "user", "summaries", "markers", "assistant", "tool results")
+KINDS = ("system", "user", "summaries", "assistant", "tool results")
 """Kinds of messages, from the bottom of the chart to the top. All messages that a compaction inserted count as summaries."""
 _KIND_BY_ROLE = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 MAX_PANELS = 12
-LIMITS = ("threshold_tokens", "window_tokens")
+LIMITS = {"threshold_tokens": "threshold of the policy", "window_tokens": "context window"}
+"""Labels of the horizontal lines of a panel, by the column with their number of tokens."""
 SHOWN_SHARE = 0.5
 """Share of an arm's sessions that must still run at a step for the chart to show this step."""
 
@@ -151,8 +153,6 @@ def _draw_first_arm(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
-    from matplotlib.patches import Patch
-
     shown = sorted(table["place"].unique())
     across = min(len(shown), style.fit_columns(2.5), 4)
     down = -(-len(shown) // across)
@@ -167,8 +167,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
                 xlabel="step (number)" if place + across >= len(shown) else "",
                 ylabel="view (tokens)" if place % across == 0 else "",
             )
-    fills = _list_fills(table)
-    style.add_legend(figure, [Patch(color=colour, label=kind) for kind, colour in fills.items()], 1.2)
+    style.add_legend(figure, _list_handles(table), 1.8)
     sessions = int(table.groupby("place")["sessions"].max().sum())
     about = f"{format_count(sessions, 'session')}; mean over those that still run; tokens as estimated for the journal"
     style.add_header(figure, "What fills the context", about, level)
@@ -176,15 +175,14 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 
 
 def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
-    colours, fills = style.read_colours(), _list_fills(rows)
+    fills = _list_fills(rows)
     by_kind = rows.pivot_table(index="step", columns="kind", values="tokens", observed=True)
     ordered = [kind for kind in KINDS if kind in by_kind and by_kind[kind].max() > 0]
     ax.stackplot(by_kind.index, [by_kind[kind] for kind in ordered], colors=[fills[kind] for kind in ordered], linewidth=0)
     first = rows.iloc[0]
-    lines: dict[str, Any] = {"zorder": 3}
-    for name, colour, dashes in (("threshold", colours.text, (0, (4, 2))), ("window", colours.muted, "-")):
-        if first[f"{name}_tokens"] > 0:
-            ax.axhline(first[f"{name}_tokens"], color=colour, linestyle=dashes, linewidth=0.9, **lines)
+    for column in LIMITS:
+        if first[column] > 0:
+            ax.axhline(first[column], zorder=3, **_choose_line(column))
     ax.yaxis.set_major_formatter(lambda value, _: format_short_number(value))
     sessions = int(rows["sessions"].max())
     ax.set_title(f"{format_label(first['group'], 34)} (n = {sessions})", fontsize=7.8)
@@ -194,5 +192,22 @@ def _draw_panel(ax: "Axes", rows: pd.DataFrame) -> None:
 
 def _list_fills(table: pd.DataFrame) -> dict[str, str]:
     palette = style.read_colours().palette
-    colours = dict(zip(KINDS, (palette[6], palette[5], palette[1], palette[3], palette[4], palette[0]), strict=True))
+    colours = dict(zip(KINDS, (palette[6], palette[5], palette[1], palette[4], palette[0]), strict=True))
     return {kind: colour for kind, colour in colours.items() if kind in set(table["kind"])}
+
+
+def _choose_line(column: str) -> dict[str, Any]:
+    """Return the line style of the threshold or the window, by the column with its number of tokens."""
+    colours = style.read_colours()
+    if column == "threshold_tokens":
+        return {"color": colours.text, "linestyle": (0, (4, 2)), "linewidth": 0.9}
+    return {"color": colours.muted, "linestyle": "-", "linewidth": 0.9}
+
+
+def _list_handles(table: pd.DataFrame) -> "list[Artist]":
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    fills: list[Artist] = [Patch(color=colour, label=kind) for kind, colour in _list_fills(table).items()]
+    lines = [Line2D([], [], label=label, **_choose_line(column)) for column, label in LIMITS.items() if table[column].max() > 0]
+    return [*fills, *lines]

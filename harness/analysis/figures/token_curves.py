@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 TOKEN_COLUMNS = ("view_tokens", "tokens_before", "threshold_tokens", "window_tokens")
 COLUMNS = ("trial_id", "row", "column", "line", "reference", "seed", "step", *TOKEN_COLUMNS, "success", "level")
+X_LABEL, Y_LABEL = "step (number)", "view (tokens)"
 MAX_PANELS = 24
 MAX_COLUMNS = 4
 CROWDED_SESSIONS = 6
@@ -130,7 +131,8 @@ def draw(
 
 def _draw_all_sessions(ax: "Axes", table: pd.DataFrame) -> None:
     _draw_panel(ax, table, _assign_colours(table))
-    _finish_axes(ax, table)
+    _set_limits(ax, table)
+    ax.set(xlabel=X_LABEL, ylabel=Y_LABEL)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
@@ -147,10 +149,13 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         axes[y][x].set_title(
             ", ".join(format_label(one, 44) for one in (row, column) if one), fontsize=8, pad=17 if crowded else None
         )
+    filled = set(panels.values())
+    _set_limits(axes[0][0], table)
     for y, x in np.ndindex(rows, columns):
-        axes[y][x].set_visible((y, x) in panels.values())
-        axes[y][x].tick_params(labelbottom=(y + 1, x) not in panels.values())
-    _finish_axes(axes[rows - 1][0], table)
+        axes[y][x].set_visible((y, x) in filled)
+        is_lowest, is_leftmost = (y + 1, x) not in filled, all((y, left) not in filled for left in range(x))
+        axes[y][x].tick_params(labelbottom=is_lowest, labelleft=is_leftmost)
+        axes[y][x].set(xlabel=X_LABEL if is_lowest else "", ylabel=Y_LABEL if is_leftmost else "")
     _add_legend(figure, table, colours, crowded=crowded)
     trials = format_count(table["trial_id"].nunique(), "session")
     sessions = f"{trials}{style.describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
@@ -298,10 +303,9 @@ def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
     )
 
 
-def _finish_axes(ax: "Axes", table: pd.DataFrame) -> None:
+def _set_limits(ax: "Axes", table: pd.DataFrame) -> None:
     tops = [table["view_tokens"].max(), table["tokens_before"].max(), 1.12 * table["window_tokens"].max()]
     ax.set(xlim=(0, 1.03 * table["step"].max()), ylim=(0, 1.02 * float(pd.Series(tops).max())))
-    ax.set(xlabel="step (number)", ylabel="view (tokens)")
 
 
 def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str], *, crowded: bool) -> None:

@@ -68,6 +68,13 @@ def test_a_panel_shows_threshold_and_window():
     (ax,) = (one for one in figure.axes if one.get_visible())
     assert {line.get_ydata()[0] for line in ax.lines} == {17414, 32768}
     assert ax.get_xlabel() == "step (number)"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["user", "threshold of the policy", "context window"]
+
+
+def test_the_legend_leaves_out_a_threshold_that_no_panel_shows():
+    trial = {"trial_id": "t", "steps": 3, "policy": "none", "threshold_tokens": None}
+    figure: Any = context_composition.draw(context_composition.table(made([message(0, "user", 10)], [trial])))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["user", "context window"]
 
 
 def test_results_without_messages_have_no_composition():

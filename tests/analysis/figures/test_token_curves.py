@@ -1,6 +1,7 @@
 """Token curves: every step and compaction is in its panel of the table and in the drawing."""
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -63,10 +64,13 @@ def test_what_is_not_known_is_not_drawn(missing):
     assert len(figure.axes[0].texts) == 1
 
 
-def test_axes_have_units_and_the_chart_its_level():
-    figure = token_curves.draw(token_curves.table(grid(seeds=(0,))))
-    assert "step (number)" in {ax.get_xlabel() for ax in figure.axes}
-    assert "view (tokens)" in {ax.get_ylabel() for ax in figure.axes}
+def test_axes_at_the_edges_have_units_and_the_chart_its_level():
+    figure: Any = token_curves.draw(token_curves.table(grid(seeds=(0,))))
+    places = [(ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start) for ax in figure.axes]
+    assert sorted(places) == list(product(range(3), range(3)))
+    for (row, column), ax in zip(places, figure.axes, strict=True):
+        assert ax.get_xlabel() == ("step (number)" if row == 2 else "")
+        assert ax.get_ylabel() == ("view (tokens)" if column == 0 else "")
     assert "L0 simulated" in {text.get_text() for text in figure.texts}
 
 
