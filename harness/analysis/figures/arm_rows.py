@@ -86,8 +86,10 @@ def compute_height_inches(arm_count: int, margin_inches: float = 1.6) -> float:
     return max(2.6, (arm_count + 1) * ROW_INCHES + margin_inches)
 
 
-def draw_arms(ax: "Axes", rows: pd.DataFrame, beside: "Mapping[str, Mapping[int, str]] | None" = None) -> None:
+def draw_arms(ax: "Axes", rows: pd.DataFrame, beside: "Mapping[str, Mapping[int, str]] | None" = None) -> float:
     """Draw the names of the arms, or the values of their settings, at the left of axes with one row per arm.
+
+    Returns the width of the drawn text in inches.
 
     Args:
         ax: Axes whose vertical coordinate is the place of an arm.
@@ -104,14 +106,16 @@ def draw_arms(ax: "Axes", rows: pd.DataFrame, beside: "Mapping[str, Mapping[int,
         offset_points = _draw_column(ax, heading, texts, offset_points)
     settings = {int(one.place): json.loads(one.settings) for one in arms.itertuples() if one.settings}
     names = {int(one.place): format_label(one.arm, 56) for one in arms.itertuples() if not one.settings}
-    _draw_column(ax, "" if settings else "arm", names, offset_points)
+    width_points = _draw_column(ax, "" if settings else "arm", names, offset_points)
     if settings:
-        _draw_settings(ax, settings, offset_points)
+        width_points = max(width_points, _draw_settings(ax, settings, offset_points))
         for place in _list_breaks(settings, arms["place"].tolist()):
             ax.axhline(place - 0.5, color=colours.faint, linewidth=0.7, zorder=0)
+    return width_points / 72
 
 
-def _draw_settings(ax: "Axes", settings: "Mapping[int, Mapping[str, Any]]", offset_points: float) -> None:
+def _draw_settings(ax: "Axes", settings: "Mapping[int, Mapping[str, Any]]", offset_points: float) -> float:
+    """Draw a column of text for each setting; return the distance from the axes at which the first one begins."""
     names = list(next(iter(settings.values())))
     shown: dict[str, dict[int, str]] = {name: {} for name in names}
     last: list[str] = []
@@ -125,6 +129,7 @@ def _draw_settings(ax: "Axes", settings: "Mapping[int, Mapping[str, Any]]", offs
         last = texts
     for name in reversed(names):
         offset_points = _draw_column(ax, name, shown[name], offset_points)
+    return offset_points
 
 
 def _draw_column(ax: "Axes", heading: str, texts: "Mapping[int, str]", offset_points: float) -> float:

@@ -116,7 +116,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     return figure
 
 
-def _draw_names(ax: "Axes", table: pd.DataFrame, metric: str) -> None:
+def _draw_names(ax: "Axes", table: pd.DataFrame, metric: str) -> float:
     rows = table[table["metric"] == metric]
     names = rows.assign(
         arm=rows["axis"],
@@ -129,4 +129,4 @@ def _draw_names(ax: "Axes", table: pd.DataFrame, metric: str) -> None:
         "arms": {int(row.place): str(row.arm_pairs) for row in rows.itertuples()},
         "n": {int(row.place): str(row.n) for row in rows.itertuples()},
     }
-    draw_arms(ax, names, beside)
+    return draw_arms(ax, names, beside)

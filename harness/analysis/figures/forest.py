@@ -1,7 +1,7 @@
 """Rows of paired effects with intervals (a forest plot), shared by the charts that compare arms or values of a setting."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -22,6 +22,11 @@ COLOUR_NOTE = (
 )
 """Sentences below charts of effects that say what colours mean."""
 MIN_LOGARITHMIC_FACTOR = 4.0
+MIN_PANEL_INCHES = 1.3
+"""Width of the axes of a panel below which panels are drawn one below the other."""
+
+DrawNames: TypeAlias = Callable[["Axes", pd.DataFrame, str], float]
+"""Function that labels the rows of a panel, given its axes, the table and the name of the metric; returns its width in inches."""
 
 
 def describe_estimands(table: pd.DataFrame) -> str:
@@ -61,10 +66,13 @@ def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
 
 def _write_numbers(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:
     options: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "center", "fontsize": LABEL_POINTS}
-    for row in rows.itertuples():
-        text = f"{metric.format_change(row.value)} {metric.format_change_interval(row.low, row.high)}"
+    for row, text in zip(rows.itertuples(), _format_numbers(rows, metric), strict=True):
         where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "color": style.read_colours().text}
         ax.annotate(text, (1, row.place), **where, **options)
+
+
+def _format_numbers(rows: pd.DataFrame, metric: Metric) -> list[str]:
+    return [f"{metric.format_change(row.value)} {metric.format_change_interval(row.low, row.high)}" for row in rows.itertuples()]
 
 
 def use_ratio_axis(ax: "Axes", ratios: pd.Series) -> None:
@@ -81,30 +89,41 @@ def use_ratio_axis(ax: "Axes", ratios: pd.Series) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: f"×{value:g}")
 
 
-def make_panels(table: pd.DataFrame, draw_names: "Callable[[Axes, pd.DataFrame, str], None]") -> "Figure":
+def make_panels(table: pd.DataFrame, draw_names: DrawNames) -> "Figure":
     """Make a figure with one panel of effects per metric, without header and footer.
+
+    The panels stand side by side, and only the first one has names of rows. If they would be too narrow, they stand one below
+    the other, each with names.
 
     Args:
         table: Effects with the columns `metric`, `place` (row of the panel, from 0), and those of `draw_effects`.
-        draw_names: Function that labels the rows of the first panel, given its axes, the table and the name of its metric.
+        draw_names: Function that labels the rows of a panel.
     """
     metrics = list(dict.fromkeys(table["metric"]))
-    figure = style.make_figure(3.0 + 3.3 * len(metrics), compute_height_inches(table["place"].nunique()))
+    height_inches = compute_height_inches(table["place"].nunique())
+    figure = style.make_figure(3.0 + 3.3 * len(metrics), height_inches)
     axes = figure.subplots(1, len(metrics), squeeze=False)[0]
-    for place, (ax, metric) in enumerate(zip(axes, metrics, strict=True)):
-        draw_panel(ax, table, metric, draw_names if place == 0 else None)
+    names_inches = draw_panel(axes[0], table, metrics[0], draw_names)
+    numbers = [text for name in metrics for text in _format_numbers(table[table["metric"] == name], METRICS[name])]
+    numbers_inches = 0.56 * LABEL_POINTS / 72 * max(map(len, numbers))
+    if len(metrics) > 1 and (figure.get_figwidth() - names_inches) / len(metrics) - numbers_inches < MIN_PANEL_INCHES:
+        figure = style.make_figure(6.3, height_inches * len(metrics))
+        for ax, metric in zip(figure.subplots(len(metrics), 1), metrics, strict=True):
+            draw_panel(ax, table, metric, draw_names)
+        return figure
+    for ax, metric in zip(axes[1:], metrics[1:], strict=True):
+        draw_panel(ax, table, metric, None)
     return figure
 
 
-def draw_panel(
-    ax: "Axes", table: pd.DataFrame, metric: str, draw_names: "Callable[[Axes, pd.DataFrame, str], None] | None"
-) -> None:
+def draw_panel(ax: "Axes", table: pd.DataFrame, metric: str, draw_names: DrawNames | None) -> float:
     """Draw the effects on one metric, with the names of the rows unless `draw_names` is None.
 
-    Only the leftmost panel needs names. The p-values are adjusted for all effects of the table, those on other metrics too.
+    Returns the width of the names in inches. The p-values are adjusted for all effects of the table, those on other metrics too.
     """
+    names_inches = 0.0
     if draw_names is not None:
-        draw_names(ax, table, metric)
+        names_inches = draw_names(ax, table, metric)
     else:
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
@@ -112,3 +131,4 @@ def draw_panel(
     adjusted = table.assign(p_value=adjust_benjamini_hochberg(table["p_value"].tolist()))
     draw_effects(ax, adjusted[adjusted["metric"] == metric], METRICS[metric])
     ax.set_title(METRICS[metric].name)
+    return names_inches

@@ -121,5 +121,5 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     return figure
 
 
-def _draw_names(ax: "Axes", table: pd.DataFrame, _metric: str) -> None:
-    draw_arms(ax, table, {"n": {int(row.place): str(row.n) for row in table.itertuples()}})
+def _draw_names(ax: "Axes", table: pd.DataFrame, _metric: str) -> float:
+    return draw_arms(ax, table, {"n": {int(row.place): str(row.n) for row in table.itertuples()}})

@@ -1,5 +1,6 @@
 """Effects of the axes: each value against the first, for the metrics that a person chose."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -32,3 +33,18 @@ def test_rows_name_axis_value_and_what_it_is_compared_with():
 def test_without_a_grid_there_is_no_axis():
     with pytest.raises(UsageError, match="no two arms differ in exactly one axis"):
         axis_effects.draw(axis_effects.table(results([{"arm": "a"}, {"arm": "b"}])))
+
+
+@pytest.mark.parametrize("width", ["notebook", "paper"])
+def test_tick_labels_do_not_overlap(width):
+    figure: Any = axis_effects.draw(axis_effects.table(grid()), width=width)
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        low, high = ax.get_xlim()
+        boxes = [
+            label.get_window_extent()
+            for place, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+            if low <= place <= high
+        ]
+        assert len(boxes) > 1
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
