@@ -11,6 +11,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
 from harness.compaction.pipeline import Pipeline, Preset
+from harness.compaction.triggers import REPORTED_MEASURES
 from harness.messages import Message, extract_part_text
 from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
@@ -47,6 +48,17 @@ def inspect_abilities(policy: object) -> Abilities:
         return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
     reducers = [part for rule in pipeline.rules for part in walk_parts(rule.reducer)]
     return Abilities(can_act=bool(pipeline.rules), can_summarize=any(isinstance(part, SummaryFormat) for part in reducers))
+
+
+def describe_measures(policy: object) -> str:
+    """Return which token counts a policy compares with its threshold, if not its own estimate of the messages; else empty."""
+    pipeline = getattr(policy, "pipeline", None)
+    if not isinstance(pipeline, Pipeline):
+        return ""
+    measures = {getattr(part, "measure", None) for rule in pipeline.rules for part in walk_parts(rule.trigger)}
+    counts = ["the model's own token count"] if measures & REPORTED_MEASURES else []
+    counts += ["an estimate of the unedited messages"] if "unedited" in measures else []
+    return " and ".join(counts)
 
 
 def walk_parts(value: object) -> Iterator[object]:

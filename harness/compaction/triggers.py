@@ -24,6 +24,8 @@ Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-sin
 * `rescaled`: the estimate, multiplied by a factor between 1 and 1.25: the reported tokens of the last call / their estimate.
 * `unedited`: the estimate of the view as if no message had been replaced, e.g. a tool result by a short text.
 """
+REPORTED_MEASURES: frozenset[Measure] = frozenset({"prompt", "reported", "reported-and-since", "rescaled"})
+"""Ways to measure the view that use a token count reported by the provider."""
 MAX_RESCALE_FACTOR = 1.25
 """Upper limit of the factor by which the measure `rescaled` corrects a token estimate."""
 

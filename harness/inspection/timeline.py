@@ -1,6 +1,6 @@
 """Numbers, timeline and requests to the model of a finished session, computed from its log.
 
-Token estimates use the counter of the session's policy, so they are the numbers on which the policy's triggers act.
+Token estimates use the counter of the session's policy. Some policies trigger on the model's own token count instead.
 """
 
 import json

@@ -7,6 +7,7 @@ import pytest
 
 from harness.compaction.description import (
     Abilities,
+    describe_measures,
     describe_stages,
     extract_description,
     extract_source,
@@ -15,7 +16,9 @@ from harness.compaction.description import (
 )
 from harness.compaction.pipeline import Pipeline, Preset
 from harness.compaction.presets.bounds import OracleRetention
+from harness.compaction.presets.codex import Codex
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.langchain import DeepAgents, LangChainClear
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -61,6 +64,20 @@ def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summari
     assert inspect_abilities(Stranger()) == Abilities(can_act=True, can_summarize=True)
     assert inspect_abilities(object()) == Abilities(can_act=True, can_summarize=False)
     assert describe_stages(Stranger()) == ("unknown: the policy is not a pipeline of stages",)
+
+
+@pytest.mark.parametrize(
+    ("policy", "counts"),
+    [
+        (KeepLast(), ""),
+        (Codex(), "the model's own token count"),
+        (LangChainClear(), "an estimate of the unedited messages"),
+        (DeepAgents(), "the model's own token count and an estimate of the unedited messages"),
+        (Stranger(), ""),
+    ],
+)
+def test_token_counts_that_are_not_the_estimate_of_the_policy_are_named(policy: object, counts: str) -> None:
+    assert describe_measures(policy) == counts
 
 
 def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:

@@ -17,17 +17,34 @@ from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.tables import Tables
-from harness.errors import format_count
+from harness.compaction.description import describe_measures
+from harness.errors import UsageError, format_count
+from harness.policies import policy_from_plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TOKEN_COLUMNS = ("view_tokens", "tokens_before", "threshold_tokens", "window_tokens")
-COLUMNS = ("trial_id", "row", "column", "line", "reference", "seed", "step", *TOKEN_COLUMNS, "success", "level")
+COLUMNS = (
+    "trial_id",
+    "row",
+    "column",
+    "line",
+    "reference",
+    "seed",
+    "step",
+    *TOKEN_COLUMNS,
+    "success",
+    "level",
+    "policy",
+    "acts_on",
+)
 X_LABEL, Y_LABEL = "step (number)", "view (tokens)"
 MAX_PANELS = 24
 MAX_COLUMNS = 4
+MAX_NAMES = 3
+"""Maximum number of policies that the header names; more policies are counted."""
 CROWDED_SESSIONS = 6
 """Number of sessions in one panel of the chart above which the lines of the sessions are drawn lighter."""
 
@@ -57,6 +74,8 @@ def table(results: Tables) -> pd.DataFrame:
     | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
     | success | bool | whether every check of the trial passed |
     | level | str | fidelity level |
+    | policy | str | name of the policy |
+    | acts_on | str | token counts that the policy compares with its threshold; empty if these are `view_tokens` or unknown |
 
     Example::
 
@@ -70,8 +89,9 @@ def table(results: Tables) -> pd.DataFrame:
     positions = pd.DataFrame(list(assigned.values()), columns=list(_PanelPosition._fields), index=pd.Index(assigned, dtype="str"))
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
-    trial_columns = ["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]
+    trial_columns = ["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level", "policy"]
     shown_trials = trials[trial_columns].join(positions, on="trial_id")
+    shown_trials["acts_on"] = trials["policy_json"].map({text: _describe_counts(text) for text in trials["policy_json"].unique()})
     steps = results.steps[["trial_id", "step", "view_tokens"]].merge(shown_trials, on="trial_id").merge(drops, how="left")
     steps[list(TOKEN_COLUMNS)] = steps[list(TOKEN_COLUMNS)].astype(float)
     steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
@@ -79,6 +99,13 @@ def table(results: Tables) -> pd.DataFrame:
     curve_table = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
     curve_table.attrs["repeats"] = len(valid_trials) - len(trials)
     return curve_table
+
+
+def _describe_counts(policy_json: str) -> str:
+    try:
+        return describe_measures(policy_from_plain(json.loads(policy_json or "{}")))
+    except UsageError:  # of another package, or stored by another version
+        return ""
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
@@ -159,8 +186,24 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     _add_legend(figure, table, colours, crowded=crowded)
     trials = format_count(table["trial_id"].nunique(), "session")
     sessions = f"{trials}{style.describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
-    style.add_header(figure, "Context at each step", f"{sessions}; tokens as estimated by the policy", level)
+    style.add_header(
+        figure, "Context at each step", f"{sessions}; tokens as estimated by the policy{_describe_acts_on(table)}", level
+    )
     return figure
+
+
+def _describe_acts_on(table: pd.DataFrame) -> str:
+    """Return a clause on the policies whose threshold applies to other token counts than those of the lines."""
+    policies = table.drop_duplicates(["policy", "acts_on"])
+    if policies["acts_on"].nunique() == 1:
+        counts = policies["acts_on"].iloc[0]
+        return f", which acts on {counts}" if counts else ""
+    clauses = []
+    for counts, rows in policies[policies["acts_on"] != ""].groupby("acts_on", sort=False):
+        names = sorted(rows["policy"].unique())
+        shown = ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} policies"
+        clauses.append(f"; {shown} {'acts' if len(names) == 1 else 'act'} on {counts}")
+    return "".join(clauses)
 
 
 def _arrange_panels(grid: pd.DataFrame, max_columns: int) -> dict[tuple[str, str], tuple[int, int]]:

@@ -105,3 +105,24 @@ def test_nothing_to_draw_is_said():
 
 def test_without_a_trial_that_counts_the_table_is_empty():
     assert token_curves.table(results([{"status": "crashed", "reason": "crashed", "success": False}])).empty
+
+
+def draw_policies(*policies):
+    rows = [
+        {"arm": f"{i}", "trial_id": f"{i}", "policy": one["kind"], "policy_json": json.dumps(one)}
+        for i, one in enumerate(policies)
+    ]
+    steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(len(rows)) for step in (1, 2)]
+    figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
+    return " ".join(" ".join(text.get_text() for text in figure.texts).split())
+
+
+def test_the_header_names_policies_whose_threshold_applies_to_another_count():
+    keep_last, codex, clear = {"kind": "keep-last"}, {"kind": "codex"}, {"kind": "langchain-clear-tool-uses"}
+    estimate, own = "tokens as estimated by the policy", "the model's own token count"
+    assert "act" not in draw_policies(keep_last, {"kind": "of another package"}).partition(estimate)[2]
+    assert f"{estimate}, which acts on {own}" in draw_policies(codex, codex | {"threshold": 0.5})
+    assert f"{estimate}; codex acts on {own}; {clear['kind']} acts on an estimate of" in draw_policies(codex, keep_last, clear)
+    assert f"{estimate}; codex, goose act on {own}" in draw_policies(codex, keep_last, {"kind": "goose"})
+    many = [{"kind": kind} for kind in ("codex", "goose", "crush", "letta", "none")]
+    assert f"{estimate}; 4 policies act on {own}" in draw_policies(*many)
