@@ -20,7 +20,7 @@ from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
 from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import flatten, is_block
+from harness.experiment.paths import ValueNamer, flatten, is_block
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
@@ -120,17 +120,28 @@ def _is_excluded(trials: pd.DataFrame) -> pd.Series:
     return (trials["status"] == "crashed") | trials["reason"].isin(EXTERNAL_FAILURE_REASONS)
 
 
+def read_axes(trials: pd.DataFrame) -> dict[str, dict[str, object]]:
+    """Return the values of the settings that the plan varies (axes), by the text in the column `axes_json` and by dotted path.
+
+    A policy is given by its name and the fields in which such policies differ, e.g. `keep-last(threshold=0.5)`.
+    """
+    axes: dict[str, dict[str, object]] = {text: json.loads(text or "{}") for text in trials["axes_json"].unique()}
+    namer = ValueNamer(axes.values())
+    return {text: namer.name_tables(one) for text, one in axes.items()}
+
+
 def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
     """Return a table of the settings that the plan varies (axes), with one row per trial and setting.
 
     Task, seed and replicate are omitted.
 
-    The columns are `trial_id`, `axis` (dotted path) and `value`.
+    The columns are `trial_id`, `axis` (dotted path) and `value`, which for a policy is its name, as in `read_axes`.
     """
+    axes = read_axes(trials)
     rows = [
         {"trial_id": trial_id, "axis": axis, "value": value}
         for trial_id, text in zip(trials["trial_id"], trials["axes_json"], strict=True)
-        for axis, value in json.loads(text or "{}").items()
+        for axis, value in axes[text].items()
         if axis not in {"task", "seed", "replicate"} and value is not None
     ]
     return pd.DataFrame(rows, columns=["trial_id", "axis", "value"]).astype({"value": object})

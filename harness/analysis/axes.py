@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, build_sort_key, select_valid
+from harness.analysis.arms import add_total_cost, build_sort_key, read_axes, select_valid
 from harness.analysis.effects import Effect, estimate_effect
 from harness.experiment.paths import BLOCK_AXES, format_short
 
@@ -34,7 +34,7 @@ class AxisContrast:
 
     axis: str
     value: object
-    """Value of the axis whose effect is estimated."""
+    """Value of the axis whose effect is estimated; a policy by its name, e.g. `keep-last(threshold=0.5)`."""
     baseline: object
     """Value of the axis with which `value` is compared: the first one in sorted order."""
     arm_pairs: int
@@ -53,7 +53,8 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
     valid = add_total_cost(select_valid(trials).query("replicate == 0"))
     is_in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)]
     valid = valid[np.array(is_in_grid, dtype=bool)]
-    points = {arm: _read_point(text) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)}
+    values = read_axes(valid)
+    points = {arm: _encode_point(values[text]) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)}
     axes = sorted({path for point in points.values() for path in point})
     return [one for axis in axes for one in _contrast_axis(valid, points, axis, metrics)]
 
@@ -84,8 +85,7 @@ def _match_value(value: object) -> str:
     return f"(?:{re.escape(format_short(value))}|{re.escape(str(value))})"
 
 
-def _read_point(axes_json: str) -> dict[str, str]:
-    axes: dict[str, object] = json.loads(axes_json or "{}")
+def _encode_point(axes: Mapping[str, object]) -> dict[str, str]:
     # JSON texts, unlike the values, can always be compared and sorted.
     return {path: json.dumps(value) for path, value in axes.items() if path.partition(".")[0] not in _OMITTED}
 

@@ -23,6 +23,7 @@ from harness import codec
 from harness.errors import UsageError, format_count
 from harness.experiment.paths import (
     BLOCK_AXES,
+    ValueNamer,
     flatten,
     format_short,
     is_block,
@@ -409,52 +410,22 @@ def _format_quantiles(cell: Cell) -> str:
 
 
 def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
+    namer = ValueNamer([cell.axes for cell in cells if not cell.arm])
     return tuple(
-        cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
+        cell if cell.arm else replace(cell, arm=_format_arm(namer.name_tables(cell.axes)) or cell.trial.policy_kind)
+        for cell in cells
     )
 
 
-class _ArmNamer:
-    """Maker of names of compared configurations, such as `threshold=0.5`, from the values under study."""
+def _format_arm(axes: Mapping[str, object]) -> str:
+    """Return the name of a compared configuration, such as `threshold=0.5`, from the values under study.
 
-    def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
-        all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
-        self._differ: dict[tuple[str, object], list[str]] = {}
-        """Fields in which the compared policies of one kind differ, by the dotted path of the setting and the kind of policy."""
-        for axes in points:
-            for path, value in axes.items():
-                if isinstance(value, Mapping) and "kind" in value:
-                    tables, flat = all_tables.setdefault((path, value["kind"]), []), flatten(value)
-                    if flat not in tables:
-                        tables.append(flat)
-        for (path, kind), tables in all_tables.items():
-            names = sorted({name for table in tables for name in table})
-            self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
-
-    def format_name(self, axes: Mapping[str, object]) -> str:
-        """Return the name of a compared configuration, such as `threshold=0.5`, from the values under study.
-
-        Settings of the problem (task, seed and world) are left out. The name is empty if no other setting is under study.
-        """
-        arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
-        short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
-        has_clash = len(set(short_names.values())) < len(short_names)
-        value_texts = {path: self._format_value(path, value, axes) for path, value in arm_axes.items()}
-        return " ".join(f"{path if has_clash else short_names[path]}={value_texts[path]}" for path in arm_axes)
-
-    def _format_value(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
-        """Return the value of a setting as text, for the name of a compared configuration.
-
-        A policy gives its kind and the fields in which policies of this kind differ, e.g. `keep-last(threshold=0.5)`. A field
-        that is varied separately is left out.
-        """
-        if not (isinstance(value, Mapping) and "kind" in value):
-            return format_short(value)
-        flat = flatten(value)
-        names = [name for name in self._differ[path, value["kind"]] if f"{path}.{name}" not in axes]
-        fields = ",".join(f"{name}={format_short(flat.get(name))}" for name in names)
-        return f"{value['kind']}({fields})" if fields else str(value["kind"])
+    Settings of the problem (task, seed and world) are left out. The name is empty if no other setting is under study.
+    """
+    arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
+    short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
+    has_clash = len(set(short_names.values())) < len(short_names)
+    return " ".join(f"{path if has_clash else short_names[path]}={format_short(value)}" for path, value in arm_axes.items())
 
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:

@@ -37,6 +37,45 @@ def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     return flat
 
 
+class ValueNamer:
+    """Object that names tables, such as policies, among the values of settings under study.
+
+    The name of a table has its kind and the fields in which tables of this kind differ, e.g. `keep-last(threshold=0.5)`.
+    """
+
+    def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
+        """Prepare the names.
+
+        Args:
+            points: Values of the settings of each compared configuration, by dotted path.
+        """
+        all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
+        self._differ: dict[tuple[str, object], list[str]] = {}
+        """Fields in which the compared tables of one kind differ, by the dotted path of the setting and the kind of table."""
+        for axes in points:
+            for path, value in axes.items():
+                if isinstance(value, Mapping) and "kind" in value:
+                    tables, flat = all_tables.setdefault((path, value["kind"]), []), flatten(value)
+                    if flat not in tables:
+                        tables.append(flat)
+        for (path, kind), tables in all_tables.items():
+            names = sorted({name for table in tables for name in table})
+            self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
+
+    def name_tables(self, axes: Mapping[str, object]) -> dict[str, object]:
+        """Return the values of settings by dotted path, with a name in place of each table with a kind."""
+        return {path: self._name_table(path, value, axes) for path, value in axes.items()}
+
+    def _name_table(self, path: str, value: object, axes: Mapping[str, object]) -> object:
+        """Return the name of a table with a kind, without fields that are varied separately; return other values as they are."""
+        if not (isinstance(value, Mapping) and "kind" in value):
+            return value
+        flat = flatten(value)
+        names = [name for name in self._differ[path, value["kind"]] if f"{path}.{name}" not in axes]
+        fields = ",".join(f"{name}={format_short(flat.get(name))}" for name in names)
+        return f"{value['kind']}({fields})" if fields else str(value["kind"])
+
+
 def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Return the values that an extra configuration (arm) of a plan changes, by dotted path.
 

@@ -17,6 +17,7 @@ from harness.analysis.arms import (
     select_excluded,
     select_valid,
     summarize_arms,
+    tabulate_axes,
 )
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Grid
@@ -184,3 +185,11 @@ def test_an_ambiguous_end_of_a_path_is_refused():
     rows = [{"config_json": json.dumps({"policy": {"size": 1}, "sandbox": {"size": 1}})}]
     with pytest.raises(UsageError, match=r"'size' is ambiguous: policy.size, sandbox.size; give the whole path"):
         find_arm(results(rows).trials, {"size": 1})
+
+
+def test_policies_under_study_are_named_by_the_fields_in_which_they_differ():
+    low, high = ({"kind": "keep-last", "threshold": threshold, "keep_last": 10} for threshold in (0.5, 0.8))
+    rows = [{"arm": str(place), "axes_json": json.dumps({"policy": one, "seed": 0})} for place, one in enumerate((low, high))]
+    rows.append({"arm": "none", "axes_json": json.dumps({"policy": {"kind": "none"}, "seed": 0})})
+    table = tabulate_axes(results(rows).trials)
+    assert table["value"].tolist() == ["keep-last(threshold=0.5)", "keep-last(threshold=0.8)", "none"]

@@ -103,3 +103,15 @@ def test_a_regression_over_all_axes_has_the_same_estimates_and_a_wider_interval(
         assert effect.value == pytest.approx(fitted.params[name])
         half_width = student.ppf(0.975, tasks - 1) * fitted.bse[name]
         assert half_width == pytest.approx(effect.half_width * sqrt(tasks / (tasks - 1)))
+
+
+def test_values_of_a_policy_are_named_and_not_written_as_tables():
+    policies = [{"kind": "none"}, {"kind": "keep-last", "threshold": 0.5}, {"kind": "keep-last", "threshold": 0.8}]
+    names = ["none", "keep-last(threshold=0.5)", "keep-last(threshold=0.8)"]
+    rows = [
+        {"arm": f"policy={name}", "seed": seed, "axes_json": json.dumps({"policy": policy, "seed": seed})}
+        for policy, name in zip(policies, names, strict=True)
+        for seed in range(3)
+    ]
+    found = contrast_axes(results(rows).trials)
+    assert [(one.value, one.baseline) for one in found] == [(names[2], names[1]), ("none", names[1])]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.arms import order_arms
+from harness.analysis.arms import order_arms, read_axes
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.figures import style
 from harness.analysis.formatting import format_label
@@ -41,7 +41,8 @@ def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
     if trials.empty:
         return pd.DataFrame({"arm": [], "place": [], "settings": []}).astype({"arm": object, "place": int, "settings": object})
     first = trials.drop_duplicates("arm").set_index("arm")
-    values = {arm: _read_settings(str(arm), str(text)) for arm, text in first["axes_json"].items()}
+    axes = read_axes(first)
+    values = {arm: _list_settings(str(arm), str(text), axes[str(text)]) for arm, text in first["axes_json"].items()}
     varied = _list_varied([one for one in values.values() if one])
     ordered = sorted(order_arms(trials), key=lambda arm: bool(values[arm]))
     rows = [
@@ -51,10 +52,9 @@ def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _read_settings(arm: str, axes_json: str) -> dict[str, object]:
+def _list_settings(arm: str, axes_json: str, axes: "Mapping[str, object]") -> dict[str, object]:
     """Return an arm's value of each setting that the plan varies; empty for an arm outside the grid of settings."""
-    axes = json.loads(axes_json or "{}")
-    if not is_grid_arm(arm, axes):
+    if not is_grid_arm(arm, json.loads(axes_json or "{}")):
         return {}
     return {path: value for path, value in axes.items() if not is_block(path) and path != "replicate"}
 
@@ -76,8 +76,6 @@ def _shorten(path: str, values: "Mapping[str, object]") -> str:
 
 def format_value(value: object) -> str:
     """Return the value of a setting as a short label."""
-    if isinstance(value, dict):
-        return format_label(value.get("kind", json.dumps(value)), _MAX_CHARACTERS)
     return f"{value:g}" if isinstance(value, float) else "–" if value is None else format_label(value, _MAX_CHARACTERS)
 
 

@@ -126,3 +126,11 @@ def test_the_header_names_policies_whose_threshold_applies_to_another_count():
     assert f"{estimate}; codex, goose act on {own}" in draw_policies(codex, keep_last, {"kind": "goose"})
     many = [{"kind": kind} for kind in ("codex", "goose", "crush", "letta", "none")]
     assert f"{estimate}; 4 policies act on {own}" in draw_policies(*many)
+
+
+def test_panels_are_named_after_policies():
+    policies = [{"kind": "codex", "threshold": 0.5}, {"kind": "codex", "threshold": 0.9}, {"kind": "none"}]
+    rows = [{"arm": f"{i}", "trial_id": f"{i}", "axes_json": json.dumps({"policy": one})} for i, one in enumerate(policies)]
+    steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(3) for step in (1, 2)]
+    figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["codex(threshold=0.5)", "codex(threshold=0.9)", "none"]
