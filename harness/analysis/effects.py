@@ -25,9 +25,8 @@ from harness.analysis.estimation import (
     uses_newcombe,
 )
 from harness.analysis.intervals import ALPHA, Array, Interval
-from harness.analysis.planning import compute_smallest_p
 from harness.analysis.trajectories import average_copies
-from harness.experiment.contrasts import MIN_TASKS
+from harness.experiment.contrasts import MIN_TASKS, compute_smallest_p
 
 Scale = Literal["difference", "ratio"]
 BOUNDED_METRICS = {"success": "binary", "score": "bounded"}

@@ -11,12 +11,13 @@ import pandas as pd
 from scipy.special import nctdtr, ndtr, ndtri, stdtrit
 
 from harness.analysis.arms import add_total_cost, select_valid
-from harness.analysis.estimation import Estimand, choose_estimand, compute_bounds, compute_p, find_refusal
+from harness.analysis.estimation import Estimand, choose_estimand, compute_bounds, find_refusal
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import POWER
 from harness.analysis.validity import PAIR_COLUMNS
 from harness.errors import UsageError, format_count
-from harness.experiment.contrasts import MIN_TASKS, Contrast
+from harness.experiment.contrasts import MIN_TASKS, Contrast, count_possible_contrasts
+from harness.experiment.contrasts import compute_smallest_p as compute_smallest_p  # noqa: PLC0414 - for other modules
 from harness.store.results import load
 
 if TYPE_CHECKING:
@@ -38,46 +39,6 @@ SIMULATED_STUDIES = 400
 """Number of simulated studies from which the power for scores of these tasks is computed."""
 MIN_POWER = 0.5
 """Probability to show that an arm is worse by less than a margin, below which there is a warning before the plan runs."""
-MAX_CONTRASTS = 1000
-"""Largest number of contrasts (declared comparisons) that is reported as possible in a plan."""
-
-
-def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None) -> float:
-    """Return the smallest p-value that a difference in success can reach; 1 if nothing can be tested.
-
-    It is reached if all seeds of all tasks differ in favour of one arm.
-
-    Args:
-        task_count: Number of tasks.
-        seed_count: Number of seeds, or distinct runs, of each task.
-        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
-    """
-    if task_count < 1 or seed_count < 1:
-        return 1.0
-    estimand = choose_estimand(task_count, estimand)
-    if estimand == "tasks like these":
-        return float(2.0 ** (1 - task_count))
-    if seed_count < 2:
-        return 1.0
-    if task_count == 1:
-        return float(2.0 ** (1 - seed_count))
-    ones, zeros = np.ones(seed_count), np.zeros(seed_count)
-    return compute_p("binary", [ones] * task_count, [zeros] * task_count, estimand)
-
-
-def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1) -> int:
-    """Return how many comparisons (contrasts) a plan may declare if each shall be able to reach p <= 0.05.
-
-    The p-values are those after all corrections, in the best case: all seeds of all tasks differ in favour of one arm.
-
-    Args:
-        task_count: Number of tasks.
-        seed_count: Number of seeds of each task.
-        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
-        looks: Number of declared looks, i.e. times at which the results are inspected.
-    """
-    smallest = compute_smallest_p(task_count, seed_count, estimand) * looks
-    return int(min(MAX_CONTRASTS, ALPHA / smallest * (1 + 1e-9))) if smallest else MAX_CONTRASTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,15 +5,17 @@ with every trial. So are the number of planned trials and the number of looks, i
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from harness import codec
 from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError, format_count
 
 Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
+Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
+"""Tasks about which a comparison makes a statement: all tasks of this kind, or only those that ran."""
 SIGNIFICANCE_LEVEL = 0.05
 """Largest p-value at which an effect counts as shown; in comparisons that a plan declares, after Holm's correction."""
 MIN_TASKS = 6
@@ -21,6 +23,14 @@ MIN_TASKS = 6
 
 With fewer tasks, the statistical test (a sign-flip test) cannot reach p <= 0.05.
 """
+MAX_CONTRASTS = 1000
+"""Largest number of contrasts (declared comparisons) that counts as possible in a plan."""
+_SMALLEST_INTERVAL_P: Mapping[tuple[int, int], float] = {(2, 2): 0.1804, (2, 3): 0.048402, (3, 2): 0.0368, (3, 3): 0.0046001}
+"""Smallest p-values of differences in success by numbers of tasks and seeds, if the interval limits them rather than the test."""
+_SMALLEST_DRAWN_P = 0.0002
+"""Smallest p-value for two or three seeds of several tasks, whose interval is computed from random draws."""
+_SMALLEST_INVERTED_P = 1e-6
+"""Smallest p-value for four or more seeds of several tasks, for which p-values are searched down to this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +60,7 @@ class Contrast:
     a: str
     b: str
     metric: Metric = None  # type: ignore[assignment]  # replaced when the contrast is made
-    estimand: Literal["tasks like these", "these tasks"] | None = None
+    estimand: Estimand | None = None
     margin: float | None = None
 
     def __post_init__(self) -> None:
@@ -116,8 +126,7 @@ def refuse_invalid_contrasts(
             raise UsageError(f"contrasts[{place}]: these tasks need 2 seeds of each task (the plan has {seed_count})")
     if not contrasts:
         return
-    units = min(_count_units(contrast, task_count, seed_count) for contrast in contrasts)
-    possible = int(SIGNIFICANCE_LEVEL * 2.0 ** min(units - 1, 60) / looks)
+    possible = min(count_possible_contrasts(task_count, seed_count, one.estimand, looks) for one in contrasts)
     if len(contrasts) > possible:
         corrections = "Holm's correction" if looks == 1 else f"the corrections for contrasts and {looks} looks"
         raise UsageError(
@@ -126,7 +135,39 @@ def refuse_invalid_contrasts(
         )
 
 
-def _count_units(contrast: Contrast, task_count: int, seed_count: int) -> int:
-    """Return the number of independent results: one for each task, or one for each seed of each task."""
-    is_about_tasks = contrast.estimand == "tasks like these" or (contrast.estimand is None and task_count >= MIN_TASKS)
-    return task_count if is_about_tasks else task_count * seed_count
+def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1) -> int:
+    """Return how many comparisons (contrasts) a plan may declare if each shall be able to reach p <= 0.05.
+
+    The p-values are those after all corrections, in the best case: all seeds of all tasks differ in favour of one arm.
+
+    Args:
+        task_count: Number of tasks.
+        seed_count: Number of seeds of each task.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
+        looks: Number of declared looks, i.e. times at which the results are inspected.
+    """
+    smallest = compute_smallest_p(task_count, seed_count, estimand) * looks
+    return int(min(MAX_CONTRASTS, SIGNIFICANCE_LEVEL / smallest * (1 + 1e-9))) if smallest else MAX_CONTRASTS
+
+
+def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None) -> float:
+    """Return the smallest p-value that a difference in success can reach; 1 if nothing can be tested.
+
+    It is reached if all seeds of all tasks differ in favour of one arm.
+
+    Args:
+        task_count: Number of tasks.
+        seed_count: Number of seeds, or distinct runs, of each task.
+        estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
+    """
+    if task_count < 1 or seed_count < 1:
+        return 1.0
+    if estimand == "tasks like these" or (estimand is None and task_count >= MIN_TASKS):
+        return float(2.0 ** (1 - task_count))
+    if seed_count < 2:
+        return 1.0
+    smallest = float(2.0 ** (1 - task_count * seed_count))
+    if task_count == 1:
+        return smallest
+    known = _SMALLEST_INTERVAL_P.get((task_count, seed_count), 0.0)
+    return max(smallest, known, _SMALLEST_DRAWN_P if seed_count < 4 else _SMALLEST_INVERTED_P)

@@ -1,23 +1,28 @@
 """What a plan can show: smallest p-values, numbers of contrasts, and least detectable effects checked by simulation."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.estimation import compute_bounds
+from harness.analysis.estimation import compute_bounds, compute_p
 from harness.analysis.planning import (
     PowerAssumptions,
     compute_least_detectable_difference,
     compute_margin_power,
-    compute_smallest_p,
-    count_possible_contrasts,
     describe_margins,
     describe_power,
     measure_assumptions,
 )
-from harness.errors import UsageError
-from harness.experiment.contrasts import Contrast
+from harness.errors import UsageError, format_count
+from harness.experiment.contrasts import (
+    Contrast,
+    compute_smallest_p,
+    count_possible_contrasts,
+    refuse_invalid_contrasts,
+)
 from tests.analysis.made import results
 
 
@@ -26,6 +31,28 @@ from tests.analysis.made import results
 )
 def test_a_plan_can_show_as_many_contrasts_as_survive_holm_in_the_best_case(tasks, seeds, contrasts):
     assert count_possible_contrasts(tasks, seeds) == contrasts
+
+
+@pytest.mark.parametrize(
+    ("tasks", "seeds", "estimand"),
+    [*product(range(1, 8), range(2, 7), ["these tasks"]), *product(range(6, 16), [1], ["tasks like these"])],
+)
+def test_the_smallest_p_is_that_of_the_best_case(tasks, seeds, estimand):
+    ones, zeros = [np.ones(seeds)] * tasks, [np.zeros(seeds)] * tasks
+    best = compute_p("binary", ones, zeros, estimand)
+    assert compute_smallest_p(tasks, seeds, estimand) == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize(("tasks", "seeds", "looks"), [(3, 3, 1), (3, 3, 2), (5, 3, 1), (2, 4, 1), (7, 1, 1)])
+def test_the_check_of_a_plan_allows_as_many_contrasts_as_its_description_states(tasks, seeds, looks):
+    possible = count_possible_contrasts(tasks, seeds, looks=looks)
+    text = describe_power(tasks, seeds, PowerAssumptions(looks=looks))
+    assert f"at most {format_count(possible, 'contrast')} could be shown" in text
+    contrasts = [Contrast(a="a", b=f"b{number}") for number in range(possible + 1)]
+    arms = {"a", *(one.b for one in contrasts)}
+    refuse_invalid_contrasts(contrasts[:-1], arms, tasks, seeds, looks)
+    with pytest.raises(UsageError, match=f"at most {possible} after"):
+        refuse_invalid_contrasts(contrasts, arms, tasks, seeds, looks)
 
 
 def test_a_few_tasks_with_seeds_can_show_contrasts_about_themselves():
