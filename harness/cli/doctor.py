@@ -29,8 +29,12 @@ class CheckResult(NamedTuple):
 
     subject: str
     """Name of the component that was checked, e.g. `docker`."""
-    state: Literal["ok", "missing", "failed"]
-    """State of the component. With `missing`, some features cannot be used; with `failed`, no session can run."""
+    state: Literal["ok", "optional", "missing", "failed"]
+    """State of the component.
+
+    With `optional`, the component does not work, but another one takes its place. With `missing`, some features cannot be used;
+    with `failed`, no session can run.
+    """
     detail: str
     """Details of the result of the check for the user, e.g. a version or the reason of a failure."""
     advice: str = ""
@@ -50,9 +54,9 @@ def command(image: str) -> None:
     failed = False
     for finding in run_checks(image):
         failed |= finding.state == "failed"
-        click.echo(f"{finding.state:8}{finding.subject:12}{format_line(finding.detail, 300)}")
+        click.echo(f"{finding.state:10}{finding.subject:12}{format_line(finding.detail, 300)}")
         if finding.advice:
-            click.echo(f"{'':20}-> {format_line(finding.advice, 300)}")
+            click.echo(f"{'':22}-> {format_line(finding.advice, 300)}")
     if failed:
         raise click.exceptions.Exit(1)
 
@@ -72,15 +76,17 @@ def run_checks(image: str) -> Iterator[CheckResult]:
 
 def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[CheckResult]:
     """Check each sandbox that isolates commands by starting it; one working sandbox is enough."""
-    working = []
-    for name, backend in BACKENDS.items():
-        if not backend.isolates:
-            continue
-        probe_result = run_probe(name, image if backend.has_images else None)
-        if probe_result.ok:
-            working.append(name)
-        detail = f"{probe_result.reason} ({probe_result.seconds:.1f} s)"
-        yield CheckResult(name, "ok" if probe_result.ok else "missing", detail, probe_result.advice)
+    isolating = {name: backend for name, backend in BACKENDS.items() if backend.isolates}
+    probes = [run_probe(name, image if backend.has_images else None) for name, backend in isolating.items()]
+    working = [one.backend for one in probes if one.ok]
+    for one in probes:
+        detail = f"{one.reason} ({one.seconds:.1f} s)"
+        if one.ok or not working:
+            yield CheckResult(one.backend, "ok" if one.ok else "missing", detail, one.advice)
+        else:
+            yield CheckResult(
+                one.backend, "optional", f"not needed, since {working[0]} works: {detail}", f"to use it: {one.advice}"
+            )
     if working:
         yield CheckResult("sandbox", "ok", f"`auto` selects {working[0]}")
     else:

@@ -43,16 +43,23 @@ def probed(*working):
         ok = backend in working
         return Probe(backend=backend, ok=ok, reason="seen", advice="" if ok else "install it", seconds=0.1)
 
-    return [(one.subject, one.state) for one in check_sandboxes("an-image", try_out)]
+    return list(check_sandboxes("an-image", try_out))
+
+
+def list_states(findings):
+    return [(one.subject, one.state) for one in findings]
 
 
 def test_one_backend_is_enough_and_docker_comes_first():
-    assert probed("docker", "bubblewrap")[-1] == ("sandbox", "ok")
-    assert probed("bubblewrap") == [("docker", "missing"), ("bubblewrap", "ok"), ("sandbox", "ok")]
+    assert list_states(probed("docker", "bubblewrap")) == [("docker", "ok"), ("bubblewrap", "ok"), ("sandbox", "ok")]
+    found = probed("bubblewrap")
+    assert list_states(found) == [("docker", "optional"), ("bubblewrap", "ok"), ("sandbox", "ok")]
+    assert found[0].detail.startswith("not needed, since bubblewrap works: seen")
+    assert found[0].advice == "to use it: install it"
 
 
 def test_where_nothing_isolates_the_harness_is_unusable():
-    assert probed() == [("docker", "missing"), ("bubblewrap", "missing"), ("sandbox", "failed")]
+    assert list_states(probed()) == [("docker", "missing"), ("bubblewrap", "missing"), ("sandbox", "failed")]
 
 
 def test_without_local_models_it_says_how_to_get_the_smallest(tmp_path, monkeypatch):
