@@ -310,18 +310,23 @@ class CompletePairs:
         return index >= len(messages) or messages[index].role != "tool"
 
     def find_violation(self, messages: Sequence[Message]) -> str | None:
-        """Return a description of the first tool call or result without its counterpart beside it, else None."""
-        waiting: dict[str, None] = {}
-        for index, message in enumerate(messages):
+        """Return a description of the first tool call or result without its counterpart beside it, else None.
+
+        Messages are counted from 1.
+        """
+        waiting: dict[str, ToolCall] = {}
+        for number, message in enumerate(messages, 1):
             if message.role == "tool":
                 for result in message.results:
                     if result.call_id not in waiting:
-                        return f"message {index} answers call {result.call_id!r}, which is not right before it"
+                        place = f"message {number} of {len(messages)}"
+                        return f"{place} answers call {result.call_id!r} ({result.name}), which is not right before it"
                     del waiting[result.call_id]
                 continue
             if waiting:
-                return f"call {next(iter(waiting))!r} has no result before message {index}"
-            waiting = dict.fromkeys(call.call_id for call in message.calls)
+                call = next(iter(waiting.values()))
+                return f"call {call.call_id!r} ({call.name}) has no result before message {number} of {len(messages)}"
+            waiting = {call.call_id: call for call in message.calls}
         return None
 
 

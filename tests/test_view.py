@@ -82,7 +82,7 @@ def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
     [
         ((user("a"),), "begins with a user message"),
         ((system("s"), RESULT), "answers call 'c'"),
-        ((system("s"), assistant("", CALL), user("x")), "no result before message 2"),
+        ((system("s"), assistant("", CALL), user("x")), "no result before message 3 of 3"),
         ((system("s"), assistant("", CALL), RESULT, RESULT), "answers call 'c'"),
     ],
 )

@@ -317,15 +317,25 @@ class SessionCompactor:
         known_ids = {item.item_id for item in view.items}
         named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
         if strangers := [item for item in named_ids if item not in known_ids]:
-            raise IllegalPlan(self._policy_name, f"it names the message {strangers[0]}, which is not in view")
+            raise IllegalPlan(
+                self._policy_name,
+                f"it names {_describe_id(strangers[0])}, which is not in view; the view has "
+                f"{format_count(len(view.items), 'message')}, whose ids are in `view.items`",
+            )
         evicted_ids = {*patch.forget, *(item.item_id for item in view.set_aside)}
         if strangers := [item for item in patch.set_aside if item not in evicted_ids]:
-            raise IllegalPlan(self._policy_name, f"it sets the message {strangers[0]} aside without evicting it")
+            raise IllegalPlan(
+                self._policy_name,
+                f"it sets {_describe_id(strangers[0])} aside without evicting it; add the id of that message to `forget`",
+            )
         items = apply_patch(view.items, patch, 0, self.policy.counter)
         if items[:1] != view.items[:1]:
-            raise IllegalPlan(self._policy_name, "the system message would be changed or evicted")
+            raise IllegalPlan(
+                self._policy_name,
+                "the system message would be changed or evicted; leave the first of `view.items` out of `forget` and `replace`",
+            )
         if found := find_violation([item.message for item in items]):
-            raise IllegalPlan(self._policy_name, found)
+            raise IllegalPlan(self._policy_name, f"{found}; evict a tool call and its result together, or keep both")
         tokens_after = Estimated(sum(item.tokens for item in items))
         summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
         tokens_set_aside = sum(item.tokens for item in view.set_aside if item.item_id in summarized_ids)
@@ -379,6 +389,11 @@ def _build_noop_event(view: View, plan: Plan, step: int, hook: Hook) -> Compacti
         messages_before=len(view.items),
         messages_after=len(view.items),
     )
+
+
+def _describe_id(item_id: ItemId) -> str:
+    place = f", number {item_id.slot + 1} of that event" if item_id.slot else ""
+    return f"the message of log event {item_id.event}{place}"
 
 
 def _sum_usages(usages: list[Usage]) -> Usage:

@@ -63,12 +63,20 @@ def forget(*items: int) -> tuple[ItemId, ...]:
     ("plan", "said"),
     [
         (Plan(reason="all", forget=forget(1, 2, 3, 4, 5)), "system message"),
-        (Plan(reason="system", forget=forget(1)), "system message"),
+        (Plan(reason="system", forget=forget(1)), "system message .* leave the first of `view.items` out of `forget`"),
         (Plan(reason="mask", replace=(Replace(item=ItemId(1), message=system("t")),)), "system message"),
-        (Plan(reason="result", forget=forget(4)), "no result"),
-        (Plan(reason="call", forget=forget(3)), "answers call"),
-        (Plan(reason="stranger", forget=forget(77)), "not in view"),
-        (Plan(reason="stranger", replace=(Replace(item=ItemId(77), message=user("t")),)), "not in view"),
+        (
+            Plan(reason="result", forget=forget(4)),
+            r"call 'c' \(read_file\) has no result before message 4 of 4; evict a tool call",
+        ),
+        (Plan(reason="call", forget=forget(3)), r"message 3 of 4 answers call 'c' \(read_file\), which is not right before it; "),
+        (
+            Plan(reason="stranger", forget=forget(77)),
+            "names the message of log event 77, which is not in view; the view has 5 mes",
+        ),
+        (Plan(reason="stranger", forget=(ItemId(77, 1),)), "log event 77, number 2 of that event, which is not in view"),
+        (Plan(reason="stranger", replace=(Replace(item=ItemId(77), message=user("t")),)), "log event 77, which is not in view"),
+        (Plan(reason="aside", forget=forget(3, 4), set_aside=forget(2)), "log event 2 aside without evicting it; add the id .* to `forget`"),
     ],
 )
 def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: Plan, said: str) -> None:
