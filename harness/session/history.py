@@ -99,10 +99,10 @@ def is_active(entries: Iterable[Entry]) -> bool:
 
 
 def find_last_stop(entries: Iterable[Entry]) -> Stop | None:
-    """Return why the session's last turn (work on a user message) ended; None if it has not ended."""
-    live_entries = drop_rolled_back(entries)
-    ends = [event for _, event in live_entries if isinstance(event, TurnEnded | SessionEnded)]
-    return Stop(ends[-1].reason, ends[-1].detail) if ends and not has_unfinished_turn(live_entries) else None
+    """Return why the session's last turn (work on a user message) ended or was stopped; None if it has not ended."""
+    kinds = MessageAdded | StepFinished | TurnEnded | SessionEnded
+    newest = next((event for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, kinds)), None)
+    return Stop(newest.reason, newest.detail) if isinstance(newest, TurnEnded | SessionEnded) else None
 
 
 def find_last_step(entries: Iterable[Entry]) -> int:

@@ -48,6 +48,7 @@ def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):
     assert history.find_turn_number(rolled) == history.find_turn_number(log[:end])
     assert history.find_queued_messages(rolled) == history.find_queued_messages(log)
     assert history.has_unfinished_turn(rolled)
+    assert history.find_last_stop(rolled) is None
 
 
 @settings(max_examples=150, deadline=None)

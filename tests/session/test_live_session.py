@@ -570,6 +570,18 @@ def test_a_reopened_session_whose_sandbox_cannot_start_keeps_the_end_of_its_last
     assert ended[:2] == ("completed", "replied")
 
 
+def test_a_reopened_session_that_is_closed_at_once_keeps_the_reason_that_stopped_its_last_turn(living, tmp_path):
+    live = living(limits=Limits(max_steps=2))
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.close()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    again.close()
+    ends = [entry.event for entry in again.entries if isinstance(entry.event, TurnEnded | SessionEnded)]
+    assert [(one.status, one.reason) for one in ends] == [("failed", "max_steps")] * 3
+    assert read_status(tmp_path / "j.sqlite")[:2] == ("failed", "max_steps")
+
+
 def test_a_session_that_is_closed_while_it_starts_does_not_seem_to_be_running(living, silent_engine, tmp_path):
     live = living(sandbox=silent_engine, unsafe_local=False)
     live.close()
