@@ -654,9 +654,9 @@ class Server:
 
 
 class Stream:
-    """Output stream of a command. Of a long output, the beginning and the end are kept, half each.
+    """Output stream of a command, which counts all bytes and keeps at most `max_bytes` of them.
 
-    All bytes are counted.
+    If the output is longer, the first and the last bytes are kept, half each.
     """
 
     def __init__(self, fd: int, max_bytes: int) -> None:
