@@ -44,7 +44,7 @@ class Database:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
-        self.packer = Packer()
+        self.packer = Packer(path)
         self._shows_whole_texts = False
         self._write_lock = threading.RLock()
         with translate_errors(path):

@@ -329,7 +329,7 @@ class SavedOutputs:
     def save(self, text: str) -> str:
         """Save a tool output in the journal and return the name by which it can be loaded."""
         name = name_output(text)
-        data = Packer().pack(name, text, compress=True).data
+        data = Packer(self._database.path).pack(name, text, compress=True).data
         row = (self._session, name, int(self._clock() * 1_000), len(text), data)
         with self._lock, self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO saved_output VALUES (?, ?, ?, ?, ?)", row)
@@ -347,7 +347,7 @@ class SavedOutputs:
             ).fetchone()
         if row is None:
             raise FileMissing(name)
-        return Packer().unpack(row[0])
+        return Packer(self._database.path).unpack(row[0])
 
 
 class MemoryOutputs:

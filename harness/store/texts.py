@@ -8,6 +8,7 @@ files are packed with zstd.
 import binascii
 import hashlib
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import zstandard
@@ -103,21 +104,28 @@ def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
     return stored
 
 
-def check_unpacked_size(data: bytes, max_bytes: int) -> None:
-    """Raise StoreError unless zstd-compressed data declares an unpacked size of at most `max_bytes`."""
+def check_unpacked_size(data: bytes, max_bytes: int, what: str) -> None:
+    """Raise StoreError unless zstd-compressed data declares an unpacked size of at most `max_bytes`.
+
+    Args:
+        data: Compressed data, or at least its header.
+        max_bytes: Largest allowed size of the unpacked data.
+        what: Name of the data in the error message, with the file in which it is stored.
+    """
     try:
         size_bytes = zstandard.frame_content_size(data)
     except zstandard.ZstdError as error:
-        raise StoreError(f"stored content is damaged: {error}") from None
+        raise StoreError(f"{what} is damaged ({error}); restore the file from a copy") from None
     if not 0 <= size_bytes <= max_bytes:
         size = "an unknown size" if size_bytes < 0 else f"{size_bytes:,} bytes"
-        raise StoreError(f"stored content has {size} when it is unpacked; at most {max_bytes:,} bytes are allowed")
+        raise StoreError(f"{what} has {size} when it is unpacked; at most {max_bytes:,} bytes are allowed")
 
 
 class Packer:
-    """Compressor of texts with zstd, which reuses buffers; each thread needs a packer of its own."""
+    """Compressor of the texts of a journal with zstd, which reuses buffers; each thread needs a packer of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Path) -> None:
+        self._journal = journal
         self._decompress = zstandard.ZstdDecompressor().decompress
         self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
 
@@ -132,5 +140,5 @@ class Packer:
         """Return the text for a value of the column `data` of the table `text`, which may be compressed."""
         if isinstance(data, str):
             return data
-        check_unpacked_size(data, MAX_TEXT_BYTES)
+        check_unpacked_size(data, MAX_TEXT_BYTES, f"a text in journal {str(self._journal)!r}")
         return self._decompress(data).decode("utf-8", "surrogatepass")

@@ -114,7 +114,9 @@ class JournalWorkspaces:
             data = self._fetch_data("SELECT data FROM blob WHERE sha256 = ?", sha256)
         if data is None:
             raise SandboxError(f"no file content with hash {sha256} in journal {str(self._journal.path)!r}")
-        check_unpacked_size(data, MAX_CONTENT_BYTES)
+        check_unpacked_size(
+            data, MAX_CONTENT_BYTES, f"the file content with hash {sha256} in journal {str(self._journal.path)!r}"
+        )
         return zstandard.ZstdDecompressor().decompress(data)
 
     def save(self, snapshot: Snapshot) -> None:
@@ -145,7 +147,7 @@ class JournalWorkspaces:
             raise StoreError(
                 f"journal {str(self._journal.path)!r} has no workspace {tree_id}; it was deleted or never merged into the file"
             )
-        check_unpacked_size(data, MAX_TREE_BYTES)
+        check_unpacked_size(data, MAX_TREE_BYTES, f"workspace {tree_id} in journal {str(self._journal.path)!r}")
         files_by_path: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
         files = {
             path: FileState(mode=mode, sha256=sha256, size_bytes=size) for path, (mode, sha256, size) in files_by_path.items()

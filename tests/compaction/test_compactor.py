@@ -76,7 +76,10 @@ def forget(*items: int) -> tuple[ItemId, ...]:
         ),
         (Plan(reason="stranger", forget=(ItemId(77, 1),)), "log event 77, number 2 of that event, which is not in view"),
         (Plan(reason="stranger", replace=(Replace(item=ItemId(77), message=user("t")),)), "log event 77, which is not in view"),
-        (Plan(reason="aside", forget=forget(3, 4), set_aside=forget(2)), "log event 2 aside without evicting it; add the id .* to `forget`"),
+        (
+            Plan(reason="aside", forget=forget(3, 4), set_aside=forget(2)),
+            "log event 2 aside without evicting it; add the id .* to `forget`",
+        ),
     ],
 )
 def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: Plan, said: str) -> None:

@@ -1,12 +1,17 @@
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.errors import StoreError
 from harness.store.texts import INLINE_CHARACTERS, Packer, attach_texts, compute_address, detach_texts, list_addresses
 from tests.house.source import CHECKOUT
 
+JOURNAL = Path("j.sqlite")
+ENDLESS = b"\x28\xb5\x2f\xfd\xe0" + (2**40).to_bytes(8, "little")
+"""Header of a zstd frame that declares a size of one TiB."""
 PLAIN = st.recursive(
     st.none() | st.integers() | st.text(max_size=20) | st.builds(lambda t: t * 60, st.text(max_size=20)),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "output", "parts"]), inner),
@@ -24,7 +29,7 @@ def test_what_is_taken_out_comes_back(value: object) -> None:
 
 @given(st.text(st.characters()), st.booleans())
 def test_every_text_survives_packing(text: str, packed: bool) -> None:
-    packer = Packer()
+    packer = Packer(JOURNAL)
     row = packer.pack("a", text, compress=packed)
     assert packer.unpack(row.data) == text
     assert row.characters == len(text)
@@ -33,7 +38,7 @@ def test_every_text_survives_packing(text: str, packed: bool) -> None:
 def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
     """S3.14."""
     text = "word " * INLINE_CHARACTERS
-    assert isinstance(Packer().pack("a", text, compress=True).data, bytes)
+    assert isinstance(Packer(JOURNAL).pack("a", text, compress=True).data, bytes)
     found: dict[str, tuple[str, bool]] = {}
     detach_texts({"text": text}, found)
     assert found == {compute_address(text): (text, False)}
@@ -46,8 +51,21 @@ def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
 def test_long_outputs_need_a_third_of_their_size(name: str) -> None:
     """S3.14: the document names a ratio of 3 to 10 for texts."""
     text = (CHECKOUT / name).read_text("utf-8")
-    assert 3 <= len(text.encode()) / len(Packer().pack("a", text, compress=True).data) <= 10
+    assert 3 <= len(text.encode()) / len(Packer(JOURNAL).pack("a", text, compress=True).data) <= 10
 
 
 def test_addresses_differ_with_their_texts() -> None:
     assert len({compute_address(f"{number}" * 300) for number in range(1_000)}) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"no frame", "is damaged"),
+        (ENDLESS, "has 1,099,511,627,776 bytes when it is unpacked; at most"),
+        (ENDLESS[:4] + b"\x00\x58", "has an unknown size when it is unpacked"),
+    ],
+)
+def test_a_text_that_cannot_be_unpacked_is_refused_with_its_file(data: bytes, problem: str) -> None:
+    with pytest.raises(StoreError, match=f"a text in journal 'j.sqlite' {problem}"):
+        Packer(JOURNAL).unpack(data)

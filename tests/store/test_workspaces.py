@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sqlite3
 import stat
 from contextlib import closing
 
@@ -16,6 +17,7 @@ from harness.sandboxes.snapshots import compute_tree_id
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, copy_workspaces
+from tests.store.test_texts import ENDLESS
 
 
 @pytest.fixture(params=["journal", "memory"])
@@ -108,3 +110,21 @@ def test_a_workspace_is_restored_in_another_sandbox_with_links_modes_and_empty_f
         assert second.snapshot().tree_id == snapshot.tree_id
         assert second.run("sha256sum large").stdout == digest
         assert second.run("./a/b/c; readlink link; ls -d none").stdout == b"a/b/c\nnone\n"
+
+
+def test_contents_that_are_too_large_are_refused_with_their_file(tmp_path):
+    path = tmp_path / "j.sqlite"
+    with closing(JournalWorkspaces(path)) as workspaces:
+        snapshot = put_all(workspaces, {"a": b"content"})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE blob SET data = ?", (ENDLESS,))
+        connection.execute("UPDATE tree SET data = ?", (ENDLESS,))
+    with closing(JournalWorkspaces(path)) as workspaces:
+        with pytest.raises(
+            StoreError, match=rf"workspace {snapshot.tree_id} in journal '.*j\.sqlite' has 1,099,511,627,776 bytes"
+        ):
+            workspaces.load(snapshot.tree_id)
+        with pytest.raises(
+            StoreError, match=rf"file content with hash {snapshot.files['a'].sha256} in journal '.*j\.sqlite' has 1,0"
+        ):
+            workspaces.get(snapshot.files["a"].sha256)

@@ -143,7 +143,7 @@ def _unpack(file: Path, target: Path) -> None:
     try:
         with open_input(file) as opened, target.open("wb") as unpacked:
             head = opened.read(_HEADER_BYTES)
-            check_unpacked_size(head, MAX_JOURNAL_BYTES)
+            check_unpacked_size(head, MAX_JOURNAL_BYTES, "its content")
             remaining_bytes = zstandard.frame_content_size(head)
             opened.seek(0)
             with zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).stream_reader(opened) as reader:
