@@ -33,6 +33,7 @@ INERT_ACTIVITIES = ("never fired", "no effect")
 """Values of the column `activity` for trials whose policy had no effect, so that they ran as if without compaction."""
 UNCALLED_ACTIVITY = "summarizer never asked"
 """Value of the column `activity` for trials whose policy compacted, but had nothing to summarize."""
+_CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens", "cache_could_save_usd")
 _OUTCOME_COLUMNS = ("trial_id", "arm", "model", "level", "status", "reason", "success", "score", "activity", "trajectory")
 
 
@@ -50,6 +51,8 @@ class Comparison:
         effects: Effects of arm a against arm b on success, score, prompt tokens, steps and total cost, each with interval and
             p-value, or the reason why there is none, and with the tasks that it speaks about (estimand). Required.
         ratios: Ratios of totals and medians of prompt tokens, steps and total cost, arm a divided by arm b. Required.
+        cached_cost_ratio: Ratio of the total costs, arm a divided by arm b, as with a prompt cache that never evicts; None if a
+            provider reported cached tokens, so that the costs are with a cache, or if the savings are unknown. Required.
         distinct_trajectories: Number of pairs that took distinct courses (tools, shapes of their arguments, and verdicts of
             checks); None if a course is unknown. Required.
         placebo_check: Validity check that both arms sent identical requests until the first compaction. Required.
@@ -80,6 +83,7 @@ class Comparison:
     success_b: Rate
     effects: tuple[Effect, ...]
     ratios: tuple[PairedRatio, ...]
+    cached_cost_ratio: float | None
     distinct_trajectories: int | None
     placebo_check: PlaceboCheck
     inert_pairs_a: int
@@ -196,6 +200,11 @@ class Comparison:
             )
         elif score.estimand == "these tasks" and score.half_width > WIDE_INTERVAL:
             yield "the interval of the score is wide, since a failure that is rare need not occur in so few seeds"
+        if self.cached_cost_ratio is not None:
+            yield (
+                "costs are without a prompt cache, since no model call reported cached tokens; with a cache that never evicts, "
+                f"totals a ÷ b would be {self.cached_cost_ratio:.2f}"
+            )
         for name, count in (("a", self.inert_pairs_a), ("b", self.inert_pairs_b)):
             if count:
                 yield f"the policy of {name} was never triggered or changed nothing in {count} of {pairs}"
@@ -292,6 +301,18 @@ def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> Interval 
     return Interval(float(bounds[0]), float(bounds[1])) if len(pairs) else None
 
 
+def _compute_cached_cost_ratio(pairs: pd.DataFrame) -> float | None:
+    """Return the ratio of the total costs of two arms with a prompt cache that never evicts.
+
+    The result is None if a provider reported cached tokens, or if costs or savings are unknown.
+    """
+    cached_tokens = sum(pairs[f"{name}_{side}"].sum() for name in _CACHE_COLUMNS[:2] for side in "ab")
+    a, b = (pairs[f"total_cost_usd_{side}"].astype(float) - pairs[f"cache_could_save_usd_{side}"].astype(float) for side in "ab")
+    if cached_tokens or a.isna().any() or b.isna().any() or not b.sum() > 0:
+        return None
+    return float(a.sum() / b.sum())
+
+
 class _Side(NamedTuple):
     trials: pd.DataFrame
     valid: pd.DataFrame
@@ -301,7 +322,7 @@ class ArmComparer:
     """Object that compares the arms (configurations) of one experiment, for which it prepares the tables only once."""
 
     def __init__(self, results: Tables) -> None:
-        trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS]]
+        trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS, *_CACHE_COLUMNS]]
         self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
         self._requests = RequestDigests.from_results(results)
         self._sides: dict[str, _Side] = {}
@@ -317,7 +338,7 @@ class ArmComparer:
 
         The table has one row per task, seed and replicate that both arms have.
         """
-        columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS)
+        columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS, *_CACHE_COLUMNS)
         return add_trajectories(pair_trials(self._select(a).valid, self._select(b).valid, columns))
 
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
@@ -336,6 +357,7 @@ class ArmComparer:
             success_b=estimate_success(pairs.assign(success=pairs["success_b"])),
             effects=tuple(estimate_effect(pairs, metric, estimand=estimand) for metric in metrics),
             ratios=tuple(compute_paired_ratio(pairs, metric) for metric in RATIO_METRICS),
+            cached_cost_ratio=_compute_cached_cost_ratio(pairs),
             distinct_trajectories=count_distinct(pairs),
             placebo_check=self._requests.check_placebo(pairs),
             inert_pairs_a=int(pairs["activity_a"].isin(INERT_ACTIVITIES).sum()),

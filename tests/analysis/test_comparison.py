@@ -191,3 +191,22 @@ def test_a_comparison_is_always_the_first_arm_minus_the_second():
     assert (forward.a, forward.b, backward.a, backward.b) == ("a", "b", "b", "a")
     assert forward.difference == -backward.difference == pytest.approx(1 / 3)
     assert tuple(forward.interval) == pytest.approx((-backward.interval.high, -backward.interval.low))
+
+
+def test_costs_without_a_prompt_cache_are_named_with_the_ratio_that_a_cache_would_give():
+    def compare_costs(**changes):
+        sides = {"a": {"cost_usd": 2.0, "cache_could_save_usd": 0.5}, "b": {"cost_usd": 4.0, "cache_could_save_usd": 3.5}}
+        return compare(
+            results([{"arm": arm, "seed": seed} | side | changes for arm, side in sides.items() for seed in (0, 1)]), "a", "b"
+        )
+
+    found = compare_costs()
+    assert found.find_effect("total_cost_usd").value == pytest.approx(0.5)
+    assert found.cached_cost_ratio == pytest.approx(3.0)
+    for text in (str(found), found._repr_html_()):
+        assert "costs are without a prompt cache" in text
+        assert "with a cache that never evicts, totals a ÷ b would be 3.00" in text
+    for changes in ({"cache_read_tokens": 7}, {"cache_write_tokens": 7}, {"cache_could_save_usd": None}, {"cost_usd": None}):
+        found = compare_costs(**changes)
+        assert found.cached_cost_ratio is None
+        assert "prompt cache" not in str(found)
