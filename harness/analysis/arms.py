@@ -234,8 +234,18 @@ def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> 
 
 
 def estimate_exposure(trials: pd.DataFrame) -> Rate:
-    """Return the share of an arm's trials with at least one applied compaction, with its 95 % interval."""
-    return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
+    """Return the share of an arm's trials with at least one applied compaction, with its 95 % interval.
+
+    Trials whose number of compactions is unknown, as in another study's table, are not counted.
+    """
+    known = trials["compactions"].dropna()
+    return estimate_rate(int((known > 0).sum()), len(known))
+
+
+def format_exposure(trials: pd.DataFrame) -> str:
+    """Return how many of an arm's trials had at least one applied compaction, e.g. `3/5`; a dash if that is unknown."""
+    exposure = estimate_exposure(trials)
+    return f"{exposure.successes}/{exposure.trials}" if exposure.trials else "–"
 
 
 def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:

@@ -44,7 +44,7 @@ def load_outcomes(
         cost: Name of the column with the cost of the run in US dollars. Default: `None`.
         turns: Name of the column with the number of model calls. Default: `None`.
         tokens: Name of the column with the number of prompt tokens. Default: `None`.
-        summaries: Name of the column with the number of compactions. Default: `None`.
+        summaries: Name of the column with the number of compactions; None means that these numbers are unknown. Default: `None`.
         level: Fidelity level of the runs (how much of a run is real). Default: `'L3'`.
 
     Example::
@@ -84,7 +84,10 @@ def load_outcomes(
         sub_agent_cost_usd=0.0,
     )
     tables = {name: _complete(pd.DataFrame(), name) for name in ("steps", "compactions", "probes")}
-    return Selection(trials=_complete(trials, "trials"), **tables)
+    whole = _complete(trials, "trials")
+    if summaries is None:
+        whole["compactions"] = pd.array([pd.NA] * len(whole), dtype="Int64")
+    return Selection(trials=whole, **tables)
 
 
 def _read_table(path: Path) -> pd.DataFrame:

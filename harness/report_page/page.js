@@ -567,7 +567,7 @@ class ReportPage {
       })),
       make("td", { class: "p-text", text: outcome(place) }),
       ...shownMetrics.map((one) => make("td", { text: formatValue(one, trials[one.name][place]) })),
-      ...(this.values.is_withheld ? [] : [make("td", { text: formatNumber(trials.compactions[place]) })]),
+      ...(this.values.is_withheld ? [] : [make("td", { text: trials.compactions[place] === null ? "–" : formatNumber(trials.compactions[place]) })]),
       make("td", { class: "p-text", text: this.hasTranscript(place) ? "yes" : "no" })));
     const counts = this.values.is_withheld ? ["state"] : ["outcome", ...shownMetrics.map((one) => one.name), "compactions"];
     const head = ["trial", ...counts, "transcript"].map((text) => make("th", { scope: "col", text }));

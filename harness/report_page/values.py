@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
-from harness.analysis.arms import build_sort_key, estimate_exposure, order_arms, select_excluded, select_valid
+from harness.analysis.arms import build_sort_key, order_arms, select_excluded, select_valid
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
@@ -50,9 +50,7 @@ MAX_TASK_EFFECTS = 150
 
 
 _VALUE_COLUMNS = list(
-    dict.fromkeys(
-        ["arm", "trial_id", "trajectory", "compactions", "reason", *PAIR_COLUMNS, *(metric.column for metric in METRICS.values())]
-    )
+    dict.fromkeys(["arm", "trial_id", "trajectory", "reason", *PAIR_COLUMNS, *(metric.column for metric in METRICS.values())])
 )
 """Columns from which values are estimated; with all columns, grouping takes three times as long."""
 
@@ -162,13 +160,11 @@ def _encode_metric(metric: Metric) -> Json:
 
 
 def _encode_arm(name: str, trials: pd.DataFrame, valid: pd.DataFrame, cells: Mapping[str, Cell]) -> Json:
-    exposure = estimate_exposure(valid)
     return {
         "name": name,
         "settings": _describe_settings(trials),
         "n": len(valid),
         "excluded": len(trials) - len(valid),
-        "exposed": exposure.successes,
         "overflow": int((valid["reason"] == "overflow").sum()),
         "cells": {metric: _encode_cell(METRICS[metric], cell) for metric, cell in cells.items()},
     }
@@ -430,7 +426,8 @@ def _list_unique_texts(values: Iterator[object]) -> list[str]:
 
 def _encode_trials(trials: pd.DataFrame, names: Sequence[str], session_ids: Sequence[str]) -> Json:
     columns = _encode_identity(trials, names, session_ids)
-    columns |= {name: trials[name].tolist() for name in ("status", "reason", "compactions")}
+    columns |= {name: trials[name].tolist() for name in ("status", "reason")}
+    columns["compactions"] = [None if pd.isna(count) else int(count) for count in trials["compactions"]]
     columns |= {
         "valid": trials["trial_id"].isin(set(select_valid(trials)["trial_id"])).tolist(),
         "error": [_shorten_error(text) for text in trials["error"]],

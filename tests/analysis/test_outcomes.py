@@ -7,11 +7,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.analysis.arms import format_exposure
 from harness.analysis.comparison import compare
+from harness.analysis.figures import compaction_rounds
 from harness.analysis.outcomes import load_outcomes
 from harness.analysis.report import report
 from harness.analysis.statistics import PairedCounts, adjust_holm, compute_mcnemar_p
 from harness.errors import UnknownName, UsageError
+from harness.report_page.values import build_parts
 
 FOLDER = Path(os.environ.get("HARNESS_OUTCOMES", Path(__file__).parents[3] / "shared" / "data" / "complexity-trap"))
 TABLE = FOLDER / "experiment_instance_costs_combined.csv"
@@ -44,6 +47,18 @@ def test_a_table_of_outcomes_has_a_report_and_an_arm_that_is_selected_by_unknown
     assert {path.name for path in paths} > {"report.md", "cost_score.svg", "paired_differences.svg"}
     with pytest.raises(UnknownName, match="threshold"):
         compare(outcomes, {"threshold": 0.5}, "raw")
+
+
+@pytest.mark.parametrize("summaries", [None, "shortened"])
+def test_compactions_of_another_study_are_unknown_unless_a_column_states_them(tmp_path, summaries):
+    ROWS.assign(shortened=[2, 0] * 8).to_csv(tmp_path / "runs.csv", index=False)
+    outcomes = load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", summaries=summaries)
+    assert format_exposure(outcomes.trials[outcomes.trials["arm"] == "raw"]) == ("4/8" if summaries else "–")
+    [effort] = [one for one in report(outcomes, "raw").sections if one.heading.startswith("Effort")]
+    assert [row[effort.columns.index("rounds")] for row in effort.rows] == [("1 [0–2]" if summaries else "–")] * 2
+    assert len(compaction_rounds.table(outcomes)) == (16 if summaries else 0)
+    [page] = build_parts(outcomes, "raw", [])
+    assert page["trials"]["compactions"] == ([2, 0] * 8 if summaries else [None] * 16)
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ def table(results: Tables) -> pd.DataFrame:
         table.groupby("arm")["rounds"].median()
     """
     open_outcomes(results)
-    trials = select_valid(results.trials)
+    trials = select_valid(results.trials).dropna(subset="compactions")
     arms = describe_arms(trials).set_index("arm")
-    rows = trials.assign(rounds=trials["compactions"], success=trials["success"].astype(bool)).assign(
+    rows = trials.assign(rounds=trials["compactions"].astype(int), success=trials["success"].astype(bool)).assign(
         place=trials["arm"].map(arms["place"]), settings=trials["arm"].map(arms["settings"])
     )
     return rows[list(COLUMNS)].sort_values(["place", "rounds", "task", "seed"], ignore_index=True)
@@ -68,7 +68,7 @@ def draw(
     Raises:
         UsageError: The table is empty, or it has several fidelity levels.
     """
-    message = "there is no valid trial, so there are no compaction rounds to draw"
+    message = "there is no valid trial whose number of compactions is known, so there are no compaction rounds to draw"
     return style.draw_chart(table, ax, _draw_figure, _draw_by_arm, theme=theme, width=width, empty_message=message)
 
 
