@@ -61,11 +61,11 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
         listed = _choose_kinds(list(counts.values()))
         texts = [
             _format_shares(group, {arm: shares[arm] for arm in members})
-            + _list_kinds(counts[group].reindex(listed).dropna(), f" in {len(members)} arms" if len(members) > 1 else "")
+            + _list_kinds(counts[group].reindex(listed).dropna(), _describe_sum(len(members), has_repeats=bool(repeated)))
             for group, members in groups.items()
         ]
         if texts:
-            yield f"{beginning}, with the kinds lost most: {'; '.join(texts)}."
+            yield f"{beginning}: {'; '.join(texts)}."
 
 
 def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
@@ -104,12 +104,20 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
     return [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
 
 
+def _describe_sum(arm_count: int, *, has_repeats: bool) -> str:
+    return "" if arm_count == 1 else f" in {arm_count} arms{' without A/A' if has_repeats else ''}"
+
+
 def _list_kinds(counts: pd.DataFrame, place: str) -> str:
-    """Return a clause with the share that was lost of each given kind, and the numbers of lost and of all facts."""
-    texts = [
-        f"{100 * row.lost / row.facts:.0f} % of {KIND_TEXTS.get(str(kind), kind)} ({row.lost:.0f} of {row.facts:.0f}"
-        f"{'' if at else place})"
-        for at, (kind, row) in enumerate(counts.iterrows())
-    ]
-    listed = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    return f", {listed}" if listed else ""
+    """Return a remark with the share that was lost of each given kind, and the numbers of lost and of all facts.
+
+    Args:
+        counts: Numbers of lost and of all facts by kind.
+        place: Words on the arms that the numbers are about, after the first of them.
+    """
+    shares, words = counts["lost"] / counts["facts"], [KIND_TEXTS.get(str(kind), kind) for kind in counts.index]
+    numbers = [f"{lost:.0f} of {facts:.0f}" for lost, facts in zip(counts["lost"], counts["facts"], strict=True)]
+    if numbers:
+        numbers[0] += place
+    texts = [f"{word} {100 * share:.0f} %, {text}" for word, share, text in zip(words, shares, numbers, strict=True)]
+    return f" (kinds lost most: {'; '.join(texts)})" if texts else ""

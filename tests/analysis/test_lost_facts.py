@@ -8,11 +8,8 @@ from harness.analysis.report import report
 from tests.analysis.made import results
 from tests.analysis.test_retention import probe
 
-SUMMARIES = (
-    "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them, with the kinds lost "
-    "most: "
-)
-COMPACTIONS = "Lost by compactions, of the facts in view, with the kinds lost most: "
+SUMMARIES = "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them: "
+COMPACTIONS = "Lost by compactions, of the facts in view: "
 
 
 def run(name, summarizer=None, replicate=0):
@@ -39,8 +36,8 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
     trials = [run("careful", "s"), run("careless", "s"), run("careless again", "s", replicate=1)]
     probes = [*facts("careful", {"value": 4}), *facts("careless", kinds), *facts("careless again", kinds, replicate=1)]
     (sentence,) = said(trials, probes)
-    lost = "75 % of goals (3 of 4), 50 % of next steps (2 of 4) and 25 % of errors (1 of 4)"
-    assert sentence == f'{SUMMARIES}"careful" 0 %; "careless" 35 %, {lost}.'
+    lost = "goals 75 %, 3 of 4; next steps 50 %, 2 of 4; errors 25 %, 1 of 4"
+    assert sentence == f'{SUMMARIES}"careful" 0 %; "careless" 35 % (kinds lost most: {lost}).'
 
 
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
@@ -48,8 +45,8 @@ def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 3}), *facts("weak", {"goal": 0})]
     (sentence,) = said(trials, probes)
     extractive = 'extractive 25 % in "late" to 50 % in "base"'
-    goals = "38 % of goals (3 of 8 in 2 arms)"
-    assert sentence == f"{SUMMARIES}{extractive}, {goals}; empty 100 %, 100 % of goals (4 of 4)."
+    goals = "kinds lost most: goals 38 %, 3 of 8 in 2 arms without A/A"
+    assert sentence == f"{SUMMARIES}{extractive} ({goals}); empty 100 % (kinds lost most: goals 100 %, 4 of 4)."
 
 
 def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
@@ -57,8 +54,8 @@ def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
     summary = [one | {"seen_in_kept": at < 2} for at, one in enumerate(facts("summary", {"goal": 3}))]
     others = [*facts("mask", {"goal": 3}, seen_in_kept=None), *facts("old", {"goal": 0}, seen_in_kept=None)]
     assert said(trials, [*summary, *others]) == [
-        f'{SUMMARIES}"summary" 50 %, 50 % of goals (1 of 2).',
-        f"{COMPACTIONS}no summarizer 25 %, 25 % of goals (1 of 4); s 100 %, 100 % of goals (4 of 4).",
+        f'{SUMMARIES}"summary" 50 % (kinds lost most: goals 50 %, 1 of 2).',
+        f"{COMPACTIONS}no summarizer 25 % (kinds lost most: goals 25 %, 1 of 4); s 100 % (kinds lost most: goals 100 %, 4 of 4).",
     ]
 
 
@@ -66,7 +63,10 @@ def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
     (sentence,) = said([run(name, "s") for name in names], probes)
-    assert sentence == f'{SUMMARIES}"arm 2" 100 %, 100 % of goals (4 of 4); "arm 1" 0 %, 0 % of goals (0 of 4).'
+    assert (
+        sentence
+        == f'{SUMMARIES}"arm 2" 100 % (kinds lost most: goals 100 %, 4 of 4); "arm 1" 0 % (kinds lost most: goals 0 %, 0 of 4).'
+    )
 
 
 def test_nothing_is_said_without_compactions_and_the_table_of_arms_has_all_facts_in_view():
