@@ -63,10 +63,8 @@ def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
     (sentence,) = said([run(name, "s") for name in names], probes)
-    assert (
-        sentence
-        == f'{SUMMARIES}"arm 2" 100 % (kinds lost most: goals 100 %, 4 of 4); "arm 1" 0 % (kinds lost most: goals 0 %, 0 of 4).'
-    )
+    worst, best = (f"(kinds lost most: goals {share} %, {lost} of 4)" for share, lost in ((100, 4), (0, 0)))
+    assert sentence == f'{SUMMARIES}"arm 2" 100 % {worst}; "arm 1" 0 % {best}.'
 
 
 def test_nothing_is_said_without_compactions_and_the_table_of_arms_has_all_facts_in_view():
