@@ -41,18 +41,20 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     repeated = {*pair_repeats(results.trials)["arm_b"]}
     first_runs = {one.arm: one for one in arms if one.arm not in repeated}
     kinds, probes = measure_retention(results, list(first_runs)), results.probes
+    summarized_trials = set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"])
+    summarized = {arm for arm, one in first_runs.items() if one.trials["trial_id"].isin(summarized_trials).any()}
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    has_summaries = probes["trial_id"].isin(probes.loc[only_in_summary, "trial_id"])
-    for beginning, column, rows in (
+    for beginning, column, rows, described in (
         (
             "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them",
             "summarized",
-            only_in_summary,
+            probes[only_in_summary],
+            summarized,
         ),
-        ("Lost by compactions, of the facts in view", "kept", ~has_summaries),
+        ("Lost by compactions, of the facts in view", "kept", probes, first_runs.keys() - summarized),
     ):
-        lost = 1 - measure_trial_retention(probes[rows])
-        shares = {arm: float(lost.reindex(one.trials["trial_id"]).mean()) for arm, one in first_runs.items()}
+        lost = 1 - measure_trial_retention(rows)
+        shares = {arm: float(lost.reindex(one.trials["trial_id"]).mean()) for arm, one in first_runs.items() if arm in described}
         groups = _group_arms([first_runs[arm] for arm, share in shares.items() if not isnan(share)])
         if len(groups) > MAX_GROUPS:
             ordered = sorted(groups, key=lambda group: -max(shares[arm] for arm in groups[group]))

@@ -59,6 +59,12 @@ def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
     ]
 
 
+def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
+    trials = [run("a", "s"), run("a", "s") | {"seed": 1}]
+    masked = [one | {"trial_id": "a/flashcards/1/0"} for one in facts("a", {"goal": 0}, seen_in_kept=None)]
+    assert said(trials, [*facts("a", {"goal": 2}), *masked]) == [f'{SUMMARIES}"a" 50 % (kinds lost most: goals 50 %, 2 of 4).']
+
+
 def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
