@@ -17,13 +17,9 @@ from harness.testing import shifted_clock
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
 from harness.testing.laws.findings import Finding, LawSkippedError, make_check_finding, read_values, trace
 from harness.testing.laws.simulation import (
-    HUGE_WINDOW_TOKENS,
-    NO_COMPACTION,
     Run,
     SessionCache,
-    compute_max_steps,
     open_task_sandbox,
-    simulate,
 )
 from harness.testing.shifted_clock import ShiftedClockSandbox
 from harness.transcript import parse_arguments
@@ -59,14 +55,7 @@ def check_other_day(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
         raise LawSkippedError(f"commands of the sandbox {sessions.sandbox.backend!r} would leave shared memory on this machine")
     task = sessions.make_task(seed)
     with closing(ShiftedClockSandbox(open_task_sandbox(task, sessions.sandbox), library)) as sandbox:
-        run = simulate(
-            task,
-            NO_COMPACTION,
-            window_tokens=HUGE_WINDOW_TOKENS,
-            max_steps=compute_max_steps(task),
-            sandbox=sandbox,
-            model_spec=sessions.model_spec,
-        )
+        run = sessions.run_uncached(task, sandbox=sandbox)
         error = abs(sandbox.measure_shift() - shifted_clock.SHIFT_SECONDS)
     if error > shifted_clock.MAX_ERROR_SECONDS:
         raise LawSkippedError("libfaketime does not work in this sandbox; it needs glibc on the architecture of this machine")
@@ -196,14 +185,7 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
     policy, window_tokens = sessions.scale_to_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
     with closing(CachedSandbox(opened, cache, kind=(sessions.sandbox, task.runtime), task=task.name)) as sandbox:
-        run = simulate(
-            task,
-            policy,
-            window_tokens=window_tokens,
-            max_steps=compute_max_steps(task),
-            sandbox=sandbox,
-            model_spec=sessions.model_spec,
-        )
+        run = sessions.run_uncached(task, policy, window_tokens, sandbox=sandbox)
         return run, sandbox.counts.misses
 
 

@@ -452,22 +452,36 @@ class SessionCache:
         if key not in self._runs:
             task = self.make_task(seed)
             with closing(open_cached_sandbox(task, self.sandbox, self.action_cache)) as sandbox:
-                self._runs[key] = self._simulate(task, policy, window_tokens, sandbox)
+                self._runs[key] = self.run_uncached(task, policy, window_tokens, sandbox=sandbox)
         return self._runs[key]
 
-    def _simulate(self, task: Task, policy: Policy | str, window_tokens: int, sandbox: SandboxChoice | Sandbox) -> Run:
+    def run_uncached(
+        self,
+        task: Task,
+        policy: Policy | str = NO_COMPACTION,
+        window_tokens: int = HUGE_WINDOW_TOKENS,
+        *,
+        sandbox: Sandbox | None = None,
+        before_request: Callable[[], None] = lambda: None,
+    ) -> Run:
+        """Run a session with a task and do not store the result. By default the session runs without compaction.
+
+        Args:
+            task: Task of the session.
+            policy: Compaction policy of the session, or its public name.
+            window_tokens: Context window of the model in tokens.
+            sandbox: Sandbox in which commands run, closed by the caller; None opens one and closes it afterwards.
+            before_request: Function called before each request to the model.
+        """
         return simulate(
             task,
             policy,
             window_tokens=window_tokens,
             max_steps=compute_max_steps(task),
-            sandbox=sandbox,
+            sandbox=self.sandbox if sandbox is None else sandbox,
             model_spec=self.model_spec,
+            before_request=before_request,
         )
-
-    def run_uncached(self, task: Task, policy: Policy | str = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
-        """Run a session with a task and do not store the result. By default the session runs without compaction."""
-        return self._simulate(task, policy, window_tokens, self.sandbox)
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
         """Run a task without compaction, and record the state of the workspace before each model request.
@@ -482,15 +496,7 @@ class SessionCache:
         if key not in self._watched:
             task, blobs, trees = self.make_variant(*key), TemporaryBlobStore(), list[Snapshot]()
             with closing(open_task_sandbox(task, self.sandbox).use_blobs(blobs)) as sandbox:
-                run = simulate(
-                    task,
-                    NO_COMPACTION,
-                    window_tokens=HUGE_WINDOW_TOKENS,
-                    max_steps=compute_max_steps(task),
-                    sandbox=sandbox,
-                    model_spec=self.model_spec,
-                    before_request=lambda: trees.append(sandbox.snapshot()),
-                )
+                run = self.run_uncached(task, sandbox=sandbox, before_request=lambda: trees.append(sandbox.snapshot()))
             self._watched[key] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
         return self._watched[key]
 
