@@ -42,7 +42,7 @@ class Regret:
     success: Effect
     """Effect on success: success rate of the arm minus that of the oracle; below 0 if the oracle failed less often."""
     cost_usd: Effect
-    """Mean cost of a trial of the arm minus that of the oracle, in US dollars; covers agent and summarizer."""
+    """Mean cost of a trial of the arm minus that of the oracle, in US dollars; covers agent, summarizer and sub-agents."""
     steps: Effect
 
     @property
@@ -73,10 +73,11 @@ def _compute_each_regret(trials: pd.DataFrame, oracle_arms: list[str]) -> Iterat
     for arm in order_arms(trials):
         if arm in oracle_arms:
             continue
-        pairs_by_oracle = [(bound, pairs) for bound in oracle_arms if len(pairs := _pair_with_oracle(trials, arm, bound))]
+        pairs_by_oracle = {oracle: pairs for oracle in oracle_arms if len(pairs := _pair_with_oracle(trials, arm, oracle))}
         if pairs_by_oracle:
-            bound, pairs = next((one for one in pairs_by_oracle if _has_same_budget(one[1])), pairs_by_oracle[0])
-            yield _compute_regret(arm, bound, pairs)
+            suitable = (oracle for oracle, pairs in pairs_by_oracle.items() if _has_same_budget(pairs))
+            oracle_arm = next(suitable, next(iter(pairs_by_oracle)))
+            yield _compute_regret(arm, oracle_arm, pairs_by_oracle[oracle_arm])
 
 
 def _pair_with_oracle(trials: pd.DataFrame, arm: str, oracle_arm: str) -> pd.DataFrame:

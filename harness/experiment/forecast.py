@@ -34,6 +34,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 """Assumed number of tokens in the longest reply of a real model, used for the upper bound on the cost."""
 
 UNKNOWN_FORECAST = "unknown until a trial of the same task and models has finished in the output folder (--pilot runs one)"
+"""Text in place of the expected duration if no finished trial has the same task and models as one that is still to run."""
 
 PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
 """Task with its settings, and names of all models. Trials with equal keys are expected to cost and to last the same."""
@@ -126,8 +127,8 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
     covered = [(key, count) for _, count, key in remaining if key in pilots]
     expected_usd: float | None = 0.0 if covered else None
     for key, count in covered:
-        one_usd = mean_usd[key]
-        expected_usd = add_costs(expected_usd, None if one_usd is None else count * one_usd)
+        trial_usd = mean_usd[key]
+        expected_usd = add_costs(expected_usd, None if trial_usd is None else count * trial_usd)
     remaining_count = sum(count for _, count, _ in remaining)
     return Forecast(
         groups=[(trial, count) for trial, count, _ in remaining],

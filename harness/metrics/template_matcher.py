@@ -73,8 +73,8 @@ class TemplateMatcher:
 
     def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
         """Yield the call templates whose arguments begin with the same fixed text as the given arguments."""
-        for lengths, by_begins in self._by_shape.get(shape, {}).items():
-            yield from by_begins.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
+        for lengths, by_prefixes in self._by_shape.get(shape, {}).items():
+            yield from by_prefixes.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
 
 
 def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
@@ -115,11 +115,12 @@ def _match_placeholder(
     """Return the text that an argument has in place of a placeholder such as `${port}`; None if no text fits."""
     if fact in values:
         return values[fact] if text.startswith(values[fact], position) else None
-    ends = position + len(following.fixed_text)
 
     def is_followed(value: str) -> bool:
-        behind = position + len(value)
-        return text.startswith(following.fixed_text, behind) and (bool(following.fact_name) or ends + len(value) == len(text))
+        value_end = position + len(value)
+        is_last_placeholder = not following.fact_name
+        reaches_end = value_end + len(following.fixed_text) == len(text)
+        return text.startswith(following.fixed_text, value_end) and (reaches_end or not is_last_placeholder)
 
     matching_values = [value for value in list_candidates(fact) if text.startswith(value, position) and is_followed(value)]
     if matching_values:

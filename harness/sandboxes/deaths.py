@@ -35,7 +35,6 @@ class ActionHistory:
     """State of the workspace before the first of the requests."""
     requests: list[tuple[Frame, float]] = field(default_factory=list)
     """Requests to the tool server since the snapshot, each with its timeout in seconds."""
-
     is_contained: bool = True
     """Whether the commands since the snapshot left no process and changed nothing outside the workspace."""
 
