@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from harness.analysis.comparison import Comparison, compare
     from harness.analysis.outcomes import load_outcomes
     from harness.analysis.report import Report, report
-    from harness.compaction.compactor import SessionCompactor
     from harness.compaction.presets.keep_last import KeepLast
     from harness.compaction.presets.none import NoCompaction
     from harness.errors import HarnessError, UsageError
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from harness.report_page.document import write_page
     from harness.sandboxes import open_sandbox
     from harness.sandboxes.backends import SandboxChoice
+    from harness.session.compactor import SessionCompactor
     from harness.session.live_session import LiveSession
     from harness.session.spec import SessionSpec
     from harness.store.journal import Journal
@@ -64,7 +64,7 @@ _MODULE_BY_NAME = {
     "Results": "harness.store.results",
     "RunLimits": "harness.experiment.limits",
     "SandboxChoice": "harness.sandboxes.backends",
-    "SessionCompactor": "harness.compaction.compactor",
+    "SessionCompactor": "harness.session.compactor",
     "SessionInspector": "harness.widgets.inspector",
     "SessionSpec": "harness.session.spec",
     "Task": "harness.task",

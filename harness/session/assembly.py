@@ -17,7 +17,6 @@ from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import find_summarizer
 from harness.compaction.scaling import FittedPolicy, fit_policy
 from harness.errors import SandboxDied, SandboxKilled, UsageError
@@ -27,6 +26,7 @@ from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model
 from harness.models.local.server import Endpoint
 from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
+from harness.session.compactor import SessionCompactor
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.oracle import build_scripted_oracle, supply_oracle
 from harness.session.spec import SessionSpec

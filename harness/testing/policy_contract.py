@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import codec
-from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.events import Compaction, Entry, Hook
 from harness.messages import assistant
 from harness.protocols import Policy
+from harness.session.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs

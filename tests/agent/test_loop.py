@@ -13,7 +13,6 @@ from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
 from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -37,6 +36,7 @@ from harness.messages import Message, ToolCall, ToolResult, assistant, extract_p
 from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
 from harness.sandboxes import open_sandbox
+from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.fakes import FakeModel, MemorySandbox

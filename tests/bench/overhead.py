@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 
 from harness.agent.loop import Limits
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -36,6 +35,7 @@ from harness.protocols import Model, Policy, Reply, Request, Tool, ToolSpec, ign
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.assembly import SessionResources, assemble_session
+from harness.session.compactor import SessionCompactor
 from harness.session.execution import execute_session
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals

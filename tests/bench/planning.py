@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.keep_last import KeepLast
@@ -30,6 +29,7 @@ from harness.events import Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
+from harness.session.compactor import SessionCompactor
 from harness.tally_cache import TallyCache
 from harness.testing.fakes import FakeModel
 from harness.tokens import Measured, Usage, Window

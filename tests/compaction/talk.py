@@ -3,12 +3,12 @@
 import json
 from dataclasses import replace
 
-from harness.compaction.compactor import SessionCompactor
 from harness.errors import ModelError
 from harness.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
 from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
 from harness.protocols import Policy
+from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.tokens import Measured, Usage, Window

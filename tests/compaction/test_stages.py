@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages, LastShare, LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, apply_plan, is_named
@@ -19,6 +18,7 @@ from harness.errors import ProviderFailed
 from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
+from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from harness.compaction.compactor import FRUITLESS_IN_A_ROW, HOOKS_WITHOUT_PAUSE, SessionCompactor
 from harness.compaction.pipeline import Rule
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic
@@ -36,6 +35,7 @@ from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import Message, assistant, system, user
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy
+from harness.session.compactor import FRUITLESS_IN_A_ROW, HOOKS_WITHOUT_PAUSE, SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import logs

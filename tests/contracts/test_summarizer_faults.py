@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import pytest
 
-from harness.compaction.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT, HOOKS_WITHOUT_PAUSE
 from harness.compaction.description import inspect_abilities
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.roo_code import RooCode
@@ -23,6 +22,7 @@ from harness.inspection.sample_run import SampleRun, run_on_sample
 from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
 from harness.protocols import Policy, Reply, Request, ignore
+from harness.session.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT, HOOKS_WITHOUT_PAUSE
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from tests.contracts.test_policy_properties import POLICIES
 

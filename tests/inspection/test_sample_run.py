@@ -29,7 +29,7 @@ from harness.messages import ToolResult, system, tool, user
 from harness.plan import Plan
 from harness.protocols import Need
 from harness.view import fold
-from tests.compaction.test_compactor import Stubborn, forget
+from tests.session.test_compactor import Stubborn, forget
 
 STEPS = range(1, 400)
 

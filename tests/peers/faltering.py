@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.compaction.compactor import SessionCompactor
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, Entry, MessageAdded, TextDelta
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
+from harness.session.compactor import SessionCompactor
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.peers.drivers.serving import calls_of, said

@@ -1,9 +1,9 @@
 """Small session for tests of presets: a request, followed by steps of one call and its result."""
 
-from harness.compaction.compactor import SessionCompactor
 from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
+from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold

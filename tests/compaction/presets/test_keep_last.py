@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from harness.compaction.compactor import SessionCompactor, build_summary_prompt
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
@@ -15,6 +14,7 @@ from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.factory import open_summarizer
 from harness.protocols import Model
+from harness.session.compactor import SessionCompactor, build_summary_prompt
 from harness.testing.fakes import FakeModel
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import walk_parts
 from harness.compaction.presets.openhands import EventList, OpenHands, OpenHandsV0
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, Hook, MessageAdded, Patch
 from harness.messages import Message, assistant
+from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold

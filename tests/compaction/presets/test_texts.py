@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.description import inspect_abilities
 from harness.events import Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
+from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.goose import Goose
 from harness.errors import ContextOverflow, UsageError
 from harness.events import Entry, MessageAdded
@@ -17,6 +16,7 @@ from harness.models.local.model import TEMPERATURE, LocalModel, describe_local_m
 from harness.models.local.schema_calls import build_answer_schema
 from harness.models.local.server import Endpoint, serve_model, serve_models
 from harness.protocols import LimitedInputModel, Request, ToolSpec
+from harness.session.compactor import SessionCompactor
 from harness.tokens import Window
 from harness.view import fold_all
 from tests.models.openai_stub import Say

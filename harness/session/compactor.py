@@ -29,6 +29,7 @@ from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpt
 from harness.events import Compaction, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
 from harness.plan import Plan, Slot, SummaryRequest, build_summary_request
+from harness.policies import resolve_policy
 from harness.protocols import (
     LimitedInputModel,
     Model,
@@ -95,7 +96,7 @@ class SessionCompactor:
     The compactor keeps no state of its own: earlier attempts are recorded in the view.
 
     Args:
-        policy: Policy that plans the compactions.
+        policy: Policy that plans the compactions, or its public name, such as `"codex"`.
         window: Window of the agent's model; a policy may override it.
         summarizer: Model that writes the summaries; None if the policy never requests a summary.
         outputs: Store for texts that the policy removes from the conversation but the agent can still read with tools; None if
@@ -104,8 +105,8 @@ class SessionCompactor:
             By default, the parts are ignored.
 
     Raises:
-        UsageError: The policy is a name instead of an object, the reserves leave nothing of the window, or the policy retains
-            more than its threshold allows.
+        UnknownName: No policy has this name; the message lists the nearest names.
+        UsageError: The reserves leave nothing of the window, or the policy retains more than its threshold allows.
 
     Example:
         >>> from harness import KeepLast, SessionCompactor
@@ -118,14 +119,13 @@ class SessionCompactor:
     def __init__(
         self,
         *,
-        policy: Policy,
+        policy: Policy | str,
         window: Window,
         summarizer: Model | None,
         outputs: OutputStore | None = None,
         listen: Callable[[TextDelta], None] = ignore,
     ) -> None:
-        if isinstance(policy, str):
-            raise UsageError(f"expected a policy, got its name {policy!r}; pass harness.policies.resolve_policy({policy!r})")
+        policy = resolve_policy(policy)
         self.policy = policy
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)

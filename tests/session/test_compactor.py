@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.summary_formats import SixSections
-from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError, UsageError
+from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError, UnknownName, UsageError
 from harness.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded, Replace, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan, Slot
+from harness.policies import Codex
 from harness.protocols import OutputStore, Reply, Request, ignore
+from harness.session.compactor import SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
@@ -88,9 +89,10 @@ def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: P
     assert caught.value.policy == "stubborn"
 
 
-def test_the_name_of_a_policy_is_refused_with_what_to_pass_instead() -> None:
-    with pytest.raises(UsageError, match=r"got its name 'codex'; pass harness\.policies\.resolve_policy\('codex'\)"):
-        SessionCompactor(policy="codex", window=Window(tokens=32_768, source="configuration"), summarizer=None)  # type: ignore[arg-type]
+def test_a_policy_may_be_given_by_its_name() -> None:
+    assert SessionCompactor(policy="codex", window=WINDOW, summarizer=None).policy == Codex()
+    with pytest.raises(UnknownName, match="codex"):
+        SessionCompactor(policy="codx", window=WINDOW, summarizer=None)
 
 
 def test_a_summary_that_would_stand_nowhere_is_refused_and_not_lost() -> None:
