@@ -103,7 +103,7 @@ def test_only_the_summary_can_keep_what_no_kept_message_shows():
     session = Session(task=TASK.prompt)
     session.say("Rows live in the table `learners`.")
     session.compact(3, summary="the port is 4711", summarizer="scripted/extractive")
-    session.compact(4, summary="", summarizer="scripted/empty")
+    session.compact(replace=[4], summary="", summarizer="scripted/empty")
     session.compact()
     found = [(row.seen_in_kept, row.seen_after) for row in seen(session).probes.rows]
     assert found == [(False, True), (True, True), (True, True), (False, False), (None, True)]
