@@ -15,8 +15,8 @@ from harness.analysis.arms import (
     COST_COLUMNS,
     ArmSummary,
     Spread,
-    estimate_exposure,
     estimate_success,
+    format_exposure,
     order_arms,
     select_excluded,
     select_valid,
@@ -104,7 +104,6 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
         metrics.sort()
     rows = {}
     for one in arms:
-        exposure = estimate_exposure(one.trials)
         cost_usd, retention = measured.loc[one.trials["trial_id"]].mean()
         cells = {
             "success": str(estimate_success(one.trials)),
@@ -115,7 +114,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
             *(cells[metric] for metric in metrics),
             format_usd(cost_usd),
             "–" if isnan(retention) else f"{100 * retention:.0f} %",
-            f"{exposure.successes}/{exposure.trials}",
+            format_exposure(one.trials),
             *(str(one.counts[label]) for label in shown),
         )
     headings = {"success": "success, 95 %", "score": "score, 95 %, range"}
