@@ -3,7 +3,8 @@
 The code that grades is a function of the task, called the judge. It knows the expected values and runs outside of the sandbox.
 After every process of the agent was ended, it learns about the agent's work in two ways, in this order:
 
-1. It reads files of the workspace. No code of the agent runs meanwhile.
+1. It reads files of the workspace. No code of the agent runs meanwhile. If the workspace has a copy in memory (see
+   `harness.sandboxes.action_cache`), the copy is read, so grading that asks no questions needs no sandbox.
 2. It asks for the answers to the questions of the task's interviews. Then one program, the interviewer, runs in the sandbox. It
    starts a process of its own for each interview, in which the agent's code runs, asks the questions one by one through a pipe,
    and prints the answers. Each question contains a random token, which the answer must repeat, so output that nobody asked for
@@ -84,6 +85,8 @@ class SandboxSubmission:
     """Source of the random order of interviews with equal questions, so that the agent's code cannot tell which one is held."""
     answers: Mapping[str, Any] | None = None
     """Answers of the agent's code to the questions, by name of the question; None until the judge asks for them."""
+    asks_used_sandbox: bool = False
+    """Whether the agent's code is asked in the sandbox in which the agent worked, although there is an action cache."""
 
     @property
     def expected(self) -> Mapping[str, Any]:
@@ -118,8 +121,17 @@ class SandboxSubmission:
         """
         if self.answers is None:
             self.answers = {}
-            self.answers = _hold_interviews(self.grader, self.sandbox, self.rng)
+            if self.grader.interviews:
+                self.answers = _hold_interviews(self.grader, self._open_sandbox(), self.rng)
         return self.answers
+
+    def _open_sandbox(self) -> Sandbox:
+        """Return a sandbox in which no command of the agent has run, or else the sandbox in which the agent worked."""
+        if not isinstance(self.sandbox, CachedSandbox):
+            return self.sandbox
+        fresh = self.sandbox.open_fresh()
+        self.asks_used_sandbox = fresh is None
+        return fresh or self.sandbox.bypass_cache()
 
     def _refuse_late_read(self, path: str) -> None:
         if self.answers is not None:
@@ -131,7 +143,11 @@ class Grading(NamedTuple):
 
     checks: tuple[GradedCheck, ...]
     is_repeatable: bool
-    """Whether no time limit changed a verdict: the judge ended by itself, and the agent's code answered every question."""
+    """Whether grading again would give the same verdicts, unless the agent's code behaves at random.
+
+    The judge ended by itself, and the agent's code answered every question. If the sandbox has an action cache, the code ran in a
+    new sandbox.
+    """
 
 
 def grade_workspace(task: Task, sandbox: Sandbox, rng: Random | None = None) -> tuple[GradedCheck, ...]:
@@ -155,13 +171,14 @@ def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Gradi
     Raises:
         SandboxDied: The sandbox was lost, so there are no verdicts.
     """
-    if isinstance(sandbox, CachedSandbox):
+    if isinstance(sandbox, CachedSandbox) and not sandbox.has_mirror:
         sandbox = sandbox.bypass_cache()
     submission = SandboxSubmission(grader=task.grader, sandbox=sandbox, rng=rng or SystemRandom())
     verdicts: dict[str, Verdict] = {}
     reason = NO_VERDICT
     try:
-        sandbox.prepare_grading({})  # ends every process, so that no code of the agent changes files between two reads
+        if not isinstance(sandbox, CachedSandbox):
+            sandbox.prepare_grading({})  # ends every process, so that no code of the agent changes files between two reads
         for name, passed, detail in task.grader.judge(submission):
             verdict = Verdict(bool(passed), "" if passed else _clean(detail))
             if verdicts.get(name, verdict).passed != verdict.passed:
@@ -176,14 +193,12 @@ def judge_work(task: Task, sandbox: Sandbox, rng: Random | None = None) -> Gradi
     has_all_answers = submission.answers is None or all(
         name in submission.answers for interview in task.grader.interviews for name in interview.names
     )
-    is_repeatable = reason == NO_VERDICT and has_all_answers
+    is_repeatable = reason == NO_VERDICT and has_all_answers and not submission.asks_used_sandbox
     return Grading(apply_verdicts(task.checks, verdicts, _clean(reason)), is_repeatable)
 
 
 def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str, Any]:
     """Run the interviewer, which questions the agent's code, and return the answer to each question."""
-    if not grader.interviews:
-        return {}
     runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
     interviews = [asdict(run.interview) | {"names": run.interview.names} for run in runs]
     content = json.dumps({"interviews": interviews, "modules": MODULES})

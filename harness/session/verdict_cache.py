@@ -5,9 +5,9 @@ determines them: the files of the workspace with their modes, the environment of
 interviews and expected values), the version of Python, and the source of this package. Workspaces with links or special files
 have no key, because only a real sandbox can hold such files.
 
-Verdicts are stored only if grading ran in a new sandbox, in which no command of the agent had run, and only if no time limit had
-an effect: every question of the interviews has an answer. A judge from a file of the user must import nothing but the standard
-library and this package, because other files are not part of the key.
+Verdicts are stored only if the agent's code was asked in a new sandbox, in which no command of the agent had run, and only if no
+time limit had an effect: every question of the interviews has an answer. A judge from a file of the user must import nothing but
+the standard library and this package, because other files are not part of the key.
 
 One trial in twenty, drawn by its id, and all trials that other trials are compared with are graded again. If the new verdicts
 differ from the stored ones, the workspace is graded several times more. Checks with changing verdicts are the fault of the agent,
@@ -82,16 +82,15 @@ def grade_with_cache(task: Task, sandbox: Sandbox, trial_id: str, *, reuse: bool
     if stored is not None and reuse:
         return CachedGrading(apply_verdicts(task.checks, stored, ""), is_cached=True)
     workspace = None if stored is None else sandbox.snapshot()
-    fresh = sandbox.open_fresh()
-    grading = judge_work(task, fresh or sandbox)
+    grading = judge_work(task, sandbox)
     verdicts = _collect_verdicts(grading.checks)
     if grading.is_repeatable and stored is not None and workspace is not None and _list_differences(stored, verdicts):
-        unstable = _find_unstable_checks(task, fresh or sandbox.bypass_cache(), workspace, verdicts)
+        unstable = _find_unstable_checks(task, sandbox.bypass_cache(), workspace, verdicts)
         if not unstable.issuperset(_list_differences(stored, verdicts)):
             raise VerdictMismatch(trial_id, str(sandbox.cache.folder), *_describe_differences(stored, verdicts))
         verdicts |= dict.fromkeys(unstable, Verdict(False, UNSTABLE))
         return CachedGrading(apply_verdicts(task.checks, verdicts, ""), is_cached=False)
-    if grading.is_repeatable and stored is None and fresh is not None:
+    if grading.is_repeatable and stored is None:
         sandbox.cache.store(key, pack_bytes(key, json.dumps(verdicts).encode()), task=sandbox.task, command=COMMAND)
     return CachedGrading(grading.checks, is_cached=False)
 

@@ -1,8 +1,8 @@
 """Trials of `flashcards` per second with a filled action cache, and the CPU time of a trial by part.
 
 Twelve arms on a few seeds are run once with an empty cache, then repeatedly with the filled one, each time into an empty folder,
-up to a thousand trials. The CPU times of summaries, journal and checks are measured in this process and shown separately. Checks
-are never cached.
+up to a thousand trials. The CPU times of summaries, journal and checks are measured in this process and shown separately. The
+verdicts are in the cache, too, except those that each run tests.
 """
 
 import resource
@@ -23,7 +23,7 @@ from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.grading import grade_workspace
+from harness.session.verdict_cache import grade_with_cache
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from tests.bench.figure import Figure
@@ -81,7 +81,7 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
             ("journal", SessionLog, SessionLog.append),
             ("journal", Journal, Journal.record_metrics),
             ("journal", Journal, Journal.record_trial),
-            ("checks", run_trial, grade_workspace),
+            ("checks", run_trial, grade_with_cache),
             ("checks", CachedSandbox, CachedSandbox.close),
         )
         for name, owner, function in timed_functions:

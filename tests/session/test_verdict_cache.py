@@ -227,6 +227,18 @@ def test_grading_gets_a_new_sandbox_after_commands_have_run(cache):
         assert sandbox.snapshot() == snapshot
 
 
+def test_grading_that_asks_no_questions_starts_no_sandbox_and_stores_the_verdicts(cache):
+    task = replace(TASK, grader=replace(ASKING, judge=tiny_task.judge, interviews=()))
+    with submitted(cache) as sandbox:  # learns the properties of the sandbox
+        sandbox.run("true")
+    with submitted(cache, note="") as sandbox:
+        graded = grade_with_cache(task, sandbox, "t", reuse=True)
+        assert not sandbox._has_started
+        assert grade_with_cache(task, sandbox, "t", reuse=True) == (graded.checks, True)
+        sandbox.write("conf.txt", b"port=1")
+        assert [check.passed for check in grade_with_cache(task, sandbox, "t", reuse=True).checks] == [False, True]
+
+
 def test_wrong_stored_verdicts_end_the_run_when_they_are_tested(cache):
     with submitted(cache) as sandbox:
         grade_with_cache(TASK, sandbox, "t", reuse=True)

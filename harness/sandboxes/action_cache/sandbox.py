@@ -175,6 +175,11 @@ class CachedSandbox(StartedOnce):
         return self._real
 
     @property
+    def has_mirror(self) -> bool:
+        """Whether a copy in memory describes the whole workspace, so that no process of the agent can change what is read."""
+        return self._mirror is not None
+
+    @property
     def workspace_key(self) -> bytes | None:
         """Key under which a grader's verdicts on the current workspace are cached; None if they cannot be cached.
 
