@@ -57,6 +57,8 @@ MAX_SOURCES_BYTES = 1 << 22
 """Maximum size in bytes of all files that are compiled before the interviews; with larger files, none is compiled."""
 PREPARATION_SECONDS = 10.0
 """Maximum duration in seconds of the compilation before the interviews; files that it does not reach are compiled when used."""
+MODULE_SUFFIXES = (".py", ".pyc", ".so")
+"""Endings of the files that Python can import."""
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(.+)$", re.MULTILINE)
 _WORD = re.compile(rb"\w+")
 _PIECE_SIZES = struct.Struct(">II")
@@ -166,7 +168,7 @@ class Preparation:
     def __init__(self, interviews: list[dict[str, Any]], modules: list[str]) -> None:
         """Compile the files of the workspace, and import the given modules that files or interviews import.
 
-        With few interviews, this would not save time, so nothing is compiled or imported. But if a file or folder of the
+        With few interviews, this would not save time, so nothing is compiled or imported. But if a module or folder of the
         workspace has the name of a module of the standard library, all given modules are imported in any case, so that the file
         cannot take the place of the module.
 
@@ -192,7 +194,8 @@ class Preparation:
 def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
     """Return the content of each Python file below a folder, by path, and the names of all modules there.
 
-    Every file and folder counts as a module. Links are not followed. If the files together are too large, no content is returned.
+    Every folder, every link, and every file that Python can import counts as a module. Links are not followed. If the files
+    together are too large, no content is returned.
     """
     sources: dict[str, bytes] = {}
     names: set[str] = set()
@@ -200,7 +203,8 @@ def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
-                names.add(entry.name.partition(".")[0])
+                if entry.name.endswith(MODULE_SUFFIXES) or not entry.is_file(follow_symlinks=False):
+                    names.add(entry.name.partition(".")[0])
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
                 elif entry.name.endswith(".py") and entry.is_file(follow_symlinks=False):

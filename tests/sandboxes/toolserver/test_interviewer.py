@@ -124,3 +124,14 @@ def test_files_outside_the_folder_and_links_are_not_read(tmp_path):
     sources, names = interviewer.find_sources(str(tmp_path / "inside"))
     assert sources == {str(tmp_path / "inside" / "app.py"): b"import csv\n"}
     assert names == {"app", "link"}
+
+
+def test_folders_links_and_files_of_modules_can_be_imported_and_documents_cannot(tmp_path):
+    for name in ("json.py", "csv.pyc", "math.cpython-311-x86_64-linux-gnu.so", "calendar.md", "numbers.ts", "queue"):
+        (tmp_path / name).touch()
+    (tmp_path / "decimal").mkdir()
+    (tmp_path / "heapq").symlink_to("decimal")
+    (tmp_path / "loop").symlink_to("loop")
+    sources, names = interviewer.find_sources(str(tmp_path))
+    assert sources == {str(tmp_path / "json.py"): b""}
+    assert names == {"json", "csv", "math", "decimal", "heapq", "loop"}
