@@ -16,7 +16,6 @@ import math
 import random
 import re
 from array import array
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
@@ -63,16 +62,19 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
         One score for each line, at least 0, summed in single precision in alphabetical order of the words.
     """
     average = sum(map(len, lines)) / len(lines)
-    postings: dict[str, list[tuple[int, int]]] = {word: [] for word in sorted(query)}
+    postings: dict[str, dict[int, int]] = {word: {} for word in sorted(query)}
     for at, words in enumerate(lines):
-        for word, times in Counter([word for word in words if word in postings]).items():
-            postings[word].append((at, times))
+        for word in words:
+            if word in postings:
+                counts = postings[word]
+                counts[at] = counts.get(at, 0) + 1
     lengths = [SATURATION * ((1 - LENGTH_SHARE) + LENGTH_SHARE * len(words) / average) for words in lines]
     scores, single = array("f", bytes(4 * len(lines))), array("f", (0.0, 0.0))
     for occurrences in postings.values():
         single[0] = math.log(1 + (len(lines) - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
-        for at, times in occurrences:
-            single[1] = single[0] * (times / (lengths[at] + times))
+        weight = single[0]
+        for at, times in occurrences.items():
+            single[1] = weight * (times / (lengths[at] + times))
             scores[at] += single[1]
     return scores.tolist()
 
