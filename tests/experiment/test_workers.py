@@ -35,6 +35,6 @@ def test_worker_processes_seldom_look_for_garbage_and_threads_leave_the_setting_
     found = []
     for kind in (ProcessWorkers, ThreadWorkers):
         workers = kind(1, raise_threshold, 60.0)
-        found.append(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0).args[0])
+        found.append(str(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0)))
         workers.close()
-    assert found == [GARBAGE_THRESHOLD, before]
+    assert found == [str(GARBAGE_THRESHOLD), str(before)]
