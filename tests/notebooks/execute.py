@@ -31,13 +31,21 @@ def committed() -> list[Path]:
     return sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 
 
-def execute(notebook: Path, *, timeout_seconds: int = 900) -> nbformat.NotebookNode:
-    """The notebook with fresh outputs; the file is left as it is. Its cells run in the folder that it lies in.
+def execute(notebook: Path, *, timeout_seconds: int = 900, replacement: tuple[str, str] | None = None) -> nbformat.NotebookNode:
+    """Return the notebook with new outputs; the file is left as it is. Its cells run in the folder of the notebook.
+
+    Args:
+        notebook: File of the notebook.
+        timeout_seconds: Maximum duration of a cell in seconds.
+        replacement: Text that one cell contains once, and the text that is executed instead.
 
     Raises:
         CellExecutionError: a cell raised; the error shows the cell.
     """
     node: nbformat.NotebookNode = nbformat.read(notebook, as_version=4)
+    if replacement is not None:
+        [cell] = [cell for cell in node.cells if cell.cell_type == "code" and replacement[0] in cell.source]
+        cell.source = cell.source.replace(*replacement)
     node.metadata.pop("widgets", None)
     client = NotebookClient(
         node,
