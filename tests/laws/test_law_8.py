@@ -1,9 +1,9 @@
 """Law 8: higher fidelity never hurts on average and has an effect, and every axis of the default grid has an effect.
 
-One experiment through the real runner: the base of `experiments/flashcards`, each value of its three axes with the others held
-constant, and its A/A arm, all on the same seeds. The axes of that experiment are the default grid; the order of fidelity
-is tried on another task too, and on all tasks with HARNESS_LAWS=full. All comparisons are paired by seed; an effect counts when
-the interval of its paired difference excludes zero and the effect is larger than that of the A/A arm.
+One experiment through the real runner: the base of `experiments/flashcards`, both ends of each of its three axes and all levels
+of fidelity with the other axes held constant, and its A/A arm, all on the same seeds. The axes of that experiment are the default
+grid; the order of fidelity is tried on another task too, and on all tasks with HARNESS_LAWS=full. All comparisons are paired by
+seed; an effect counts when the interval of its paired difference excludes zero and the effect is larger than that of the A/A arm.
 """
 
 from collections.abc import Callable
@@ -43,9 +43,11 @@ Arms = dict[str, pd.DataFrame]
 
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory: pytest.TempPathFactory) -> Arms:
-    """Return the trials of each arm by seed: the base, and every other value of each axis."""
+    """Return the trials of each arm by seed: the base, both ends of each axis, and all levels of fidelity."""
     base = dict(flatten(to_plain(BASE)))
-    others = {f"{path}={value}": {path: value} for path, values in VALUES.items() for value in values if base[path] != value}
+    tried = {(path, value) for path, values in VALUES.items() for value in (values[0], values[-1])}
+    tried |= {("policy.summarizer", level) for level in ORDER}
+    others = {f"{path}={value}": {path: value} for path, value in sorted(tried, key=str) if base[path] != value}
     again = {"A/A": {"replicate": 1}}
     named = run("law-8", BASE, {**others, **again}, tmp_path_factory.mktemp("law-8"))
     return named | {f"{path}={base[path]}": named["base"] for path in VALUES}
