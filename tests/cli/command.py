@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
 
 from harness.cli import main
+from tests.prepared import PreparedProcess, run
 
 CHECKOUT = Path(__file__).parents[2]
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
@@ -24,17 +26,23 @@ def environment(**variables: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(CHECKOUT)} | variables
 
 
+def list_slow_modules(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the slow modules that a command uses: of its report, and of real models."""
+    reporting = ("harness.cli.report", "duckdb", "scipy.stats", "matplotlib.pyplot")
+    is_real = "doctor" in arguments or any("hosted_vllm/" in argument for argument in arguments)
+    return (reporting if {"run", "report", "view"} & set(arguments) else ()) + (("litellm",) if is_real else ())
+
+
 def harness(*arguments: str | Path, given: str = "", **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run `harness` in a process of its own, to its end."""
-    return subprocess.run(
-        [sys.executable, "-c", START, *map(str, arguments)],
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(**variables),
-        check=False,
-    )
+    words = [*map(str, arguments)]
+    return run(START, *words, given=given, modules=list_slow_modules(words), env=environment(**variables))
+
+
+def harness_anew(*arguments: str | Path, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run `harness` in a process that starts the interpreter and imports all modules, to its end."""
+    command = [sys.executable, "-c", START, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(**variables), check=False)
 
 
 def within(*arguments: str | Path, given: str = "") -> Result:
@@ -42,14 +50,16 @@ def within(*arguments: str | Path, given: str = "") -> Result:
     return CliRunner(env={name: None for name in os.environ if "API_" in name}).invoke(main, [*map(str, arguments)], given)
 
 
-def started(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
+def started(*arguments: str | Path, **options: Any) -> PreparedProcess:
     """Start `harness` in a process that the caller must end."""
-    return subprocess.Popen(
-        [sys.executable, "-c", START, *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-        **options,
-    )
+    words = [*map(str, arguments)]
+    return PreparedProcess(START, *words, modules=list_slow_modules(words), **(_streams() | options))
+
+
+def started_anew(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":
+    """Start `harness` in a process that imports all modules, and that the caller must end."""
+    return subprocess.Popen([sys.executable, "-c", START, *map(str, arguments)], text=True, **(_streams() | options))
+
+
+def _streams() -> dict[str, Any]:
+    return {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment()}

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -23,7 +22,7 @@ from harness.session.execution import CopiedFiles
 from harness.session.storage import load_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session, list_journals
-from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
+from tests.cli.command import LOCAL, TINY, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_execution import session
 from tests.store.samples import begun, opening
@@ -245,14 +244,7 @@ class Person:
 
     def __init__(self, *arguments):
         self.keyboard, theirs = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", START, "agent", "--task", SLOW, *LOCAL, *map(str, arguments)],
-            stdin=theirs,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(),
-        )
+        self.process = started("agent", "--task", SLOW, *LOCAL, *arguments, stdin=theirs)
         os.close(theirs)
         self.told = ""
         self.patience = threading.Timer(500, self.process.kill)

@@ -1,11 +1,11 @@
 import pytest
 
 from harness.cli.commands import COMMANDS, load_command
-from tests.cli.command import harness, within
+from tests.cli.command import harness_anew, within
 
 
 def test_help_lists_every_command_without_loading_any():
-    shown = harness("--help")
+    shown = harness_anew("--help")
     assert shown.returncode == 0
     for name, (_, text) in COMMANDS.items():
         assert f"{name} {text}" in " ".join(shown.stdout.split())
@@ -19,7 +19,7 @@ def test_every_command_describes_itself(name):
 
 
 def test_the_version_is_that_of_the_package():
-    assert harness("--version").stdout.startswith("harness 0.")
+    assert harness_anew("--version").stdout.startswith("harness 0.")
 
 
 def test_a_mistyped_command_is_refused():
@@ -29,7 +29,7 @@ def test_a_mistyped_command_is_refused():
 
 
 def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
-    refused = harness("run", tmp_path / "nothing")
+    refused = harness_anew("run", tmp_path / "nothing")
     assert refused.returncode == 2
     assert refused.stderr.startswith("error: there is no plan")
     assert refused.stderr.count("\n") == 1
@@ -37,7 +37,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
 
 
 def test_debug_shows_where_an_error_comes_from(tmp_path):
-    shown = harness("--debug", "run", tmp_path / "nothing")
+    shown = harness_anew("--debug", "run", tmp_path / "nothing")
     assert shown.returncode == 1
     assert "Traceback" in shown.stderr
 

@@ -8,7 +8,7 @@ import pytest
 from harness.cli.report import RECORD_FILE, print_current_report, print_report
 from harness.store.journal import Journal
 from harness.store.results import export, load
-from tests.cli.command import started, within
+from tests.cli.command import started_anew, within
 from tests.experiment.made import record
 from tests.report_page.made import write_experiment
 
@@ -41,7 +41,7 @@ def loads_matplotlib(pid):
 @pytest.mark.parametrize("to", [os.kill, os.killpg], ids=["alone", "with its group"])
 def test_sigterm_ends_a_report_that_draws_its_charts(to, tmp_path):
     write_experiment(tmp_path)
-    process = started("report", tmp_path, start_new_session=True)
+    process = started_anew("report", tmp_path, start_new_session=True)
     patience = time.monotonic() + 300
     while not (loading := loads_matplotlib(process.pid)) and process.poll() is None and time.monotonic() < patience:
         time.sleep(0.01)

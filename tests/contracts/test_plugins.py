@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.store.results import load
-from tests.cli.command import LOCAL, TINY, harness
+from tests.cli.command import LOCAL, TINY, harness_anew
 
 CODE = '''
 """Policies that somebody else wrote."""
@@ -111,7 +111,7 @@ def installed(tmp_path_factory):
 
 
 def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed):
-    listed = harness("policies", "--full", **installed)
+    listed = harness_anew("policies", "--full", **installed)
     assert listed.returncode == 0, listed.stderr
     blocks = {block.split()[0]: block for block in listed.stdout.strip().split("\n\n")}
     assert {"thinning", "lawless", "keep-last"} <= set(blocks)
@@ -119,14 +119,14 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
         assert said in blocks["thinning"]
     assert "IllegalPlan: policy 'lawless' proposed an illegal view" in blocks["lawless"]
     assert "policy 'lost' (thin_policies:Lost) of package 'thin-policies' cannot be loaded: AttributeError" in blocks["lost"]
-    lines = {line.split()[0]: line for line in harness("policies", **installed).stdout.splitlines() if line}
+    lines = {line.split()[0]: line for line in harness_anew("policies", **installed).stdout.splitlines() if line}
     assert {"thinning", "lawless", "keep-last"} <= set(lines)
     assert "fails: UsageError: policy 'lost'" in lines["lost"]
 
 
 def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
-    ran = harness("run", tmp_path, "--workers", "1", *LOCAL, **installed)
+    ran = harness_anew("run", tmp_path, "--workers", "1", *LOCAL, **installed)
     broken = "policy 'lawless' proposed an illegal view: the system message would be changed or evicted"
     assert (ran.returncode, f"1 trial ended by an error of the policy: {broken}" in ran.stderr) == (1, True), (
         ran.stdout + ran.stderr
@@ -141,6 +141,6 @@ def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(in
 
 def test_without_the_package_its_policies_are_unknown(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
-    refused = harness("run", tmp_path, "--dry-run", *LOCAL)
+    refused = harness_anew("run", tmp_path, "--dry-run", *LOCAL)
     assert refused.returncode == 2
     assert "unknown policy in trial.policy: 'thinning'" in refused.stderr

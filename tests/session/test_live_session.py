@@ -6,7 +6,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -52,6 +51,7 @@ from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from tests.experiment.exploring_task import hidden
 from tests.models.openai_stub import Refuse, Say, serving
+from tests.prepared import PreparedProcess, run
 from tests.session.test_execution import session
 from tests.store.samples import plain
 
@@ -678,10 +678,7 @@ time.sleep(120)
 
 def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_path, checkout):
     """S1.4."""
-    victim = subprocess.Popen(
-        [sys.executable, "-c", VICTIM, str(tmp_path / "j.sqlite")], cwd=checkout, stdout=subprocess.PIPE, text=True
-    )
-    with victim:
+    with PreparedProcess(VICTIM, tmp_path / "j.sqlite", cwd=checkout, stdout=subprocess.PIPE) as victim:
         assert victim.stdout is not None
         assert victim.stdout.readline() == "told\n"
         victim.kill()
@@ -729,7 +726,7 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
 ):
     provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
-    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+    with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
         try:
             end = time.monotonic() + SECONDS  # importing litellm takes most of it on a busy machine
             while drafted(file) != "I was about to say" and victim.poll() is None and time.monotonic() < end:
@@ -790,7 +787,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     said = Say(reasoning="hm", pieces=("I run it.",), calls=(call,), finish="tool_calls")
     stub = provider(said, Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
-    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+    with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
         try:
             end = time.monotonic() + SECONDS  # importing litellm takes most of it on a busy machine
             while call_states(file) != ["running"] and victim.poll() is None and time.monotonic() < end:
@@ -821,7 +818,7 @@ def test_a_call_that_runs_when_the_process_is_killed_is_running_in_the_journal(l
     provider(Say(calls=calls, finish="tool_calls"), Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
     states = ["completed", "running", "pending"]
-    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+    with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
         try:
             end = time.monotonic() + 4 * SECONDS  # importing litellm takes most of it on a busy machine
             while call_states(file) != states and victim.poll() is None and time.monotonic() < end:
@@ -849,7 +846,7 @@ def test_results_that_were_there_when_the_process_died_are_kept_with_their_chang
     calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
     stub = provider(Say(pieces=("I run them.",), calls=calls, finish="tool_calls"), Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
-    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+    with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
         try:
             end = time.monotonic() + 4 * SECONDS  # importing litellm takes most of it on a busy machine
             while not drafted(file, "tree_id") and victim.poll() is None and time.monotonic() < end:
@@ -1143,8 +1140,7 @@ except HarnessError as error:
 
 def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout):
     path = tmp_path / "j.sqlite"
-    command = [sys.executable, "-c", FULL, str(path)]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=4 * SECONDS)
+    done = run(FULL, path, cwd=checkout, timeout_seconds=4 * SECONDS)
     state, failure, marked, refused = done.stdout.splitlines()
     assert (state, refused) == ("failed", "refused"), done.stderr
     assert marked == "failed store_error"
