@@ -238,18 +238,21 @@ def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[s
 
 def _decode_words(pattern: str, decode: Callable[[str], bytes], text: str) -> str:
     """Decode the words of a text that match a pattern, except words whose decoded form is not printable."""
+    return re.sub(pattern, lambda match: _decode_word(decode, match[0]), text)
 
-    def replace(match: re.Match[str]) -> str:
-        try:
-            decoded = decode(match[0]).decode()
-        except (ValueError, UnicodeDecodeError):
-            return match[0]
-        return decoded if all(char.isprintable() or char in "\t\n" for char in decoded) else match[0]
 
-    return re.sub(pattern, replace, text)
+@lru_cache(maxsize=2**16)
+def _decode_word(decode: Callable[[str], bytes], word: str) -> str:
+    """Decode a word; texts repeat most of their words."""
+    try:
+        decoded = decode(word).decode()
+    except (ValueError, UnicodeDecodeError):
+        return word
+    return decoded if all(char.isprintable() or char in "\t\n" for char in decoded) else word
 
 
 def _decode_base64(word: str) -> bytes:
+    word = word.rstrip("=")
     return base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_" if {*word} & {*"-_"} else None, validate=True)
 
 
@@ -260,7 +263,7 @@ DECODINGS: Mapping[str, Callable[[str], str]] = {
     "backwards": lambda text: text[::-1],
     "hexadecimal numbers": lambda text: re.sub(r"\b(?:0x)?[0-9a-fA-F]{1,12}\b", lambda match: str(int(match[0], 16)), text),
     "bytes in hexadecimal": lambda text: _decode_words(r"\b(?:[0-9a-fA-F]{2})+\b", bytes.fromhex, text),
-    "base64": lambda text: _decode_words(r"[A-Za-z0-9+/_-]{3,}=*", lambda word: _decode_base64(word.rstrip("=")), text),
+    "base64": lambda text: _decode_words(r"[A-Za-z0-9+/_-]{3,}=*", _decode_base64, text),
     "rot13": lambda text: codecs.encode(text, "rot13"),
 }
 """Functions that undo an encoding in which a file may contain a value, by name of the encoding, e.g. `base64`."""
@@ -280,13 +283,21 @@ class _Place(NamedTuple):
 
     def leads_to(self, value: str, text: str) -> bool:
         """Return whether a text contains this place, and contains the value wherever the place occurs."""
+        if f"{self.before}{value}{self.after}" not in text:
+            return False
         if not self.whole_line:
             ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
             return bool(ends) and all(re.match(_bound(value), text[end : end + len(value) + 1]) for end in ends)
-        lines = text.split("\n") if self.line is None else text.split("\n")[self.line : self.line + 1]
+        lines = _split_lines(text) if self.line is None else _split_lines(text)[self.line : self.line + 1]
         length = len(self.before) + len(self.after)
         fitting = [line for line in lines if line.startswith(self.before) and line.endswith(self.after) and len(line) > length]
         return bool(fitting) and {*fitting} == {f"{self.before}{value}{self.after}"}
+
+
+@lru_cache(maxsize=16)
+def _split_lines(text: str) -> list[str]:
+    """Split a text at its line breaks; it is searched for many places in turn."""
+    return text.split("\n")
 
 
 def _bound(value: str) -> str:
@@ -307,7 +318,7 @@ def _is_told(values: Sequence[str], texts: Sequence[str], *, numbered: bool = Tr
     return any(_is_told_after(decoding, values, texts, numbered) for decoding in ("", *decodings))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _decode(decoding: str, text: str) -> str:
     """Undo the encoding with this name in `DECODINGS`; without a name, or if the text is long, return the text."""
     return DECODINGS[decoding](text) if decoding and len(text) <= MAX_ENCODED_CHARACTERS else text
