@@ -11,6 +11,7 @@ import gc
 import importlib
 import io
 import json
+import multiprocessing
 import os
 import select
 import signal
@@ -27,7 +28,7 @@ CHECKOUT = Path(__file__).parents[1]
 MODULES = ("harness.cli.agent", "harness.experiment.run_trial")
 """Modules that are imported before the first fork."""
 OWN_VARIABLES = {
-    "PYTHONPATH": str(CHECKOUT),
+    "PYTHONPATH": "",  # a fork adds its own folders to those of the installation
     "OPENBLAS_NUM_THREADS": "1",  # a fork would not have the other threads
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # read when litellm is imported, as the next one; `load_litellm` sets both
     "LITELLM_MODE": "PRODUCTION",
@@ -174,11 +175,12 @@ def _become(request: dict[str, Any], streams: list[int]) -> None:
     if request["new_session"]:
         os.setsid()
     os.chdir(request["folder"])
+    multiprocessing.process.ORIGINAL_DIR = request["folder"]  # type: ignore[attr-defined]
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv[:] = request["arguments"]
     folders = request["environment"].get("PYTHONPATH", "")
-    sys.path[:] = ["", *filter(None, folders.split(os.pathsep)), *sys.path[2:]]  # in place of the checkout, for OWN_VARIABLES
+    sys.path[:] = ["", *filter(None, folders.split(os.pathsep)), *sys.path[1:]]
     importlib.invalidate_caches()
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())

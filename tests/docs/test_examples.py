@@ -32,7 +32,9 @@ import pytest
 import harness.cli
 from harness.errors import UsageError
 from harness.experiment.experiment import Experiment
+from tests.cli.command import START
 from tests.house.source import CHECKOUT
+from tests.prepared import run
 
 PAGES = sorted(
     path.relative_to(CHECKOUT).as_posix()
@@ -45,6 +47,9 @@ BLOCK = re.compile(
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text("utf-8"), re.MULTILINE))
 WRONG = (AssertionError, AttributeError, TypeError, ValueError, UsageError, click.UsageError)
 """Errors with which a wrong block fails."""
+RUN_SCRIPT = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+SLOW_MODULES = ("harness.cli.report", "duckdb", "scipy.stats", "matplotlib.pyplot")
+"""Modules that most examples use."""
 NO_DOCKER = "unix:///nowhere/docker.sock"
 
 
@@ -82,16 +87,44 @@ def compile_expected(output: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(piece) for piece in output.strip().split("...")), re.DOTALL)
 
 
-def run_program(arguments: list[str], folder: Path) -> str:
+def make_environment() -> dict[str, str]:
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": search, "MPLBACKEND": "agg", "DOCKER_HOST": NO_DOCKER, "COLUMNS": "200"}
-    finished = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, f"{arguments[-1]}\n{finished.stdout}\n{finished.stderr}"
+    return {**os.environ, "PATH": search, "MPLBACKEND": "agg", "DOCKER_HOST": NO_DOCKER, "COLUMNS": "200"}
+
+
+def run_anew(arguments: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(arguments, cwd=folder, env=make_environment(), capture_output=True, text=True, check=False)
+
+
+def run_script(name: str, folder: Path, *, anew: bool) -> "subprocess.CompletedProcess[str]":
+    """Run a Python file, in a new process or in a fork that has imported the package."""
+    if anew:
+        return run_anew([sys.executable, name], folder)
+    return run(RUN_SCRIPT, str(folder / name), cwd=folder, env=make_environment(), modules=SLOW_MODULES)
+
+
+def run_line(line: str, folder: Path, *, anew: bool) -> "subprocess.CompletedProcess[str]":
+    """Run a line of shell; a line that only calls `harness` may run in a fork that has imported the package."""
+    words = shlex.split(line, comments=True)
+    if anew or words[0] != "harness" or set("|&;()<>$*`~") & set(line):
+        return run_anew(["bash", "-euc", line], folder)
+    return run(START, *words[1:], cwd=folder, env=make_environment(), modules=SLOW_MODULES)
+
+
+def read_output(finished: "subprocess.CompletedProcess[str]", source: str) -> str:
+    """Return the standard output of a process that must have succeeded."""
+    assert finished.returncode == 0, f"{source}\n{finished.stdout}\n{finished.stderr}"
     return finished.stdout
 
 
-def run_block(block: Block, folder: Path) -> None:
-    """Run a block, write it, or check it without running, as its comment says."""
+def run_block(block: Block, folder: Path, *, anew: bool = True) -> None:
+    """Run a block, write it, or check it without running, as its comment says.
+
+    Args:
+        block: Block of a page.
+        folder: Folder in which it runs.
+        anew: Run each program in a process that starts Python, rather than in a fork of a process with imported modules.
+    """
     assert not block.reason or len(block.reason.split()) > 1, f"not-run needs a reason: {block.text[:80]}"
     if block.language == "json":
         json.loads(block.text)
@@ -103,10 +136,10 @@ def run_block(block: Block, folder: Path) -> None:
         check_block(block)
     elif block.language == "python":
         write_file(folder / "example.py", block.text)
-        run_program([sys.executable, "example.py"], folder)
+        read_output(run_script("example.py", folder, anew=anew), "example.py")
     elif block.language == "console":
         for command in split_commands(block.text):
-            printed = run_program(["bash", "-euc", command.line], folder)
+            printed = read_output(run_line(command.line, folder, anew=anew), command.line)
             assert not command.output.strip() or compile_expected(command.output).fullmatch(printed.strip()), printed
 
 
@@ -210,7 +243,7 @@ def page_folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_blocks_of_a_page_run(page, page_folder):
     for block in find_blocks((CHECKOUT / page).read_text("utf-8")):
-        run_block(block, page_folder)
+        run_block(block, page_folder, anew=page == "README.md")
 
 
 def test_readme_is_short_and_no_line_is_wide():
