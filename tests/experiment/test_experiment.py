@@ -129,7 +129,7 @@ class TestRuns:
         plan = EXPLORING_PLAN.format(task=f"{CHECKOUT / 'tests' / 'experiment' / 'exploring_task.py'}:hidden")
         (tmp_path / "plan.toml").write_text(plan)
         experiment = Experiment.from_toml(tmp_path)
-        results = experiment.run(workers=2, progress="off")
+        results = experiment.run(workers=1, progress="off")
         trials = results.trials.set_index("arm")
         assert set(trials.index) == {"explore_model=same", "explore_model=scripted:typical", "alone"}
         assert set(results.axes["explore_model"].dropna()) == {"same", "scripted:typical"}
@@ -167,7 +167,7 @@ class TestRuns:
         assert [record.error for record in finished if record.status == "crashed"] == []
         assert list((tmp_path / "journals").iterdir()) == []
         assert list((tmp_path / "results" / "trials").iterdir()) != []
-        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(whole))
 
     def test_a_killed_run_leaves_no_processes_and_is_gone_on_with(self, whole, tmp_path):
         run = begun(tmp_path)
@@ -176,7 +176,7 @@ class TestRuns:
         assert gone(run.pid)
         run.stdout.close()
         run.stderr.close()
-        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(whole))
 
     def test_a_killed_worker_costs_one_trial_that_the_next_run_does(self, whole, tmp_path):
         run = begun(tmp_path)
@@ -192,7 +192,7 @@ class TestRuns:
         crashed = [record for record in records if record.status == "crashed"]
         assert all("the worker process died" in record.error for record in crashed)
         assert len(crashed) <= 1
-        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(whole))
 
     def test_agents_that_sleep_fail_after_half_of_the_time_of_a_trial_and_count(self, tmp_path):
         """The commands of the whole session would take 16 s, less than the limit of the trial."""
@@ -267,11 +267,11 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeyp
 def test_the_first_run_with_declared_contrasts_begins_the_record_of_looks(tmp_path):
     contrast = Contrast(a="summarizer=scripted/oracle", b="summarizer=scripted/empty")
     declared = replace(SMALL, axes={**SMALL.axes, "seed": list(range(6))}, arms=(), contrasts=(contrast,))
-    results = declared.run(tmp_path / "with", workers=2, progress="off")
+    results = declared.run(tmp_path / "with", workers=1, progress="off")
     assert json.loads((tmp_path / "with" / "looks.json").read_text()) == {"from_start": True, "looks": []}
     assert any(section.heading.startswith("Declared contrasts: ") for section in report(results).sections)
     assert len(json.loads((tmp_path / "with" / "looks.json").read_text())["looks"]) == 1
-    replace(SMALL, axes={"seed": [0]}).run(tmp_path / "without", workers=2, progress="off")
+    replace(SMALL, axes={"seed": [0]}).run(tmp_path / "without", workers=1, progress="off")
     assert not (tmp_path / "without" / "looks.json").exists()
 
 
