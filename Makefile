@@ -1,13 +1,13 @@
 # `make help` lists the targets. They need Python 3.11 or newer with its venv module. Almost every target first creates the
 # environment in .venv/, which takes about a minute the first time.
 #
-# Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes (default: one more than the
+# Variables: PYTHON = interpreter for the environment, JOBS = number of parallel test processes (default: two more than the
 # machine has cores, because many tests wait for a browser, a sandbox or a clock),
 # KILLS = number of kills of make kills, PYTEST_ARGS = additional arguments of pytest, e.g. make test PYTEST_ARGS="-m 'not slow'",
 # UPGRADE = empty to keep the locked versions in `make lock` where the requirements allow them
 
 PYTHON ?= python3
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 KILLS ?= 200
 PYTEST_ARGS ?=
 UPGRADE ?= --upgrade
