@@ -46,12 +46,12 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
     for beginning, column, rows, described in (
         (
-            "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them",
+            "Lost by summaries: of the facts that no kept message shows, so that only the summary could keep them,",
             "summarized",
             probes[only_in_summary],
             summarized,
         ),
-        ("Lost by compactions, of the facts in view", "kept", probes, first_runs.keys() - summarized),
+        ("Lost by compactions: of the facts in view,", "kept", probes, first_runs.keys() - summarized),
     ):
         lost = 1 - measure_trial_retention(rows)
         shares = {arm: float(lost.reindex(one.trials["trial_id"]).mean()) for arm, one in first_runs.items() if arm in described}
@@ -67,7 +67,7 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
             for group, members in groups.items()
         ]
         if texts:
-            yield f"{beginning}: {'; '.join(texts)}."
+            yield f"{beginning} {'; '.join(texts)}."
 
 
 def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:

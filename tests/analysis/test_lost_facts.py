@@ -8,8 +8,8 @@ from harness.analysis.report import report
 from tests.analysis.made import results
 from tests.analysis.test_retention import probe
 
-SUMMARIES = "Lost by summaries, of the facts that no kept message shows, so that only the summary could keep them: "
-COMPACTIONS = "Lost by compactions, of the facts in view: "
+SUMMARIES = "Lost by summaries: of the facts that no kept message shows, so that only the summary could keep them, "
+COMPACTIONS = "Lost by compactions: of the facts in view, "
 
 
 def run(name, summarizer=None, replicate=0):
