@@ -353,7 +353,8 @@ def _describe_cheapest(
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    price = f"{price} The highest, {best}, costs {format_usd(costs_usd[best])} USD, per task {ratio} times as much."
+    cost = f"{format_usd(costs_usd[best])} USD, per task {ratio} times as much"
+    price = f"{price} The highest in {effect.metric}, {best}, costs {cost}."
     if frozenset({cheapest, best}) in claimed_pairs:
         return f"{price} Neither a loss nor equality is shown by {claimed_pairs[frozenset({cheapest, best})]} above.{left_out}"
     difference = f"The difference in {effect.metric}, {cheapest} − {best}, is {format_effect(effect)}"

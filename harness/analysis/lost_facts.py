@@ -46,7 +46,7 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
     for beginning, column, rows, described in (
         (
-            "Lost by summaries: of the facts that no kept message shows, so that only the summary could keep them,",
+            "Lost by summaries: of the facts that only summarized messages stated,",
             "summarized",
             probes[only_in_summary],
             summarized,
@@ -107,7 +107,7 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def _describe_sum(arm_count: int, *, has_repeats: bool) -> str:
-    return "" if arm_count == 1 else f" in {arm_count} arms{' without A/A' if has_repeats else ''}"
+    return "" if arm_count == 1 else f" in {arm_count} arms{', A/A not counted' if has_repeats else ''}"
 
 
 def _list_kinds(counts: pd.DataFrame, place: str) -> str:

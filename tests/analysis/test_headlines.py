@@ -55,8 +55,8 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     assert any("Highest observed score: dear, 0.81 (mean over these tasks, 14 trials)" in note for note in notes)
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest.startswith(
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. The highest, dear, costs 9.00 USD, per task 9.00 times "
-        "as much. The difference in score, cheap − dear, is -0.0"
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. The highest in score, dear, costs 9.00 USD, per task "
+        "9.00 times as much. The difference in score, cheap − dear, is -0.0"
     )
     assert ": neither a loss nor equality is shown." in cheapest
     assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
@@ -73,8 +73,8 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     assert any("difference shown in score: dear − cheap = " in note for note in notes), notes
     (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
     assert cheapest == (
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. The highest, dear, costs 9.00 USD, per task 9.00 times "
-        "as much. Neither a loss nor equality is shown by dear − cheap above."
+        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. The highest in score, dear, costs 9.00 USD, per task "
+        "9.00 times as much. Neither a loss nor equality is shown by dear − cheap above."
     )
 
 
@@ -149,7 +149,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
     assert cheapest.startswith("Cheapest without a demonstrated loss: whole, 9.00 USD per trial.")
-    assert "The highest, full, costs 0.10 USD, per task 0.01 times as much." in cheapest
+    assert "The highest in score, full, costs 0.10 USD, per task 0.01 times as much." in cheapest
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
     assert cheapest == (
         "Cheapest without a demonstrated loss: no arm, since most trials of full, the highest, ended with a full window."

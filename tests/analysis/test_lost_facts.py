@@ -8,7 +8,7 @@ from harness.analysis.report import report
 from tests.analysis.made import results
 from tests.analysis.test_retention import probe
 
-SUMMARIES = "Lost by summaries: of the facts that no kept message shows, so that only the summary could keep them, "
+SUMMARIES = "Lost by summaries: of the facts that only summarized messages stated, "
 COMPACTIONS = "Lost by compactions: of the facts in view, "
 
 
@@ -45,7 +45,7 @@ def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 3}), *facts("weak", {"goal": 0})]
     (sentence,) = said(trials, probes)
     extractive = 'extractive 25 % in "late" to 50 % in "base"'
-    goals = "kinds lost most: goals 38 %, 3 of 8 in 2 arms without A/A"
+    goals = "kinds lost most: goals 38 %, 3 of 8 in 2 arms, A/A not counted"
     assert sentence == f"{SUMMARIES}{extractive} ({goals}); empty 100 % (kinds lost most: goals 100 %, 4 of 4)."
 
 
