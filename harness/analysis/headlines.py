@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import ceil, isnan, nan
 from pathlib import Path
 
@@ -84,7 +84,7 @@ def build_headline_section(
         ),
         *_describe_claims(judged),
         _describe_best(best.arm, metric, cells, len(known)),
-        _describe_cheapest(trials, effects, best.arm, candidates, comparer, dict(_list_claimed_pairs(judged, metric))),
+        _describe_cheapest(trials, effects, best.arm, candidates, comparer, [*_list_claimed_pairs(judged, metric)]),
         *describe_lost_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -295,12 +295,12 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], arm_count:
     return f"Highest observed {metric}: {best}, {cell.value:.2f} ({basis}).{luck}"
 
 
-def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[tuple[frozenset[str], str]]:
-    """Yield the two arms of each declared comparison on a metric that the first lines state, and the comparison as text."""
+def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[frozenset[str]]:
+    """Yield the two arms of each declared comparison on a metric that the first lines state."""
     if judged is not None and not judged.refusal:
         for claim in judged.claims[:MAX_CLAIMS]:
             if claim.contrast.metric == metric and claim.contrast.margin is None:
-                yield frozenset({claim.contrast.a, claim.contrast.b}), f"{claim.contrast.a} − {claim.contrast.b}"
+                yield frozenset({claim.contrast.a, claim.contrast.b})
 
 
 def _describe_cheapest(
@@ -309,7 +309,7 @@ def _describe_cheapest(
     best: str,
     candidates: Sequence[ArmSummary],
     comparer: ArmComparer,
-    claimed_pairs: Mapping[frozenset[str], str],
+    claimed_pairs: Collection[frozenset[str]],
 ) -> str:
     """Return sentences on the cheapest arm that is not shown to be worse than the best one.
 
@@ -320,7 +320,7 @@ def _describe_cheapest(
         candidates: Summaries of the arms that are compared. An arm is left out if most of its sessions end with a full window,
             because it is cheap only because it fails.
         comparer: Object that compares two arms on the same tasks and seeds.
-        claimed_pairs: Differences that an earlier line states, such as `early − base`, by their two arms.
+        claimed_pairs: Pairs of arms whose difference an earlier line states.
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
@@ -355,8 +355,8 @@ def _describe_cheapest(
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
     cost = f"{format_usd(costs_usd[best])} USD, per task {ratio} times as much"
     price = f"{price} The highest in {effect.metric}, {best}, costs {cost}."
-    if frozenset({cheapest, best}) in claimed_pairs:
-        return f"{price} Neither a loss nor equality is shown by {claimed_pairs[frozenset({cheapest, best})]} above.{left_out}"
+    if {cheapest, best} in claimed_pairs:
+        return f"{price}{left_out}"
     difference = f"The difference in {effect.metric}, {cheapest} − {best}, is {format_effect(effect)}"
     return f"{price} {difference}: neither a loss nor equality is shown.{left_out}"
 

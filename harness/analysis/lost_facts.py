@@ -61,11 +61,13 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
             groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
         counts = {group: _count_lost(kinds[kinds["arm"].isin(members)], column) for group, members in groups.items()}
         listed = _choose_kinds(list(counts.values()))
-        texts = [
-            _format_shares(group, {arm: shares[arm] for arm in members})
-            + _list_kinds(counts[group].reindex(listed).dropna(), _describe_sum(len(members), has_repeats=bool(repeated)))
-            for group, members in groups.items()
-        ]
+        texts, heading = [], "kinds lost most"
+        for group, members in groups.items():
+            text, rows = _format_shares(group, {arm: shares[arm] for arm in members}), counts[group].reindex(listed).dropna()
+            if len(rows):
+                place = _describe_sum(len(members), has_repeats=bool(repeated))
+                text, heading = f"{text} ({heading}: {_list_kinds(rows, place)})", "the same kinds"
+            texts.append(text)
         if texts:
             yield f"{beginning} {'; '.join(texts)}."
 
@@ -107,19 +109,17 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
 
 
 def _describe_sum(arm_count: int, *, has_repeats: bool) -> str:
-    return "" if arm_count == 1 else f" in {arm_count} arms{', A/A not counted' if has_repeats else ''}"
+    return "" if arm_count == 1 else f" in {arm_count} arms{', repeated arms not counted' if has_repeats else ''}"
 
 
 def _list_kinds(counts: pd.DataFrame, place: str) -> str:
-    """Return a remark with the share that was lost of each given kind, and the numbers of lost and of all facts.
+    """Return the share that was lost of each given kind, with the numbers of lost and of all facts.
 
     Args:
-        counts: Numbers of lost and of all facts by kind.
+        counts: Numbers of lost and of all facts by kind; at least one kind.
         place: Words on the arms that the numbers are about, after the first of them.
     """
     shares, words = counts["lost"] / counts["facts"], [KIND_TEXTS.get(str(kind), kind) for kind in counts.index]
     numbers = [f"{lost:.0f} of {facts:.0f}" for lost, facts in zip(counts["lost"], counts["facts"], strict=True)]
-    if numbers:
-        numbers[0] += place
-    texts = [f"{word} {100 * share:.0f} %, {text}" for word, share, text in zip(words, shares, numbers, strict=True)]
-    return f" (kinds lost most: {'; '.join(texts)})" if texts else ""
+    numbers[0] += place
+    return "; ".join(f"{word} {100 * share:.0f} %, {text}" for word, share, text in zip(words, shares, numbers, strict=True))
