@@ -63,10 +63,10 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
         listed = _choose_kinds(list(counts.values()))
         texts, heading = [], "kinds lost most"
         for group, members in groups.items():
-            text, rows = _format_shares(group, {arm: shares[arm] for arm in members}), counts[group].reindex(listed).dropna()
-            if len(rows):
+            text = _format_shares(group, {arm: shares[arm] for arm in members})
+            if len(of_kinds := counts[group].reindex(listed).dropna()):
                 place = _describe_sum(len(members), has_repeats=bool(repeated))
-                text, heading = f"{text} ({heading}: {_list_kinds(rows, place)})", "the same kinds"
+                text, heading = f"{text} ({heading}: {_list_kinds(of_kinds, place)})", "the same kinds"
             texts.append(text)
         if texts:
             yield f"{beginning} {'; '.join(texts)}."
