@@ -6,7 +6,6 @@ summarizer, have a sentence on what compactions lost of all facts in view.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isnan
 
 import pandas as pd
 
@@ -39,56 +38,47 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
         arms: Summaries of the arms (configurations), in the order of the report.
     """
     repeated = {*pair_repeats(results.trials)["arm_b"]}
-    first_runs = {one.arm: one for one in arms if one.arm not in repeated}
-    kinds, probes = measure_retention(results, list(first_runs)), results.probes
+    first_runs = [one for one in arms if one.arm not in repeated]
+    kinds, probes = measure_retention(results, [one.arm for one in first_runs]), results.probes
     summarized_trials = set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"])
-    summarized = {arm for arm, one in first_runs.items() if one.trials["trial_id"].isin(summarized_trials).any()}
+    summarized = [one for one in first_runs if one.trials["trial_id"].isin(summarized_trials).any()]
+    others = [one for one in first_runs if one not in summarized]
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    for beginning, column, rows, described in (
-        (
-            "Lost by summaries: of the facts that only summarized messages stated,",
-            "summarized",
-            probes[only_in_summary],
-            summarized,
-        ),
-        ("Lost by compactions: of the facts in view,", "kept", probes, first_runs.keys() - summarized),
+    for beginning, facts, column, rows, described in (
+        ("Lost by summaries", "facts that stood only in summarized messages", "summarized", probes[only_in_summary], summarized),
+        ("Lost by compactions", "facts in view", "kept", probes, others),
     ):
         lost = 1 - measure_trial_retention(rows)
-        shares = {arm: float(lost.reindex(one.trials["trial_id"]).mean()) for arm, one in first_runs.items() if arm in described}
-        groups = _group_arms([first_runs[arm] for arm, share in shares.items() if not isnan(share)])
-        if len(groups) > MAX_GROUPS:
-            ordered = sorted(groups, key=lambda group: -max(shares[arm] for arm in groups[group]))
-            groups = {group: groups[group] for group in (ordered[0], ordered[-1])}
-        counts = {group: _count_lost(kinds[kinds["arm"].isin(members)], column) for group, members in groups.items()}
-        listed = _choose_kinds(list(counts.values()))
-        texts, heading = [], "kinds lost most"
-        for group, members in groups.items():
-            text = _format_shares(group, {arm: shares[arm] for arm in members})
-            if len(of_kinds := counts[group].reindex(listed).dropna()):
-                place = _describe_sum(len(members), has_repeats=bool(repeated))
-                text, heading = f"{text} ({heading}: {_list_kinds(of_kinds, place)})", "the same kinds"
-            texts.append(text)
+        groups = {
+            name: members for name, members in _group_arms(described).items() if lost.index.isin(_list_trials(members)).any()
+        }
+        shares = {name: float(lost.reindex(_list_trials(members)).mean()) for name, members in groups.items()}
+        if len(shares) > MAX_GROUPS:
+            ordered = sorted(shares, key=lambda name: -shares[name])
+            shares = {name: shares[name] for name in (ordered[0], ordered[-1])}
+        counts = {name: _count_lost(kinds[kinds["arm"].isin([one.arm for one in groups[name]])], column) for name in shares}
+        chosen = _choose_kinds(list(counts.values()))
+        texts = [
+            f"{name} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}"
+            + _list_kinds(counts[name].reindex(chosen).dropna())
+            for at, (name, share) in enumerate(shares.items())
+        ]
         if texts:
-            yield f"{beginning} {'; '.join(texts)}."
+            yield f"{beginning}, with the kinds lost most: {'; '.join(texts)}."
 
 
-def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[str]]:
-    """Return the names of the arms of each summarizer, or each arm by itself if there is only one summarizer."""
-    summarizers = {one.arm: json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer" for one in arms}
-    if len({*summarizers.values()}) < 2:
-        return {f'"{arm}"': [arm] for arm in summarizers}
-    groups = dict[str, list[str]]()
-    for arm, summarizer in summarizers.items():
-        groups.setdefault(str(summarizer), []).append(arm)
+def _list_trials(arms: Iterable[ArmSummary]) -> list[str]:
+    return [trial_id for one in arms for trial_id in one.trials["trial_id"]]
+
+
+def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[ArmSummary]]:
+    """Return the arms of each summarizer, or each arm by itself if there is only one summarizer."""
+    arms = list(arms)
+    summarizers = [json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer" for one in arms]
+    groups = dict[str, list[ArmSummary]]()
+    for one, summarizer in zip(arms, summarizers, strict=True):
+        groups.setdefault(str(summarizer) if len({*summarizers}) > 1 else f'"{one.arm}"', []).append(one)
     return groups
-
-
-def _format_shares(group: str, shares: Mapping[str, float]) -> str:
-    """Return the lost share of a group's arms: of its only arm, or of the arms with the lowest and the highest share."""
-    low, high = (choose(shares, key=lambda arm: shares[arm]) for choose in (min, max))
-    if len(shares) == 1:
-        return f"{group} {100 * shares[low]:.0f} %"
-    return f'{group} {100 * shares[low]:.0f} % in "{low}" to {100 * shares[high]:.0f} % in "{high}"'
 
 
 def _count_lost(retention_table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -108,18 +98,8 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
     return [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
 
 
-def _describe_sum(arm_count: int, *, has_repeats: bool) -> str:
-    return "" if arm_count == 1 else f" in {arm_count} arms{', repeated arms not counted' if has_repeats else ''}"
-
-
-def _list_kinds(counts: pd.DataFrame, place: str) -> str:
-    """Return the share that was lost of each given kind, with the numbers of lost and of all facts.
-
-    Args:
-        counts: Numbers of lost and of all facts by kind; at least one kind.
-        place: Words on the arms that the numbers are about, after the first of them.
-    """
-    shares, words = counts["lost"] / counts["facts"], [KIND_TEXTS.get(str(kind), kind) for kind in counts.index]
-    numbers = [f"{lost:.0f} of {facts:.0f}" for lost, facts in zip(counts["lost"], counts["facts"], strict=True)]
-    numbers[0] += place
-    return "; ".join(f"{word} {100 * share:.0f} %, {text}" for word, share, text in zip(words, shares, numbers, strict=True))
+def _list_kinds(counts: pd.DataFrame) -> str:
+    """Return a remark with the share that was lost of each given kind."""
+    shares = counts["lost"] / counts["facts"]
+    texts = [f"{KIND_TEXTS.get(str(kind), kind)} {100 * share:.0f} %" for kind, share in shares.items()]
+    return f" ({', '.join(texts)})" if texts else ""
