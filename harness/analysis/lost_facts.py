@@ -23,7 +23,7 @@ KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
     "progress": "records of finished work",
     "next-step": "next steps",
-    "superseded": "values that replaced earlier ones",
+    "superseded": "new values of changed facts",
 }
 """Words for each kind of facts."""
 

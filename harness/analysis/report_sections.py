@@ -15,6 +15,7 @@ from harness.analysis.arms import (
     COST_COLUMNS,
     ArmSummary,
     Spread,
+    add_total_cost,
     estimate_success,
     format_exposure,
     order_arms,
@@ -30,7 +31,7 @@ from harness.analysis.estimation import choose_estimand
 from harness.analysis.formatting import ESTIMAND_NOTE, Section, describe_level, format_p, format_usd, make_arm_section
 from harness.analysis.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
 from harness.analysis.intervals import ALPHA
-from harness.analysis.measures import METRICS, add_measures, choose_metric, estimate_cell
+from harness.analysis.measures import METRICS, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.reader_quality import describe_readers
 from harness.analysis.regret import compute_regrets
@@ -76,8 +77,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
 
 _OUTCOME_NOTE = (
     "Score: share of checks passed; mean, 95 % interval in brackets, lowest–highest trial. USD: mean cost of these trials. "
-    "Facts kept: share, in these trials, of the facts in view before a compaction that are in view after it, in a summary or "
-    "in a kept message. Compacted: trials with a compaction."
+    "Compacted: trials with a compaction."
 )
 _COUNT_LABELS = {"overflow": "window full"}
 """Headings of columns that count a problem of trials, where the name of the problem is not plain."""
@@ -94,7 +94,7 @@ _COUNT_TEXTS = {
 
 
 def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: str) -> Section:
-    measured = add_measures(results).set_index("trial_id")[["total_cost_usd", "retention"]].astype(float)
+    costs_usd = add_total_cost(results.trials).set_index("trial_id")["total_cost_usd"].astype(float)
     shown = [label for label in arms[0].counts if any(one.counts[label] for one in arms)]
     absent = [label for label in arms[0].counts if label not in shown]
     groups = [one.trials for one in arms if len(one.trials)]
@@ -104,7 +104,6 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
         metrics.sort()
     rows = {}
     for one in arms:
-        cost_usd, retention = measured.loc[one.trials["trial_id"]].mean()
         cells = {
             "success": str(estimate_success(one.trials)),
             "score": _format_score(one.trials),
@@ -112,8 +111,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
         rows[one.arm] = (
             str(len(one.trials)),
             *(cells[metric] for metric in metrics),
-            format_usd(cost_usd),
-            "–" if isnan(retention) else f"{100 * retention:.0f} %",
+            format_usd(costs_usd.loc[one.trials["trial_id"]].mean()),
             format_exposure(one.trials),
             *(str(one.counts[label]) for label in shown),
         )
@@ -122,7 +120,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
     return make_arm_section(
         f"How the trials ended ({level})",
         (
-            *("trials", *(headings[metric] for metric in metrics), "USD", "facts kept", "compacted"),
+            *("trials", *(headings[metric] for metric in metrics), "USD", "compacted"),
             *(_COUNT_LABELS.get(label, label) for label in shown),
         ),
         rows,

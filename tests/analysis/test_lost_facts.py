@@ -4,7 +4,6 @@ import json
 
 from harness.analysis.arms import summarize_arms
 from harness.analysis.lost_facts import MAX_GROUPS, describe_lost_facts
-from harness.analysis.report import report
 from tests.analysis.made import results
 from tests.analysis.test_retention import probe
 
@@ -71,8 +70,5 @@ def test_of_many_groups_the_worst_and_the_best_are_named():
     assert sentence == f'{SUMMARIES}"arm 2" lost 100 % {ONLY_SUMMARIZED} (goals 100 %); "arm 1" lost 0 % (goals 0 %).'
 
 
-def test_nothing_is_said_without_compactions_and_the_table_of_arms_has_all_facts_in_view():
+def test_nothing_is_said_without_compactions():
     assert said([run("a", "s")], []) == []
-    table = results([run("a", "s"), run("b", "s")], probes=[*facts("a", {"goal": 2, "value": 4}), *facts("b", {"goal": 1})])
-    (section,) = (one for one in report(table).sections if one.heading.startswith("How the trials ended"))
-    assert [row[section.columns.index("facts kept")] for row in section.rows] == ["75 %", "25 %"]
