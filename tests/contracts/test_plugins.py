@@ -127,7 +127,10 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
 def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     ran = harness_anew("run", tmp_path, "--workers", "1", *LOCAL, **installed)
-    broken = "policy 'lawless' proposed an illegal view: the system message would be changed or evicted"
+    broken = (
+        "policy 'lawless' proposed an illegal view: the system message would be changed or evicted; leave the first of "
+        "`view.items` out of `forget` and `replace`"
+    )
     assert (ran.returncode, f"1 trial ended by an error of the policy: {broken}" in ran.stderr) == (1, True), (
         ran.stdout + ran.stderr
     )

@@ -19,6 +19,7 @@ from harness import compaction
 from harness.compaction.description import resolve_default, walk_parts
 from harness.compaction.pipeline import Preset
 from harness.policies import PRESETS
+from harness.session import compactor
 
 Numbers = dict[str, tuple[float, ...]]
 Choices = dict[str, tuple[bool | str, ...]]
@@ -361,13 +362,14 @@ SHARED: dict[str, float] = {
 
 
 def shared() -> Iterator[tuple[str, object]]:
-    for info in pkgutil.walk_packages(compaction.__path__, f"{compaction.__name__}."):
-        module = importlib.import_module(info.name)
-        place = info.name.removeprefix(f"{compaction.__name__}.")
+    names = [info.name for info in pkgutil.walk_packages(compaction.__path__, f"{compaction.__name__}.")]
+    for module_name in [*names, compactor.__name__]:
+        module = importlib.import_module(module_name)
+        place = module_name.removeprefix(f"{compaction.__name__}.").removeprefix("harness.session.")
         for name in assigned(inspect.getsource(module)):
             yield f"{place}.{name}", getattr(module, name)
         for name, kind in vars(module).items():
-            own = inspect.isclass(kind) and kind.__module__ == info.name and is_dataclass(kind)
+            own = inspect.isclass(kind) and kind.__module__ == module_name and is_dataclass(kind)
             if own and not issubclass(kind, Preset):
                 declared = (field for field in fields(kind) if field.name in inspect.get_annotations(kind))
                 yield from ((f"{place}.{name}.{field.name}", field.default) for field in declared)
