@@ -64,8 +64,12 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt modules and collected tests from garbage collection, which would visit these million objects again and again."""
+    """Exempt modules and collected tests from garbage collection, which would visit these million objects again and again.
+
+    The objects of later imports and caches are visited, so garbage is collected at larger intervals than by default.
+    """
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     gc.enable()
 
 
