@@ -41,30 +41,40 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     first_runs = [one for one in arms if one.arm not in repeated]
     kinds, probes = measure_retention(results, [one.arm for one in first_runs]), results.probes
     summarized_trials = set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"])
-    summarized = [one for one in first_runs if one.trials["trial_id"].isin(summarized_trials).any()]
-    others = [one for one in first_runs if one not in summarized]
+    is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
+    summarized = [one for one in first_runs if is_summarized[one.arm]]
+    others = [one for one in first_runs if not is_summarized[one.arm]]
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    for beginning, facts, column, rows, described in (
-        ("Lost by summaries", "facts that stood only in summarized messages", "summarized", probes[only_in_summary], summarized),
-        ("Lost by compactions", "facts in view", "kept", probes, others),
-    ):
-        lost = 1 - measure_trial_retention(rows)
-        groups = {
-            name: members for name, members in _group_arms(described).items() if lost.index.isin(_list_trials(members)).any()
-        }
-        shares = {name: float(lost.reindex(_list_trials(members)).mean()) for name, members in groups.items()}
-        if len(shares) > MAX_GROUPS:
-            ordered = sorted(shares, key=lambda name: -shares[name])
-            shares = {name: shares[name] for name in (ordered[0], ordered[-1])}
-        counts = {name: _count_lost(kinds[kinds["arm"].isin([one.arm for one in groups[name]])], column) for name in shares}
-        chosen = _choose_kinds(list(counts.values()))
-        texts = [
-            f"{name} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}"
-            + _list_kinds(counts[name].reindex(chosen).dropna())
-            for at, (name, share) in enumerate(shares.items())
-        ]
-        if texts:
-            yield f"{beginning}, with the kinds lost most: {'; '.join(texts)}."
+    facts = "facts that stood only in summarized messages"
+    losses = _list_losses(summarized, probes[only_in_summary], kinds.assign(rate=kinds["summarized"]), facts)
+    if losses:
+        yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
+    losses = _list_losses(others, probes, kinds.assign(rate=kinds["kept"]), "facts in view")
+    if losses:
+        yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}."
+
+
+def _list_losses(arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.DataFrame, facts: str) -> list[str]:
+    """Return a clause for each group of arms on the share of facts that was lost, and on the kinds that were lost most.
+
+    Args:
+        arms: Arms that are described.
+        probes: Rows of the table `probes` about the facts that could be lost.
+        rates: Rate at which each arm kept each kind of these facts, in the columns `arm`, `kind` and `rate`.
+        facts: Words for the facts that could be lost.
+    """
+    lost = 1 - measure_trial_retention(probes)
+    groups = {name: members for name, members in _group_arms(arms).items() if lost.index.isin(_list_trials(members)).any()}
+    shares = {name: float(lost.reindex(_list_trials(members)).mean()) for name, members in groups.items()}
+    if len(shares) > MAX_GROUPS:
+        ordered = sorted(shares, key=lambda name: -shares[name])
+        shares = {name: shares[name] for name in (ordered[0], ordered[-1])}
+    counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in groups[name]])]) for name in shares}
+    chosen = _choose_kinds(list(counts.values()))
+    return [
+        f"{name} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}{_list_kinds(counts[name].reindex(chosen).dropna())}"
+        for at, (name, share) in enumerate(shares.items())
+    ]
 
 
 def _list_trials(arms: Iterable[ArmSummary]) -> list[str]:
@@ -81,11 +91,10 @@ def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[ArmSummary]]:
     return groups
 
 
-def _count_lost(retention_table: pd.DataFrame, column: str) -> pd.DataFrame:
+def _count_lost(rates: pd.DataFrame) -> pd.DataFrame:
     """Return the numbers of lost and of all facts (columns `lost` and `facts`) by kind, summed over arms."""
-    rates = retention_table[column]
-    counts = {"lost": [rate.trials - rate.successes for rate in rates], "facts": [rate.trials for rate in rates]}
-    totals = pd.DataFrame(counts, index=retention_table["kind"].to_numpy()).groupby(level=0, sort=False).sum()
+    counts = {"lost": [rate.trials - rate.successes for rate in rates["rate"]], "facts": [rate.trials for rate in rates["rate"]]}
+    totals = pd.DataFrame(counts, index=rates["kind"].to_numpy()).groupby(level=0, sort=False).sum()
     return totals[totals["facts"] > 0]
 
 
