@@ -136,6 +136,8 @@ def test_without_the_extra_the_command_says_what_to_install(experiment, monkeypa
 @pytest.mark.slow
 def test_a_run_on_a_cluster_counts_its_workers_and_prints_the_report(experiment, tmp_path):
     with open_cluster(tmp_path / "cluster", workers=1) as cluster:
+        with cluster.open_client() as client:  # the command line counts the workers that the scheduler knows
+            client.wait_for_workers(1)
         done = harness("run", experiment, "--unsafe-local", "--progress", "plain", "--cluster", cluster.address)
         assert done.returncode == 0, done.stderr
         assert f"cluster: 1 worker at {cluster.address}; sandboxes are tested on each machine" in done.stdout
