@@ -100,9 +100,11 @@ def test_what_no_mirror_can_hold_is_left_to_the_real_one(machines, calls):
 
 
 def test_parallel_calls_bypass_the_cache_and_later_commands_use_it_again(tmp_path):
-    """S1.3."""
+    """S1.3. The files exist before, because the order in which files are created is part of the state of a workspace."""
     for hits in (0, 1):
         with closing(ActionCache(tmp_path)) as cache, cached(cache) as sandbox:
+            for path in ("a", "b"):
+                sandbox.write(path, b"")
             with sandbox.allow_parallel_calls(), ThreadPoolExecutor(2) as pool:
                 results = list(pool.map(sandbox.run, ["echo 1 > a; echo one", "echo 2 > b; echo two"]))
             assert [result.stdout for result in results] == [b"one\n", b"two\n"]
