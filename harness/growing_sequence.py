@@ -7,6 +7,7 @@ the one before. If views were tuples, all messages would be copied at every step
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import length_hint
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
@@ -60,11 +61,17 @@ class GrowingSequence(Sequence[T]):
     def __iter__(self) -> Iterator[T]:
         return islice(self._storage, self._length)
 
+    def __reversed__(self) -> Iterator[T]:
+        backwards = reversed(self._storage)
+        return islice(backwards, length_hint(backwards) - self._length, None)
+
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        if type(index) is int and 0 <= index < self._length:  # the usual case first: reducers look at single items very often
+            return self._storage[index]
         if isinstance(index, slice):
             start, stop, step = index.indices(self._length)
             if step == 1:

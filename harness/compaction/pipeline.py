@@ -67,28 +67,28 @@ class Pipeline:
                 ignored.
         """
         plan: Plan | None = None
-        rules = self._select_rules(hook)
-        for rule in rules:
+        pending: Plan | None = None
+        rule_hook = self._find_rule_hook() if hook == "manual" else hook
+        for rule in self.rules:
+            if rule.hook != rule_hook:
+                continue
+            if pending is not None:
+                view, usage, pending = apply_plan(view, pending, self.counter), None, None
             if (reason := MANUAL_REASON if hook == "manual" else rule.trigger.check_due(view, budget, usage)) is None:
                 continue
             proposed = rule.reducer.reduce(view, budget, reason)
             if rule.quiet and proposed.is_empty:
                 continue
             plan = proposed if plan is None or plan.is_empty else join_plans(plan, proposed)
-            if plan.slots or rule is rules[-1]:
+            if plan.slots:
                 break
             if not proposed.is_empty:
-                view, usage = apply_plan(view, proposed, self.counter), None
+                pending = proposed
         return plan
 
-    def _select_rules(self, hook: Hook) -> list[Rule]:
-        """Return the rules that run at a point in the session.
-
-        If the user requests a compaction, these are the rules of the first automatic hook that has any.
-        """
-        if hook == "manual":
-            hook = next((one for one in AUTOMATIC_HOOKS if any(rule.hook == one for rule in self.rules)), "step")
-        return [rule for rule in self.rules if rule.hook == hook]
+    def _find_rule_hook(self) -> Hook:
+        """Return the hook whose rules run if the user requests a compaction: the first automatic one that has any."""
+        return next((hook for hook in AUTOMATIC_HOOKS if any(rule.hook == hook for rule in self.rules)), "step")
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:

@@ -175,14 +175,14 @@ class Summarize:
         middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
-        going = [item for item in middle if item.item_id not in stays]
+        going = [item for item in middle if item.item_id not in stays] if stays else middle
         forgotten_ids = tuple(item.item_id for item in going)
         if not forgotten_ids:
             return Plan(reason=f"{reason}, but nothing lies before the kept messages")
         if self._is_too_few(going, view):
             count = f"{len(forgotten_ids)} of {len(view.items)} messages"
             return Plan(reason=f"{reason}, but {count} are too few to be worth a summary")
-        news = tuple(item for item in forgotten_ids if item not in former)
+        news = tuple(item for item in forgotten_ids if item not in former) if former else forgotten_ids
         summarized_ids = news if self.former == "dropped" else forgotten_ids
         if not summarized_ids:
             return Plan(reason=reason, forget=forgotten_ids)
@@ -539,26 +539,30 @@ class Prunable:
         return DueAmounts(smallest_view=Amount(self.mask.keep_tokens + self.mask.least_saved_tokens + 1, "tokens"))
 
 
-def is_from_user(view: View, index: int) -> bool:
-    """Return whether the user wrote the message at an index of the view.
+def is_from_user(view: View, item: Item) -> bool:
+    """Return whether the user wrote a message of the view.
 
     A summary with the role of the user does not count.
     """
-    item = view.items[index]
     return item.message.role == "user" and item.item_id not in view.summaries
+
+
+def find_user_messages(view: View, start: int = 1, end: int | None = None) -> list[int]:
+    """Return the indexes of the user's messages from one index of the view to another; summaries are left out."""
+    items = enumerate(view.items[start:end], start)
+    return [index for index, item in items if item.message.role == "user" and item.item_id not in view.summaries]
 
 
 def find_last_user_text(view: View) -> str:
     """Return the text of the newest user message in view, or of the first request if there is none."""
-    indexes = range(len(view.items) - 1, 0, -1)
-    texts = (view.items[index].message.text for index in indexes if is_from_user(view, index))
+    texts = (item.message.text for item in reversed(view.items[1:]) if is_from_user(view, item))
     return next(texts, view.task.text if view.task else "")
 
 
 def find_answered_end(view: View) -> int:
     """Return the index of the first user message without an answer; the number of messages if all are answered."""
     end = len(view.items)
-    while end > 1 and is_from_user(view, end - 1):
+    while end > 1 and is_from_user(view, view.items[end - 1]):
         end -= 1
     return end
 

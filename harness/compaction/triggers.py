@@ -391,9 +391,11 @@ class Attended:
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
     """Return the number of tokens in view, measured in the given way; estimated if no usage was reported."""
+    if measure == "estimate":
+        return view.tokens
     if measure == "unedited":
         return view.tokens + view.saved_tokens
-    if measure == "estimate" or usage is None:
+    if usage is None:
         return view.tokens
     if measure == "prompt":
         return usage.prompt_tokens

@@ -12,8 +12,8 @@ from harness.compaction.stages import (
     Reducer,
     Summarize,
     apply_plan,
+    find_user_messages,
     group_results,
-    is_from_user,
     replace_results,
     with_output,
 )
@@ -80,7 +80,7 @@ class BeforeNewest:
         while cut > 1 and held < keep:
             cut -= 1
             held += items[cut].tokens
-        typed = next((index for index in range(len(items) - 1, 0, -1) if is_from_user(view, index)), 1)
+        typed = max(find_user_messages(view), default=1)
         if typed > 1:
             cut = min(cut, typed)
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
@@ -181,7 +181,7 @@ class Digest:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that evicts old messages and lists their files, commands and answers below the last user message."""
-        request_indexes = [index for index in range(1, len(view.items)) if is_from_user(view, index)]
+        request_indexes = find_user_messages(view)
         survivors = {
             0,
             *request_indexes,

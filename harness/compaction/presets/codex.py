@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
-from harness.compaction.stages import find_answered_end, is_from_user
+from harness.compaction.stages import find_answered_end, find_user_messages
 from harness.compaction.summary_formats import Brief, ConstantText
 from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
 from harness.events import Replace
@@ -66,9 +66,7 @@ class HandOver:
     def _select_kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
         kept_items: list[Item] = []
         room = self.most_tokens
-        for index in range(end - 1, 0, -1):
-            if not is_from_user(view, index):
-                continue
+        for index in reversed(find_user_messages(view, 1, end)):
             item = view.items[index]
             if room <= 0:
                 break

@@ -7,7 +7,7 @@ from typing import Literal
 
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Mask, Summarize, is_from_user
+from harness.compaction.stages import Mask, Summarize, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
 from harness.compaction.triggers import Amount, Division, Full, ShareOfAvailable
 from harness.compaction.wrappers import IfMessages
@@ -35,7 +35,7 @@ class BeforeTurnsOrShare:
         """Return the messages before the last turns; if there are none, all messages but the newest few."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
-        request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
+        request_indexes = find_user_messages(view, first)
         cut = request_indexes[-self.turns] if len(request_indexes) >= self.turns else first
         if cut <= first:
             new = len(items) - first

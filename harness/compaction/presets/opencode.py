@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
+from harness.compaction.stages import Mask, Prunable, Summarize, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, UsableInput
 from harness.compaction.wrappers import WithClosingMessage
@@ -37,7 +37,7 @@ class BeforeTurns:
         """Return the messages to evict: all before the last turns, and the beginning of a last turn that is too long."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
-        request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
+        request_indexes = [index for index in find_user_messages(view) if not _is_before_summary(view, index)]
         before = end
         for start in request_indexes[::-1][: self.turns]:
             size = sum(item.tokens for item in items[start:before])

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
-from harness.compaction.stages import is_from_user, make_split_slots
+from harness.compaction.stages import find_user_messages, is_from_user, make_split_slots
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, WindowMinusReserve
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
@@ -76,9 +76,9 @@ class SummarizeSplitTurn:
 
     def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
         """Return the index at which the partly retained turn begins; `cut` if every turn is whole."""
-        if cut >= len(view.items) or is_from_user(view, cut):
+        if cut >= len(view.items) or is_from_user(view, view.items[cut]):
             return cut
-        return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)
+        return max(find_user_messages(view, floor, cut), default=cut)
 
 
 HISTORY_INSTRUCTION = """\

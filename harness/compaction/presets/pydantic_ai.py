@@ -163,7 +163,7 @@ class SummarizeExceptRequest:
 
 def find_request(view: View, end: int) -> Item | None:
     """Return the user's first message before an index of the conversation, or None if there is none."""
-    return next((view.items[index] for index in range(1, end) if is_from_user(view, index)), None)
+    return next((item for item in view.items[1:end] if is_from_user(view, item)), None)
 
 
 SECTIONS = ("Intent", "Key decisions", "Artifacts", "Current state", "Next steps", "Open questions")

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
-from harness.compaction.stages import is_from_user, make_split_slots
+from harness.compaction.stages import find_user_messages, make_split_slots
 from harness.compaction.summary_formats import append_file_lists, format_material
 from harness.compaction.triggers import Amount, Full, NoThreshold, WindowMinusReserve
 from harness.messages import Message, user
@@ -89,7 +89,7 @@ class SummarizeBeforeRecent:
         """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
         start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
         first = 1 + len(view.summaries)
-        turn = next((index for index in range(start, first, -1) if is_from_user(view, index)), first)
+        turn = max(find_user_messages(view, first + 1, start + 1), default=first)
         cut = turn
         if not self._is_enough(view, budget, start, turn):
             cut = max(turn, Snap(legal="assistant").find_legal_index(view.items, start))
@@ -99,7 +99,7 @@ class SummarizeBeforeRecent:
         slot = Slot(after=view.items[0].item_id, role="user", stands_for=(), format=self.history, max_tokens=self.max_tokens)
         slots = make_split_slots(view, before, within, slot, replace(slot, format=self.beginning), slot)
         gone = tuple(item.item_id for item in view.items[1:cut])
-        newest = not any(is_from_user(view, index) for index in range(turn + 1, len(view.items)))
+        newest = not find_user_messages(view, turn + 1)
         split = f"; {'the newest' if newest else 'an older'} turn is split" if within else ""
         return Plan(reason=f"{reason}{split}", forget=gone, slots=slots)
 
@@ -109,7 +109,7 @@ class SummarizeBeforeRecent:
         A newest turn must not exceed the tokens to retain. Before any other turn, the cut must evict messages, and the remaining
         messages must not exceed the threshold.
         """
-        if not any(is_from_user(view, index) for index in range(start + 1, len(view.items))):
+        if not find_user_messages(view, start + 1):
             return turn == start
         evicted_tokens = sum(item.tokens for item in view.items[1:turn])
         threshold = budget.threshold_tokens

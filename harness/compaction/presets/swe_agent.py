@@ -149,7 +149,7 @@ class SummarizeOldestTurns:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces the oldest turns by a checkpoint; empty if there are too few turns."""
         items, former = view.items, set(view.summaries)
-        first = 1 + (len(items) > 1 and is_from_user(view, 1))
+        first = 1 + (len(items) > 1 and is_from_user(view, items[1]))
         starts = [index for index, item in enumerate(items) if item.message.calls]
         end = starts[self.turns] if len(starts) > self.turns else len(items)
         old = [item.item_id for item in items[first:end] if item.item_id not in former]
