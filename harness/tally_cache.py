@@ -46,12 +46,13 @@ class TallyCache:
             make_tally: Function that creates a new total, to which no item has been added.
             read_tally: Function that computes the result from a total; it must not keep the total.
         """
+        size = len(items)
         count, last, tally = self._tallies.pop(key, (0, None, None))  # removed, so that no other thread updates the tally
-        if tally is None or count > len(items) or (count and items[count - 1] is not last):
+        if tally is None or count > size or (count and items[count - 1] is not last):
             count, tally = 0, make_tally()
-        for index in range(count, len(items)):
+        for index in range(count, size):
             tally.add(items[index])
         answer = read_tally(tally)
-        if items:
-            self._tallies[key] = len(items), items[-1], tally
+        if size:
+            self._tallies[key] = size, items[size - 1], tally
         return answer
