@@ -290,7 +290,11 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], arm_count:
             else ""
         )
         return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{bounds}, so it does not tell them apart.{at_end}"
-    luck = f" To be the highest of {count} arms is partly luck: expect a lower {metric} on new trials." if count > 1 else ""
+    luck = (
+        f" Being the highest of {count} arms is partly luck; new trials would probably give it a lower {metric}."
+        if count > 1
+        else ""
+    )
     basis = f"mean over these tasks, {format_count(cell.n, 'trial')}{bounds}"
     return f"Highest observed {metric}: {best}, {cell.value:.2f} ({basis}).{luck}"
 
@@ -324,7 +328,8 @@ def _describe_cheapest(
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
-    beginning = "Cheapest without a demonstrated loss:"
+    metric = next((effect.metric for effect in effects.values()), "score")
+    beginning = f"Cheapest arm not shown to be worse in {metric} than the highest:"
     costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
     full = [arm for arm in effects if arm not in finishing]

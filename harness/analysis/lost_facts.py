@@ -19,6 +19,8 @@ MAX_GROUPS = 4
 """Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
 MAX_KINDS = 3
 """Maximum number of kinds of facts whose losses are stated: those of which the highest shares were lost."""
+SIMILAR_SHARES = 0.15
+"""Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
     "progress": "records of finished work",
@@ -72,7 +74,7 @@ def _list_losses(arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.Dat
     counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in groups[name]])]) for name in shares}
     chosen = _choose_kinds(list(counts.values()))
     return [
-        f"{name} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}{_list_kinds(counts[name].reindex(chosen).dropna())}"
+        f"{name} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}{_list_kinds(counts[name], chosen)}"
         for at, (name, share) in enumerate(shares.items())
     ]
 
@@ -107,8 +109,10 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
     return [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
 
 
-def _list_kinds(counts: pd.DataFrame) -> str:
-    """Return a remark with the share that was lost of each given kind."""
+def _list_kinds(counts: pd.DataFrame, chosen: Sequence[str]) -> str:
+    """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
     shares = counts["lost"] / counts["facts"]
-    texts = [f"{KIND_TEXTS.get(str(kind), kind)} {100 * share:.0f} %" for kind, share in shares.items()]
+    if len(shares) > 1 and 0 < shares.max() - shares.min() <= SIMILAR_SHARES:
+        return f" ({100 * shares.min():.0f} % to {100 * shares.max():.0f} % of each kind)"
+    texts = [f"{KIND_TEXTS.get(kind, kind)} {100 * shares[kind]:.0f} %" for kind in chosen if kind in shares.index]
     return f" ({', '.join(texts)})" if texts else ""

@@ -455,7 +455,7 @@ class ReportPage {
     const arm = this.part.arms[index];
     const badges = [];
     if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
-    if (index === this.findCheapestArm()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest without a demonstrated loss" }));
+    if (index === this.findCheapestArm()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest not shown to be worse" }));
     return [
       make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
       make("span", { class: "p-settings", text: arm.settings }),

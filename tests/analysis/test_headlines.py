@@ -53,15 +53,17 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
         "None of 42 trials passed every check (success), so arms are compared by score (share of checks passed)."
     )
     assert any("Highest observed score: dear, 0.81 (mean over these tasks, 14 trials)" in note for note in notes)
-    (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm not shown to be worse in score than the highest: "))
     assert cheapest.startswith(
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. The highest in score, dear, costs 9.00 USD, per task "
-        "9.00 times as much. The difference in score, cheap − dear, is -0.0"
+        "Cheapest arm not shown to be worse in score than the highest: cheap, 1.00 USD per trial. "
+        "The highest in score, dear, costs 9.00 USD, per task 9.00 times as much. The difference in score, cheap − dear, is -0.0"
     )
     assert ": neither a loss nor equality is shown." in cheapest
     assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
     more = results([*trials.trials.to_dict("records"), *arm("dearest", (0.80, 0.81), cost_usd=12.0)])
-    (cheapest,) = (note for note in headlines(more) if note.startswith("Cheapest without a demonstrated loss: "))
+    (cheapest,) = (
+        note for note in headlines(more) if note.startswith("Cheapest arm not shown to be worse in score than the highest: ")
+    )
     assert " Higher mean cost: dearest (12.00 USD). Cheaper, but left out: bad" in cheapest
 
 
@@ -71,10 +73,10 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     rows = [*arm("dear", (0.80, 0.82), cost_usd=9.0), *arm("cheap", (0.82, 0.82), cost_usd=1.0)]
     notes = headlines(results([row | {"provenance_json": provenance} for row in rows]))
     assert any("difference shown in score: dear − cheap = " in note for note in notes), notes
-    (cheapest,) = (note for note in notes if note.startswith("Cheapest without a demonstrated loss: "))
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm not shown to be worse in score than the highest: "))
     assert cheapest == (
-        "Cheapest without a demonstrated loss: cheap, 1.00 USD per trial. The highest in score, dear, costs 9.00 USD, per task "
-        "9.00 times as much."
+        "Cheapest arm not shown to be worse in score than the highest: cheap, 1.00 USD per trial. "
+        "The highest in score, dear, costs 9.00 USD, per task 9.00 times as much."
     )
 
 
@@ -134,8 +136,8 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     broken = arm("full", (0.775, 0.795), cost_usd=0.1, status="failed", reason="overflow")
     looping = arm("looping", (0.77, 0.79), cost_usd=3.0, reason="max_steps")
     notes = headlines(results([*arm("whole", (0.80, 0.82), cost_usd=9.0), *broken, *looping]))
-    (cheapest,) = (note for note in notes if note.startswith("Cheapest without"))
-    assert cheapest.startswith("Cheapest without a demonstrated loss: looping, 3.00 USD")
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
+    assert cheapest.startswith("Cheapest arm not shown to be worse in score than the highest: looping, 3.00 USD")
     assert cheapest.endswith("Cheaper, but left out: full (0.10 USD, stopped by a full window in 14 of 14 trials).")
     threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
     assert threats == [
@@ -148,11 +150,12 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
     (cheapest,) = (
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
-    assert cheapest.startswith("Cheapest without a demonstrated loss: whole, 9.00 USD per trial.")
+    assert cheapest.startswith("Cheapest arm not shown to be worse in score than the highest: whole, 9.00 USD per trial.")
     assert "The highest in score, full, costs 0.10 USD, per task 0.01 times as much." in cheapest
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
     assert cheapest == (
-        "Cheapest without a demonstrated loss: no arm, since most trials of full, the highest, ended with a full window."
+        "Cheapest arm not shown to be worse in score than the highest: "
+        "no arm, since most trials of full, the highest, ended with a full window."
     )
 
 

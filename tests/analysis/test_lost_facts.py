@@ -63,6 +63,18 @@ def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
     assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % {ONLY_SUMMARIZED} (goals 50 %).']
 
 
+def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
+    kinds = [(f"{kind} {at}", kind, at < lost) for kind, lost in (("goal", 9), ("value", 10), ("error", 8)) for at in range(10)]
+    probes = [
+        probe("a/flashcards/0/0", fact=fact, kind=kind, seen_after=not lost, seen_in_kept=False) for fact, kind, lost in kinds
+    ]
+    assert said([run("a", "s")], probes) == [
+        f'{SUMMARIES}"a" lost 90 % {ONLY_SUMMARIZED} (values 100 %, goals 90 %, errors 80 %).'
+    ]
+    alike = [one for one in probes if one["kind"] != "error"]
+    assert said([run("a", "s")], alike) == [f'{SUMMARIES}"a" lost 95 % {ONLY_SUMMARIZED} (90 % to 100 % of each kind).']
+
+
 def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
