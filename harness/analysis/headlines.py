@@ -340,25 +340,28 @@ def _describe_cheapest(
         return f"{beginning} no arm, since most trials of {best}, the highest, ended with a full window."
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm], default=best)
     price = f"{beginning} {cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial."
-    excluded = {arm: f"lower {effects[arm].metric}" for arm in rivals if arm not in equals}
-    excluded |= {arm: "stopped by a full window in {} of {} trials".format(*overflows[arm]) for arm in full}
+    excluded = {arm: f"shown to be worse in {effects[arm].metric}" for arm in rivals if arm not in equals}
+    excluded |= {arm: "window full at the end of {} of {} trials".format(*overflows[arm]) for arm in full}
     texts = [
         f"{arm} ({format_usd(costs_usd[arm])} USD, {why})"
         for arm, why in excluded.items()
         if arm in known and cheapest in known and costs_usd[arm] < costs_usd[cheapest]
     ]
-    left_out = f" Cheaper, but left out: {', '.join(texts)}." if 0 < len(texts) <= MAX_LISTED_ARMS else ""
+    left_out = f" Cheaper, but disqualified: {', '.join(texts)}." if 0 < len(texts) <= MAX_LISTED_ARMS else ""
     if len(texts) > MAX_LISTED_ARMS:
-        left_out = f" {len(texts)} cheaper arms are left out: worse, or the window was full in most trials."
+        left_out = (
+            f" {len(texts)} cheaper arms are disqualified: shown to be worse, or the window was full at the end of most trials."
+        )
     dearer = [arm for arm in equals if costs_usd[arm] > costs_usd.get(cheapest, nan) + EQUAL_USD]
     if 0 < len(dearer) <= MAX_LISTED_ARMS:
-        left_out = f" Higher mean cost: {', '.join(f'{arm} ({format_usd(costs_usd[arm])} USD)' for arm in dearer)}.{left_out}"
+        names = ", ".join(f"{arm} ({format_usd(costs_usd[arm])} USD)" for arm in dearer)
+        left_out = f" Also not shown to be worse, but dearer: {names}.{left_out}"
     if cheapest == best:
         is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
         return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    cost = f"{format_usd(costs_usd[best])} USD, per task {ratio} times as much"
+    cost = f"{format_usd(costs_usd[best])} USD, on average over tasks {ratio} times as much"
     price = f"{price} The highest in {effect.metric}, {best}, costs {cost}."
     if {cheapest, best} in claimed_pairs:
         return f"{price}{left_out}"
@@ -384,8 +387,8 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
-        f"Cannot be said: where in its interval a difference in {metric} lies; half-widths are {span}. An interval that "
-        "contains 0 does not show that arms are equal."
+        f"Cannot be said: the exact size of a difference in {metric}. It may lie anywhere in its interval ({span}). "
+        "An interval that contains 0 does not show that arms are equal."
     )
 
 

@@ -22,10 +22,11 @@ MAX_KINDS = 3
 SIMILAR_SHARES = 0.15
 """Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
 KIND_TEXTS: Mapping[str, str] = {
-    **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "error", "preference")},
+    **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
+    "error": "error messages",
     "progress": "records of finished work",
     "next-step": "next steps",
-    "superseded": "new values of changed facts",
+    "superseded": "latest values of changed facts",
 }
 """Words for each kind of facts."""
 
@@ -47,7 +48,7 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    facts = "facts that stood only in summarized messages"
+    facts = "facts that only the summary could keep"
     losses = _list_losses(summarized, probes[only_in_summary], kinds.assign(rate=kinds["summarized"]), facts)
     if losses:
         yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
@@ -74,9 +75,14 @@ def _list_losses(arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.Dat
     counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in groups[name]])]) for name in shares}
     chosen = _choose_kinds(list(counts.values()))
     return [
-        f"{name} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}{_list_kinds(counts[name], chosen)}"
+        f"{name}{_count_arms(groups[name])} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}"
+        f"{_list_kinds(counts[name], chosen)}"
         for at, (name, share) in enumerate(shares.items())
     ]
+
+
+def _count_arms(arms: Sequence[ArmSummary]) -> str:
+    return f" ({len(arms)} arms together)" if len(arms) > 1 else ""
 
 
 def _list_trials(arms: Iterable[ArmSummary]) -> list[str]:

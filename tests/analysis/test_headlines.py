@@ -56,15 +56,16 @@ def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     (cheapest,) = (note for note in notes if note.startswith("Cheapest arm not shown to be worse in score than the highest: "))
     assert cheapest.startswith(
         "Cheapest arm not shown to be worse in score than the highest: cheap, 1.00 USD per trial. "
-        "The highest in score, dear, costs 9.00 USD, per task 9.00 times as much. The difference in score, cheap − dear, is -0.0"
+        "The highest in score, dear, costs 9.00 USD, "
+        "on average over tasks 9.00 times as much. The difference in score, cheap − dear, is -0.0"
     )
     assert ": neither a loss nor equality is shown." in cheapest
-    assert cheapest.endswith(" Cheaper, but left out: bad (0.10 USD, lower score).")
+    assert cheapest.endswith(" Cheaper, but disqualified: bad (0.10 USD, shown to be worse in score).")
     more = results([*trials.trials.to_dict("records"), *arm("dearest", (0.80, 0.81), cost_usd=12.0)])
     (cheapest,) = (
         note for note in headlines(more) if note.startswith("Cheapest arm not shown to be worse in score than the highest: ")
     )
-    assert " Higher mean cost: dearest (12.00 USD). Cheaper, but left out: bad" in cheapest
+    assert " Also not shown to be worse, but dearer: dearest (12.00 USD). Cheaper, but disqualified: bad" in cheapest
 
 
 def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
@@ -76,7 +77,8 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     (cheapest,) = (note for note in notes if note.startswith("Cheapest arm not shown to be worse in score than the highest: "))
     assert cheapest == (
         "Cheapest arm not shown to be worse in score than the highest: cheap, 1.00 USD per trial. "
-        "The highest in score, dear, costs 9.00 USD, per task 9.00 times as much."
+        "The highest in score, dear, costs 9.00 USD, "
+        "on average over tasks 9.00 times as much."
     )
 
 
@@ -138,7 +140,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     notes = headlines(results([*arm("whole", (0.80, 0.82), cost_usd=9.0), *broken, *looping]))
     (cheapest,) = (note for note in notes if note.startswith("Cheapest arm"))
     assert cheapest.startswith("Cheapest arm not shown to be worse in score than the highest: looping, 3.00 USD")
-    assert cheapest.endswith("Cheaper, but left out: full (0.10 USD, stopped by a full window in 14 of 14 trials).")
+    assert cheapest.endswith("Cheaper, but disqualified: full (0.10 USD, window full at the end of 14 of 14 trials).")
     threats = list_threats(results([*arm("whole", (0.8, 0.8), cost_usd=9.0), *looping]).trials, [])
     assert threats == [
         "14 of 14 trials of looping were stopped at the maximum number of steps, so its score and cost depend on that number."
@@ -151,7 +153,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
         note for note in headlines(results([*broken, *arm("whole", (0.905, 0.915), cost_usd=9.0)])) if "heapest" in note
     )
     assert cheapest.startswith("Cheapest arm not shown to be worse in score than the highest: whole, 9.00 USD per trial.")
-    assert "The highest in score, full, costs 0.10 USD, per task 0.01 times as much." in cheapest
+    assert "The highest in score, full, costs 0.10 USD, on average over tasks 0.01 times as much." in cheapest
     (cheapest,) = (note for note in headlines(results([*broken, *arm("bad", (0.1, 0.1), cost_usd=9.0)])) if "heapest" in note)
     assert cheapest == (
         "Cheapest arm not shown to be worse in score than the highest: "

@@ -9,7 +9,7 @@ from tests.analysis.test_retention import probe
 
 SUMMARIES = "Lost by summaries, with the kinds lost most: "
 COMPACTIONS = "Lost by compactions, with the kinds lost most: "
-ONLY_SUMMARIZED = "of the facts that stood only in summarized messages"
+ONLY_SUMMARIZED = "of the facts that only the summary could keep"
 
 
 def run(name, summarizer=None, replicate=0):
@@ -35,14 +35,14 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
     kinds = {"value": 3, "goal": 1, "progress": 4, "next-step": 2, "error": 3}
     trials = [run("careful", "s"), run("careless", "s"), run("careless again", "s", replicate=1)]
     probes = [*facts("careful", {"value": 4}), *facts("careless", kinds), *facts("careless again", kinds, replicate=1)]
-    lost = "(goals 75 %, next steps 50 %, errors 25 %)"
+    lost = "(goals 75 %, next steps 50 %, error messages 25 %)"
     assert said(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % {ONLY_SUMMARIZED}; "careless" lost 35 % {lost}.']
 
 
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
-    extractive = f"extractive lost 25 % {ONLY_SUMMARIZED} (goals 25 %)"
+    extractive = f"extractive (2 arms together) lost 25 % {ONLY_SUMMARIZED} (goals 25 %)"
     assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % (goals 100 %)."]
 
 
@@ -69,7 +69,7 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
         probe("a/flashcards/0/0", fact=fact, kind=kind, seen_after=not lost, seen_in_kept=False) for fact, kind, lost in kinds
     ]
     assert said([run("a", "s")], probes) == [
-        f'{SUMMARIES}"a" lost 90 % {ONLY_SUMMARIZED} (values 100 %, goals 90 %, errors 80 %).'
+        f'{SUMMARIES}"a" lost 90 % {ONLY_SUMMARIZED} (values 100 %, goals 90 %, error messages 80 %).'
     ]
     alike = [one for one in probes if one["kind"] != "error"]
     assert said([run("a", "s")], alike) == [f'{SUMMARIES}"a" lost 95 % {ONLY_SUMMARIZED} (90 % to 100 % of each kind).']
