@@ -48,16 +48,20 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
     only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    facts = "facts that only the summary could keep"
-    losses = _list_losses(summarized, probes[only_in_summary], kinds.assign(rate=kinds["summarized"]), facts)
+    facts = "facts that stood in no kept message, so that only the summary could keep them"
+    losses = _list_losses(
+        summarized, probes[only_in_summary], kinds.assign(rate=kinds["summarized"]), facts, has_repeats=bool(repeated)
+    )
     if losses:
         yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
-    losses = _list_losses(others, probes, kinds.assign(rate=kinds["kept"]), "facts in view")
+    losses = _list_losses(others, probes, kinds.assign(rate=kinds["kept"]), "facts in view", has_repeats=bool(repeated))
     if losses:
         yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}."
 
 
-def _list_losses(arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.DataFrame, facts: str) -> list[str]:
+def _list_losses(
+    arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.DataFrame, facts: str, *, has_repeats: bool
+) -> list[str]:
     """Return a clause for each group of arms on the share of facts that was lost, and on the kinds that were lost most.
 
     Args:
@@ -65,6 +69,7 @@ def _list_losses(arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.Dat
         probes: Rows of the table `probes` about the facts that could be lost.
         rates: Rate at which each arm kept each kind of these facts, in the columns `arm`, `kind` and `rate`.
         facts: Words for the facts that could be lost.
+        has_repeats: Whether repeated arms (A/A) are left out.
     """
     lost = 1 - measure_trial_retention(probes)
     groups = {name: members for name, members in _group_arms(arms).items() if lost.index.isin(_list_trials(members)).any()}
@@ -75,14 +80,14 @@ def _list_losses(arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.Dat
     counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in groups[name]])]) for name in shares}
     chosen = _choose_kinds(list(counts.values()))
     return [
-        f"{name}{_count_arms(groups[name])} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}"
+        f"{name}{_count_arms(groups[name], has_repeats=has_repeats)} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}"
         f"{_list_kinds(counts[name], chosen)}"
         for at, (name, share) in enumerate(shares.items())
     ]
 
 
-def _count_arms(arms: Sequence[ArmSummary]) -> str:
-    return f" ({len(arms)} arms together)" if len(arms) > 1 else ""
+def _count_arms(arms: Sequence[ArmSummary], *, has_repeats: bool) -> str:
+    return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})" if len(arms) > 1 else ""
 
 
 def _list_trials(arms: Iterable[ArmSummary]) -> list[str]:

@@ -9,7 +9,7 @@ from tests.analysis.test_retention import probe
 
 SUMMARIES = "Lost by summaries, with the kinds lost most: "
 COMPACTIONS = "Lost by compactions, with the kinds lost most: "
-ONLY_SUMMARIZED = "of the facts that only the summary could keep"
+ONLY_SUMMARIZED = "of the facts that stood in no kept message, so that only the summary could keep them"
 
 
 def run(name, summarizer=None, replicate=0):
@@ -42,7 +42,7 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
-    extractive = f"extractive (2 arms together) lost 25 % {ONLY_SUMMARIZED} (goals 25 %)"
+    extractive = f"extractive (2 arms together, without A/A) lost 25 % {ONLY_SUMMARIZED} (goals 25 %)"
     assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % (goals 100 %)."]
 
 
