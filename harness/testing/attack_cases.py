@@ -104,6 +104,8 @@ class Attack:
     """Python statements that run in a second sandbox, and report an escape if they see anything of the first sandbox."""
     use_tools: Callable[[Sandbox], str] | None = None
     """Function that reads or writes the sandbox's files from outside, and returns a description of an escape or an empty text."""
+    timeout_seconds: float = ATTACK_SECONDS
+    """Maximum duration of the script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +158,9 @@ def run_attack(attack: Attack, sandboxes: AttackedSandboxes) -> AttackVerdict:
     sandbox = sandboxes.open(0)
     neighbour = sandboxes.open(1) if attack.look else None
     try:
-        escapes += _run_script(sandbox, attack.script, mark)
+        escapes += _run_script(sandbox, attack.script, mark, attack.timeout_seconds)
         if neighbour is not None:
-            escapes += _run_script(neighbour, attack.look, mark)
+            escapes += _run_script(neighbour, attack.look, mark, ATTACK_SECONDS)
         escapes += filter(None, [attack.use_tools(sandbox)] if attack.use_tools else [])
         escapes += _check_intact(sandbox)
     except SandboxKilled:
@@ -185,13 +187,13 @@ def generate_verdicts(attacks: Sequence[Attack], make_sandbox: Callable[[], Sand
         sandboxes.close()
 
 
-def _run_script(sandbox: Sandbox, script: str, mark: str) -> list[str]:
+def _run_script(sandbox: Sandbox, script: str, mark: str, timeout_seconds: float) -> list[str]:
     """Run a script in a sandbox and return what it reached; a faulty or much too slow script also counts."""
     sandbox.write("attack.py", (PRELUDE + script).encode())
-    result = sandbox.run(f"python3 attack.py {mark}", timeout_seconds=ATTACK_SECONDS)
+    result = sandbox.run(f"python3 attack.py {mark}", timeout_seconds=timeout_seconds)
     lines = result.stdout.decode(errors="replace").splitlines()
     escapes = [line.removeprefix("ESCAPED ") for line in lines if line.startswith("ESCAPED ")]
-    if result.seconds > ATTACK_SECONDS + SLACK_SECONDS:
+    if result.seconds > timeout_seconds + SLACK_SECONDS:
         escapes.append(f"the command ended after {result.seconds:.0f} seconds")
     errors = result.stderr.decode(errors="replace")
     escapes += [f"the attack is broken: {errors[-300:]}"] if "SyntaxError" in errors or "NameError" in errors else []
@@ -866,6 +868,15 @@ os._exit(0)
         _snapshot_outside,
     ),
 }
+_ENDLESS: Final = ("memory in file locks", "fork bomb", "busy loops", "output without end")
+_ENDLESS_SECONDS: Final = 2.0
+
+
+def _build_resource_attack(name: str, script: str) -> Attack:
+    """Return an attack on memory or disk; one that reaches a limit at once and never ends is stopped early."""
+    timeout_seconds = _ENDLESS_SECONDS if name in _ENDLESS else ATTACK_SECONDS
+    return Attack(name=f"resources: {name}", family="resources", script=script, timeout_seconds=timeout_seconds)
+
 
 ATTACKS: Final[tuple[Attack, ...]] = (
     *(_build_denied_attack(family) for family in DENIED_CALLS),
@@ -874,6 +885,6 @@ ATTACKS: Final[tuple[Attack, ...]] = (
     *(Attack(name=name, family="machine", script=script) for name, script in _MACHINE.items()),
     *(Attack(name=f"neighbour: {name}", family="neighbour", script=pair[0], look=pair[1]) for name, pair in _NEIGHBOUR.items()),
     *(Attack(name=f"tools: {name}", family="tools", script=pair[0], use_tools=pair[1]) for name, pair in _TOOLS.items()),
-    *(Attack(name=f"resources: {name}", family="resources", script=script) for name, script in _RESOURCES.items()),
+    *(_build_resource_attack(name, script) for name, script in _RESOURCES.items()),
 )
 """All attacks; those that may end the sandbox come last."""
