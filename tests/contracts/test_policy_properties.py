@@ -180,6 +180,8 @@ MOMENTS: list[tuple[Policy, Hook]] = [
 ]
 """Every policy at the hooks `step` and `manual`, and at other hooks the policies that have a rule for them."""
 summaries = st.text(min_size=1, max_size=900).filter(str.strip)
+FEWER = settings(max_examples=(settings().max_examples + 1) // 2)
+"""Half of the examples, for properties that compact each view with every policy at every hook."""
 
 
 def test_policies_act_at_every_moment() -> None:
@@ -205,6 +207,7 @@ def test_every_policy_under_test_changes_some_view_at_every_moment_that_it_has_a
     assert ruled == []
 
 
+@FEWER
 @given(log=logs(), summary=summaries)
 def test_a_compaction_is_legal_and_saves_tokens(log: tuple[Entry, ...], summary: str) -> None:
     views = folded(log)
@@ -224,7 +227,7 @@ WITHOUT_REQUEST = tuple(
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(log=logs(begin_with_request=False), summary=summaries)
 @example(log=WITHOUT_REQUEST, summary="so far")
 def test_a_compaction_of_a_recording_that_begins_in_any_role_is_legal(log: tuple[Entry, ...], summary: str) -> None:
@@ -239,6 +242,7 @@ def test_a_compaction_of_a_recording_that_begins_in_any_role_is_legal(log: tuple
                     check(policy, view, event, len(log) + 1, keeps_request=False)
 
 
+@FEWER
 @given(log=logs(), summary=summaries)
 def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it(log: tuple[Entry, ...], summary: str) -> None:
     views = folded(log)
@@ -305,6 +309,7 @@ OF_NO_TOKENS = (
 """Log of messages whose texts are shorter than one token, so growth by a tenth cannot be measured."""
 
 
+@FEWER
 @given(log=logs(), summary=summaries)
 @example(log=OF_NO_TOKENS, summary="0")
 def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:

@@ -1,4 +1,6 @@
-"""Kill writers of a journal with SIGKILL at random times and check the files that they left; `test_database` runs this program.
+"""Kill writers of a journal with SIGKILL at random times and check the files that they left.
+
+`test_database` runs this program with 120 kills; `python -m tests.store.killing FOLDER KILLS` runs it with any number.
 
 It prints one line of JSON with the findings of all kills. Writers are forked from this small single-threaded process, so that
 hundreds of them take seconds.
