@@ -1,10 +1,12 @@
-"""Dask clusters for tests: a scheduler and workers in processes of their own, on the loopback interface."""
+"""Dask clusters for tests: a scheduler and workers in processes of their own, on the loopback interface.
+
+The processes are forks of a process that has imported Dask, except for workers below a nanny, which starts them itself.
+"""
 
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,8 +20,20 @@ from cryptography.x509.oid import NameOID
 from distributed import Client
 from distributed.security import Security
 
+from tests.prepared import PreparedProcess
+
 ROOT = Path(__file__).parents[3]
 START_SECONDS = 120.0
+PROGRAM = """
+import tempfile
+
+import dask.config
+from distributed.cli.dask_{kind} import main
+
+tempfile.tempdir = None  # read TMPDIR
+dask.config.refresh()  # read DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT
+main()
+"""
 
 
 @dataclass
@@ -28,7 +42,7 @@ class Cluster:
 
     folder: Path
     security: dict[str, Path] = field(default_factory=dict)
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, PreparedProcess] = field(default_factory=dict)
 
     @property
     def address(self):
@@ -70,8 +84,12 @@ class Cluster:
         host = ["--host", "127.0.0.1", "--port", "0"] if kind == "scheduler" else ["--host", "127.0.0.1"]
         host += ["--protocol", protocol]
         log = (place / "log").open("wb")
-        self.processes[name or kind] = subprocess.Popen(
-            [sys.executable, "-m", f"distributed.cli.dask_{kind}", *host, *tls, *options],
+        self.processes[name or kind] = PreparedProcess(
+            PROGRAM.format(kind=kind),
+            *host,
+            *tls,
+            *options,
+            modules=("distributed.cli.dask_scheduler", "distributed.cli.dask_worker"),
             stdout=log,
             stderr=log,
             cwd=place,
@@ -118,7 +136,7 @@ def wait_until(is_reached, problem):
     deadline = time.monotonic() + START_SECONDS
     while not is_reached():
         assert time.monotonic() < deadline, problem
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def find_processes(folder):
