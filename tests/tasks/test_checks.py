@@ -173,10 +173,13 @@ def finished(tmp_path_factory):
     """Return a function from the names of a task and of one of its checks to the workspace of an agent that forgets nothing."""
 
     @cache
-    def make(name, check=""):
-        instances = (load_task(name)(seed) for seed in range(1, 100))
-        task = next(one for one in instances if not check or any(known.name == check for known in one.checks))
+    def carry_out(name, seed):
+        task = load_task(name)(seed)
         return task, carried_out(task, tmp_path_factory.mktemp(name), task.values, [step.name for step in task.script.steps])
+
+    def make(name, check=""):
+        seeds = range(1, 100)
+        return carry_out(name, next(seed for seed in seeds if check in ("", *(one.name for one in load_task(name)(seed).checks))))
 
     return make
 
@@ -184,7 +187,15 @@ def finished(tmp_path_factory):
 @pytest.fixture(scope="session")
 def passed_finished(finished):
     """Return a function from the arguments of `finished` to the names of the checks that the workspace passes."""
-    return cache(lambda *key: passed(*finished(*key)))
+    names = {}
+
+    def grade(*key):
+        task, root = finished(*key)
+        if root not in names:
+            names[root] = passed(task, root)
+        return names[root]
+
+    return grade
 
 
 JUNK_DECK = "sed -i '2,$s/^[^,]*,/junk,/' decks/biology.csv; "
@@ -218,7 +229,7 @@ def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished
     assert check not in passed(task, root, SELF_MADE[name, check])
 
 
-FAKE = "import unittest\n\nclass T(unittest.TestCase): pass\n\nfor n in range(999):\n    setattr(T, f'test_{{n}}', {body})\n"
+FAKE = "import unittest\n\nclass T(unittest.TestCase): pass\n\nfor n in range(99):\n    setattr(T, f'test_{{n}}', {body})\n"
 FAKES = {
     "always pass": FAKE.format(body="lambda self: None"),
     "end the process": "import os\nos._exit(0)\n",
