@@ -188,9 +188,14 @@ def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     )
 
 
+@pytest.fixture(scope="module")
+def large_report():
+    return report(grid())
+
+
 @pytest.mark.parametrize("full", [False, True])
-def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full):
-    found = report(grid())
+def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full, large_report):
+    found = large_report
     text = found.render_text(full=full)
     headings = [section.heading for section in found.sections]
     assert all(

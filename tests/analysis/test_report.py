@@ -1,6 +1,7 @@
 """The report as text, Markdown and files, with hostile names."""
 
 from dataclasses import replace
+from functools import cache
 from io import StringIO
 
 import pandas as pd
@@ -22,6 +23,11 @@ def small():
     return grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle"))
 
 
+@cache
+def small_report():
+    return report(small())
+
+
 HOSTILE = "[red]x[/red] \x1b[2J | `a` <script>alert(1)</script> $\\frac{1}{0$ *b* \u202e"
 
 
@@ -31,7 +37,7 @@ def test_nothing_run_is_nothing_to_report():
 
 
 def test_the_text_fits_its_width():
-    assert max(map(len, report(small()).render_text(100).splitlines())) <= 100
+    assert max(map(len, small_report().render_text(100).splitlines())) <= 100
 
 
 def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
@@ -62,13 +68,13 @@ def test_in_a_notebook_a_report_shows_itself_as_its_text():
         def text(self, text):
             self.said += text
 
-    printer, found = Printer(), report(small())
+    printer, found = Printer(), small_report()
     found._repr_pretty_(printer, False)
     assert printer.said == found.render_text()
 
 
 def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
-    written = report(small()).write(tmp_path)
+    written = small_report().write(tmp_path)
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert names == [
         "charts/cost_score.png",
@@ -82,10 +88,10 @@ def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
 def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot write the report to .*file/below.*; name another folder"):
-        report(small()).write(tmp_path / "file" / "below")
+        small_report().write(tmp_path / "file" / "below")
     (tmp_path / "folder" / "report.txt").mkdir(parents=True)
     with pytest.raises(StoreError, match="directory"):
-        report(small()).write(tmp_path / "folder")
+        small_report().write(tmp_path / "folder")
 
 
 def test_levels_get_sections_and_charts_of_their_own(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -21,38 +22,46 @@ BEHAVIOUR = ("Facts kept", "Behaviour of the agents", "Oracle regret")
 """Beginnings of the headings of sections about behaviour."""
 
 
+@cache
 def small():
     return grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle"))
 
 
-def said(tables, against=None):
-    found = list(build_sections(tables, against))
+@cache
+def small_sections():
+    return tuple(build_sections(small()))
+
+
+def write_out(sections):
     return "\n".join(
         line
-        for one in found
+        for one in sections
         for line in (one.heading, " | ".join(one.columns), *(" | ".join(row) for row in one.rows), *one.notes)
     )
 
 
+def said(tables):
+    return write_out(build_sections(tables))
+
+
 def test_every_arm_has_its_row_in_every_table_about_arms():
-    tables = small()
-    _, outcomes, efforts, *_ = build_sections(tables)
-    assert len(outcomes.rows) == len(efforts.rows) == tables.trials["arm"].nunique()
+    _, outcomes, efforts, *_ = small_sections()
+    assert len(outcomes.rows) == len(efforts.rows) == small().trials["arm"].nunique()
 
 
 def test_rows_are_as_wide_as_their_table():
-    for section in build_sections(small()):
+    for section in small_sections():
         assert {len(row) for row in section.rows} <= {len(section.columns)}
 
 
 def test_what_must_be_known_to_believe_a_number_is_always_there():
-    text = said(small())
+    text = write_out(small_sections())
     for part in ("A/A (", "Placebo check (", "p would be", "not evidence of equality", "Simulated", "Exploratory"):
         assert part in text
 
 
 def test_controls_and_repeated_arms_are_what_others_are_compared_with():
-    headings = [one.heading for one in build_sections(small())]
+    headings = [one.heading for one in small_sections()]
     assert any(heading.endswith("against: no compaction") for heading in headings)
     assert any("keep_last=10 summarizer=scripted/oracle threshold=0.8" in heading for heading in headings)
 
@@ -67,7 +76,7 @@ def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
 
 
 def test_every_table_of_estimates_names_what_its_numbers_speak_about():
-    for section in build_sections(small()):
+    for section in small_sections():
         if section.heading.startswith(("How the trials ended", "By axis", "Paired comparison")):
             assert "these tasks: this one task only" in " ".join(section.notes)
 
@@ -102,14 +111,14 @@ def test_a_declared_contrast_keeps_the_verdict_of_its_family_in_the_table_of_all
 
 def test_another_arm_can_be_asked_for():
     arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
-    headings = [one.heading for one in build_sections(grid(), arm) if "against" in one.heading]
+    headings = [one.heading for one in build_sections(small(), arm) if "against" in one.heading]
     assert headings == [f"Paired comparison on the same task and seed, against: {arm}"]
     with pytest.raises(UnknownName):
-        said(small(), "no such arm")
+        list(build_sections(small(), "no such arm"))
 
 
 def test_a_control_that_overflowed_is_named_for_what_it_is():
-    assert "ended because the window was full" in said(small())
+    assert "ended because the window was full" in write_out(small_sections())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,11 @@ from harness.errors import UsageError
 from tests.analysis.made import grid, results
 
 
+@pytest.fixture(scope="module")
+def table():
+    return axis_effects.table(grid())
+
+
 def test_effects_are_those_of_the_report():
     found = grid(seeds=(0, 1, 2))
     table = axis_effects.table(found, metrics=["score", "cost", "retention", "steps"])
@@ -24,8 +29,8 @@ def test_effects_are_those_of_the_report():
         assert rows.loc["cost", "arm_pairs"] == 9
 
 
-def test_rows_name_axis_value_and_what_it_is_compared_with():
-    figure: Any = axis_effects.draw(axis_effects.table(grid()), theme="dark")
+def test_rows_name_axis_value_and_what_it_is_compared_with(table):
+    figure: Any = axis_effects.draw(table, theme="dark")
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert {"axis", "value", "against", "threshold", "0.95", "0.5", "arms", "n"} <= set(texts)
 
@@ -36,8 +41,8 @@ def test_without_a_grid_there_is_no_axis():
 
 
 @pytest.mark.parametrize("width", ["notebook", "paper"])
-def test_tick_labels_do_not_overlap(width):
-    figure: Any = axis_effects.draw(axis_effects.table(grid()), width=width)
+def test_tick_labels_do_not_overlap(table, width):
+    figure: Any = axis_effects.draw(table, width=width)
     figure.draw_without_rendering()
     for ax in figure.axes:
         low, high = ax.get_xlim()
