@@ -224,11 +224,11 @@ def opened(chromium: str, *sources: str) -> Iterator[Opened]:
         nbformat.write(node, root / "bench.ipynb")
         with (
             marked_environment(PYTHONPATH=str(CHECKOUT)) as environment,
-            jupyter(root, private, environment) as address,
+            jupyter(root, private, environment) as addresses,
             browser_page(chromium, environment, Path(tempfile.gettempdir()) / "bench-failed.png") as page,
         ):
             page.on("websocket", lambda socket: socket.on("framereceived", lambda payload: received.append(len(payload))))
-            notebook = LabNotebook(page, address.format(name="bench.ipynb"))
+            notebook = LabNotebook(page, addresses["lab"].format(name="bench.ipynb"))
             run(notebook, 0)
             yield Opened(page, notebook, received)
             notebook.shut_down()

@@ -179,10 +179,10 @@ def open_lab(folder: Path) -> Iterator[tuple[Path, str, Page]]:
     private.mkdir()
     with (
         marked_environment() as environment,
-        jupyter(root, private, environment, "lab") as address,
+        jupyter(root, private, environment) as addresses,
         browser_page(chromium, environment, Path(tempfile.gettempdir()) / "failed.png") as page,
     ):
-        yield root, address, page
+        yield root, addresses["lab"], page
 
 
 def photograph_widgets(folder: Path) -> None:

@@ -1,5 +1,5 @@
 """Fixtures for tests of several widgets at once: the pages and servers of the widgets' own tests."""
 
-from tests.widgets.conftest import browser, classic, lab, open_notebook, page, post
+from tests.widgets.conftest import browser, classic, lab, open_notebook, page, post, servers
 
-__all__ = ["browser", "classic", "lab", "open_notebook", "page", "post"]
+__all__ = ["browser", "classic", "lab", "open_notebook", "page", "post", "servers"]

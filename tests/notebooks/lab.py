@@ -36,6 +36,8 @@ SERVER_FLAGS = (
     "--allow-root",
     "--ServerApp.ip=127.0.0.1",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.expose_app_in_browser=True",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
 )
 # On first start the news would ask for permission in a box that covers the page.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
@@ -44,17 +46,15 @@ App: TypeAlias = Literal["lab", "notebook"]
 
 
 class _Front(NamedTuple):
-    """How a Jupyter front end is started and addressed."""
+    """How a Jupyter front end is addressed."""
 
-    module: str
-    settings: str
     path: str
     query: str
 
 
 FRONTS: Mapping[App, _Front] = {
-    "lab": _Front("jupyterlab", "LabApp", "lab/tree", "&reset"),  # otherwise tabs of an earlier notebook are restored
-    "notebook": _Front("notebook", "JupyterNotebookApp", "notebooks", ""),
+    "lab": _Front("lab/tree", "&reset"),  # otherwise tabs of an earlier notebook are restored
+    "notebook": _Front("notebooks", ""),
 }
 
 Found = TypeVar("Found")
@@ -103,9 +103,12 @@ def _carrying(mark: str) -> dict[int, str]:
 
 
 @contextmanager
-def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App = "lab") -> Iterator[str]:
-    """Run a server for the notebooks in `root`; yields the address of a notebook with a placeholder `name`."""
-    front, config, runtime = FRONTS[app], private / "config", private / "runtime"
+def jupyter(root: Path, private: Path, environment: Mapping[str, str]) -> Iterator[dict[App, str]]:
+    """Run a server for the notebooks in `root`.
+
+    It yields the address of a notebook in each front end, with a placeholder `name`.
+    """
+    config, runtime = private / "config", private / "runtime"
     (config / "labconfig").mkdir(parents=True)
     (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
     folders = {
@@ -116,15 +119,14 @@ def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App 
         "JUPYTERLAB_SETTINGS_DIR": private / "settings",
         "JUPYTERLAB_WORKSPACES_DIR": private / "workspaces",
     }
-    own = (f"--{front.settings}.expose_app_in_browser=True", f"--ServerApp.root_dir={root}")
-    command = [sys.executable, "-m", front.module, *SERVER_FLAGS, *own]
+    command = [sys.executable, "-m", "jupyterlab", *SERVER_FLAGS, f"--ServerApp.root_dir={root}"]
     with (private / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command, env={**environment, **{name: str(path) for name, path in folders.items()}}, stdout=log, stderr=log
         )
     try:
         url, token = waited_for("the server", lambda: _answering(server, runtime, private / "server.log"))
-        yield f"{url}{front.path}/{{name}}?token={token}{front.query}"
+        yield {app: f"{url}{front.path}/{{name}}?token={token}{front.query}" for app, front in FRONTS.items()}
     finally:
         server.terminate()
         try:

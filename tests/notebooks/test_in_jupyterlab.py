@@ -82,8 +82,8 @@ def address(tmp_path, environment):
     node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (RUN, LOOK, WOULD_BE_HACKED)])
     node.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(node, root / "grid.ipynb")
-    with jupyter(root, private, environment) as pattern:
-        yield pattern.format(name="grid.ipynb")
+    with jupyter(root, private, environment) as addresses:
+        yield addresses["lab"].format(name="grid.ipynb")
 
 
 @pytest.fixture
