@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -230,6 +230,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get(f"REQUIRE_{need.upper()}") == "1":
             pytest.fail(f"REQUIRE_{need.upper()}=1, but {reason}", pytrace=False)
         pytest.skip(reason)
+
+
+# --- results of tests ---------------------------------------------------------------------------------------------------
+
+_HAS_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note whether the call of a test has failed."""
+    report = yield
+    if call.when == "call":
+        item.stash[_HAS_FAILED] = report.failed
+    return report
+
+
+@pytest.fixture
+def has_failed(request: pytest.FixtureRequest) -> Callable[[], bool]:
+    """Return a function that tells another fixture, when its test has ended, whether the test has failed."""
+    return lambda: request.node.stash.get(_HAS_FAILED, True)
 
 
 # --- paths --------------------------------------------------------------------------------------------------

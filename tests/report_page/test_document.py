@@ -60,7 +60,7 @@ def written(tmp_path_factory):
 
 
 @pytest.fixture
-def open_page(browser, tmp_path):
+def open_page(browser, tmp_path, has_failed):
     """`open_page(path, **options)`: open a page; every request beyond the file and every error of a script fails the test."""
     faults: list[str] = []
     opened = []
@@ -79,7 +79,8 @@ def open_page(browser, tmp_path):
 
     yield open_one
     for page in opened:
-        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        if has_failed():
+            page.screenshot(path=tmp_path / "page.png", full_page=True)
         page.context.close()
     assert faults == []
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from harness.widgets.harness_widget import HarnessWidget
 from harness.widgets.message_channel import MessageSender
-from tests.notebooks.lab import BROWSER_FLAGS, PATIENCE_SECONDS, App, LabNotebook, jupyter, marked_environment
+from tests.notebooks.lab import BROWSER_FLAGS, FRONTS, PATIENCE_SECONDS, App, LabNotebook, jupyter, marked_environment
 from tests.widgets.linked import FAST, Linked, Theme
 
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
@@ -29,12 +29,13 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    """An empty page; its final state is saved as `page.png` in the folder of the test."""
+def page(browser: Browser, tmp_path: Path, has_failed: Callable[[], bool]) -> Iterator[Page]:
+    """An empty page; if the test fails, the state of the page is saved as `page.png` in the folder of the test."""
     page = browser.new_page(viewport={"width": 1100, "height": 1000})
     page.set_default_timeout(20_000)
     yield page
-    page.screenshot(path=tmp_path / "page.png")
+    if has_failed():
+        page.screenshot(path=tmp_path / "page.png")
     page.close()
 
 
@@ -60,22 +61,24 @@ Server = tuple[Path, str]
 """Folder served, and the address pattern of a notebook with a field `name`."""
 
 
-def served(app: App, folder: Path) -> Iterator[Server]:
-    root, private = folder / "root", folder / "private"
-    root.mkdir()
-    private.mkdir()
-    with marked_environment() as environment, jupyter(root, private, environment, app) as address:
-        yield root, address
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[App, Server]]:
+    """Both front ends of one server, each with a folder of its own."""
+    root, private = tmp_path_factory.mktemp("jupyter"), tmp_path_factory.mktemp("private")
+    for app in FRONTS:
+        (root / app).mkdir()
+    with marked_environment() as environment, jupyter(root, private, environment) as addresses:
+        yield {app: (root / app, address.replace("{name}", f"{app}/{{name}}")) for app, address in addresses.items()}
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    yield from served("lab", tmp_path_factory.mktemp("lab"))
+def lab(servers: dict[App, Server]) -> Server:
+    return servers["lab"]
 
 
 @pytest.fixture(scope="session")
-def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    yield from served("notebook", tmp_path_factory.mktemp("notebook"))
+def classic(servers: dict[App, Server]) -> Server:
+    return servers["notebook"]
 
 
 @pytest.fixture
