@@ -175,14 +175,14 @@ def test_a_pilot_runs_one_trial_of_each_task_and_model_and_the_grid_goes_on(tmp_
     )
     before = grid.estimate(tmp_path, workers=1)
     assert (before.expected_seconds, before.remaining_trials) == (None, len(grid.grid))
-    piloted = grid.run(tmp_path, workers=2, progress="off", pilot=True)
+    piloted = grid.run(tmp_path, workers=1, progress="off", pilot=True)
     assert sorted(piloted.trials["model"]) == ["scripted/tiny:attentive", "scripted/tiny:typical"]
-    again = grid.run(tmp_path, workers=2, progress="off", pilot=True)
+    again = grid.run(tmp_path, workers=1, progress="off", pilot=True)
     assert len(again.trials) == 2, "nothing is left to find out"
     forecast = grid.estimate(tmp_path, workers=1)
     assert forecast.covered_trials == forecast.remaining_trials == len(grid.grid) - 2
     assert forecast.expected_seconds == pytest.approx(forecast.covered_trials * piloted.trials["wall_seconds"].mean())
-    assert len(grid.run(tmp_path, workers=2, progress="off").trials) == len(grid.grid)
+    assert len(grid.run(tmp_path, workers=1, progress="off").trials) == len(grid.grid)
     assert grid.estimate(tmp_path).describe_time() == "none, since all trials have finished"
 
 

@@ -42,7 +42,7 @@ def run(tmp_path_factory):
     ]
     folder = tmp_path_factory.mktemp("plain")
     experiment = Experiment(name="plain", base=PLAIN, axes={"task": [TINY, WORDY], "seed": [0, 1]}, arms=arms, folder=folder)
-    return experiment.run(workers=2, progress="off")
+    return experiment.run(workers=1, progress="off")
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_a_run_is_compacted_at_the_step_that_reached_the_quantile_without_compac
     settings = Settings(uncompressed=str(folder))
     axes: dict[str, list[object]] = {PATH: ["q0.5", "q0.8"], "seed": [0, 1]}
     experiment = Experiment(name="quantiles", base=BASE, axes=axes, settings=settings, folder=tmp_path)
-    results = experiment.run(workers=2, progress="off")
+    results = experiment.run(workers=1, progress="off")
     assert sorted(results.axes[PATH].unique()) == ["q0.5", "q0.8"]
     for cell, trial in zip(experiment.grid, results.trials.set_index("trial_id").loc[ids(experiment)].itertuples(), strict=True):
         steps = of(run, TINY, trial.seed)
@@ -219,7 +219,7 @@ def test_without_a_run_to_look_in_a_quantile_is_refused():
 @pytest.mark.bubblewrap
 def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_there(tmp_path):
     axes = {"max_steps": [3, 60], "window_tokens": [1_800, 100_000], "seed": [0]}
-    Experiment(name="cut", base=PLAIN, axes=axes, folder=tmp_path).run(workers=2, progress="off")
+    Experiment(name="cut", base=PLAIN, axes=axes, folder=tmp_path).run(workers=1, progress="off")
     pool = UncompressedRun(tmp_path).load_pool(to_plain(BASE), QUARTER)
     assert (pool.sessions, pool.cut_short) == (4, 3)
     only = Experiment(name="only", base=BASE, folder=tmp_path / "only")

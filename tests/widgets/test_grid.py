@@ -232,7 +232,7 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
 @pytest.mark.bubblewrap
 def test_a_cell_leads_to_its_trials_and_a_trial_to_its_transcript(page, tmp_path):
     grid = replace(SMALL, axes={"seed": [0, 1], "policy.keep_last": [2, 4]}, arms=())
-    results = grid.run(tmp_path / "output", workers=2, progress="off")
+    results = grid.run(tmp_path / "output", workers=1, progress="off")
     widget = GridWidget(grid, tmp_path / "output")
     linked = Linked(page, widget, SHARED_SENDER)
     until(linked, "() => document.querySelectorAll('.g-cell b').length === 2")

@@ -108,7 +108,7 @@ class ActsOnce(NoDisplay):
 
 @pytest.fixture(scope="module")
 def local_results(tmp_path_factory):
-    return SMALL.run(tmp_path_factory.mktemp("local") / "output", workers=2, progress="off")
+    return SMALL.run(tmp_path_factory.mktemp("local") / "output", workers=1, progress="off")
 
 
 def check_clean(cluster):
