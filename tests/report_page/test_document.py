@@ -143,12 +143,12 @@ def test_hostile_names_are_escaped_in_the_document(tmp_path):
     assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
 
 
-def test_a_page_with_a_sample_says_which_sessions_it_has(tmp_path):
+def test_a_page_with_a_sample_says_which_sessions_it_has(tmp_path, written):
     results = write_experiment(tmp_path)
     text = decode(write_page(results, tmp_path / "report.html", max_sessions=5))
     assert "18 trials, of which 5 have their transcripts in this file" in text
     assert len(re.findall('id="block-', text)) == 5
-    assert "all with their transcripts" in decode(write_page(results, tmp_path / "report.html"))
+    assert "all with their transcripts" in decode(written)
 
 
 def test_an_unknown_baseline_and_a_folder_that_cannot_be_written_are_refused(tmp_path):
@@ -336,11 +336,16 @@ def test_the_page_of_a_plan_without_contrasts_is_labelled_exploratory(written):
     assert '<span id="standing">Exploratory: the plan declares no contrasts' in decode(written)
 
 
+@pytest.fixture(scope="module")
+def incomplete(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("incomplete")
+    return write_page(write_experiment(folder, provenance_json=declare(20), error=""), folder / "report.html")
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_progress_and_transcripts_of_an_incomplete_plan_are_shown(open_page, tmp_path, theme):
-    results = write_experiment(tmp_path, provenance_json=declare(20), error="")
-    page = open_page(write_page(results, tmp_path / "report.html"), color_scheme=theme)
+def test_progress_and_transcripts_of_an_incomplete_plan_are_shown(open_page, incomplete, theme):
+    page = open_page(incomplete, color_scheme=theme)
     assert "Progress only: the plan declares contrasts" in page.locator("#headlines").inner_text()
     assert "`looks = 2` under [experiment]" in page.locator("#headlines").inner_text()
     assert "18 of 20 planned trials finished; no outcomes are shown." in page.locator(".p-arms").inner_text()

@@ -148,7 +148,7 @@ def seeded(task):
 TOLD_LATER = (LaterMessage(step=3, text="Greet 2 times, no more."),)
 UNDECLARED = Repair(error_pattern="x", text="${times}", calls=(run("true"),))
 NOISE = "od -N 8 -An -t x1 /dev/urandom"
-NUMBER = "od -N 4 -An -t u4 /dev/urandom"
+NUMBER = "od -N 2 -An -t u2 /dev/urandom"  # greeting more often would take seconds
 GUESTS = tuple(f"guests_{number}" for number in range(8))
 
 # what is bad: the law that it breaks, how it comes about, (step, fact, check) of the finding, and some of its words
