@@ -1,7 +1,8 @@
-"""Make tasks, and answer requests with scripted models, in a new Python process with another hash seed.
+"""Make tasks in a new Python process with another hash seed.
 
-A difference from the results of the current process shows that a task or a model depends on the state of its process. The new
-process receives everything as JSON: the name of the task template and, for a model, the model's name and one request.
+A difference from the results of the current process shows that a task depends on the state of its process. The new process
+receives everything as JSON, such as the name of the task template. This module imports little, because each new process imports
+it; `fresh_model` does the same for scripted models.
 """
 
 import hashlib
@@ -11,17 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import redirect_stdout
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from harness import codec
 from harness.errors import UsageError
-from harness.models.factory import open_model
-from harness.protocols import Reply, Request
 from harness.task import Task
-from harness.tasks import load_task, make_task
+from harness.tasks import load_task
 from harness.testing import shifted_clock
 from harness.testing.observation import Observation, observe_template
 
@@ -37,6 +35,8 @@ CIRCUMSTANCES: Mapping[Circumstance, str] = {
 _ONLY_HASHES: tuple[Circumstance, ...] = ("hash seed",)
 _SAME_HASH_SEED = "3"
 """Value of `PYTHONHASHSEED` in new processes that must all have the same hash seed."""
+SERVE = f"from {__name__} import serve\nfrom {{module}} import {{function}}\nserve({{function}})"
+"""Program of a new process."""
 OTHER_ENVIRONMENT = {"USER": "someone", "LOGNAME": "someone", "TZ": "Etc/GMT-11"}
 """Environment variables, besides the home directory, of a new process that differs in its environment."""
 
@@ -55,18 +55,6 @@ class TaskPart(NamedTuple):
 
 Digests: TypeAlias = Mapping[TaskPart, str]
 """SHA-256 digest, in hexadecimal, of each part of a task."""
-
-
-class FreshModelSpec(NamedTuple):
-    """Settings from which a new process creates the scripted model that answers a request."""
-
-    task: str
-    """Name of the task template that the model works on, as for `load_task`."""
-    task_seed: int
-    model: str
-    """Name of the scripted model with its profile (reading ability), e.g. `scripted:typical`."""
-    model_seed: int
-    window_tokens: int
 
 
 def digest_parts(task: Task) -> Digests:
@@ -103,7 +91,7 @@ def digest_in_fresh_process(
         UsageError: The template makes no task in the new process.
     """
     arguments = [_resolve_name(name), list(seeds)]
-    made = _run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
+    made = run_in_fresh_process(_digest_tasks, arguments, differing=differing, failure_text="the template makes no task")
     return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in made}
 
 
@@ -119,7 +107,7 @@ def observe_in_fresh_process(name: str) -> Observation:
     Raises:
         UsageError: The template makes no task in the new process.
     """
-    observed = _run_in_fresh_process(_observe_template, _resolve_name(name), failure_text="the template makes no task")
+    observed = run_in_fresh_process(_observe_template, _resolve_name(name), failure_text="the template makes no task")
     return Observation(*observed)
 
 
@@ -133,37 +121,7 @@ def _resolve_name(name: str) -> str:
     return f"{Path(path).resolve()}:{function}" if colon else name
 
 
-def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
-    """Answer a request with a scripted model in a new process, and return the answer as JSON-ready values.
-
-    The values are those of `encode_reply`.
-
-    Args:
-        model_spec: Settings of the scripted model that answers.
-        request: Request in the form in which the session sent it to the model.
-        hash_seed: Value of `PYTHONHASHSEED` in the new process; None chooses a value that differs from the current process.
-
-    Raises:
-        UsageError: The new process makes no task or no answer.
-    """
-    arguments = [*model_spec, codec.to_plain(replace(request, messages=tuple(request.messages)))]
-    return _run_in_fresh_process(_answer_request, arguments, hash_seed=hash_seed, failure_text="the model gives no answer")
-
-
-def encode_reply(reply: Reply) -> object:
-    """Return the message and the token usage of a model's reply as JSON-ready values."""
-    return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
-
-
-def _answer_request(arguments: list[Any]) -> object:
-    *named, request = arguments
-    asked = FreshModelSpec(*named)
-    task = make_task(asked.task, asked.task_seed)
-    model = open_model(asked.model, task=task, seed=asked.model_seed, window_tokens=asked.window_tokens)
-    return encode_reply(model.reply(codec.from_plain(Request, request)))
-
-
-def _run_in_fresh_process(
+def run_in_fresh_process(
     handle: Callable[[Any], object],
     arguments: object,
     *,
@@ -171,7 +129,18 @@ def _run_in_fresh_process(
     differing: Collection[Circumstance] = _ONLY_HASHES,
     failure_text: str,
 ) -> Any:
-    """Call a function of this module in a new Python process; arguments and result are sent as JSON."""
+    """Call a function in a new Python process, and return its result; arguments and result are sent as JSON.
+
+    Args:
+        handle: Function at the top level of a module.
+        arguments: Argument of the function.
+        hash_seed: Value of `PYTHONHASHSEED` in the new process; None chooses a value that differs from the current process.
+        differing: Circumstances in which the new process differs from this one.
+        failure_text: Beginning of the message of the error, e.g. `the template makes no task`.
+
+    Raises:
+        UsageError: The function raised an exception, or the process died.
+    """
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)  # noqa: PTH100  (an empty path is the working directory)
     with TemporaryDirectory() as folder:
@@ -181,7 +150,7 @@ def _run_in_fresh_process(
         library = shifted_clock.find_library() if "date" in differing else None
         environment |= shifted_clock.build_environment(library) if library else {}
         with subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import {handle.__name__}, serve; serve({handle.__name__})"],
+            [sys.executable, "-P", "-c", SERVE.format(module=handle.__module__, function=handle.__name__)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

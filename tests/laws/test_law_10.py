@@ -24,7 +24,7 @@ from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.store.journal import Journal
 from harness.tasks import SUITE
-from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
+from harness.testing.fresh_model import FreshModelSpec, answer_in_fresh_process, encode_reply
 from harness.testing.laws.simulation import WINDOW_TOKENS, Run
 from tests.laws.suite import FULL, TASKS, Case, simulate_in_real_sandbox, spread
 

@@ -14,7 +14,7 @@ from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.backends import is_isolated
 from harness.task import Grader, Task
 from harness.testing import shifted_clock
-from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
+from harness.testing.fresh_model import FreshModelSpec, answer_in_fresh_process, encode_reply
 from harness.testing.laws.findings import Finding, LawSkippedError, make_check_finding, read_values, trace
 from harness.testing.laws.simulation import (
     Run,
