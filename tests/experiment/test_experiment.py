@@ -63,12 +63,6 @@ def table(results):
     return results.trials.drop(columns=list(VOLATILE_COLUMNS["trials"])).sort_values("trial_id", ignore_index=True)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Provide the results of the small grid after a run without trouble."""
-    return SMALL.run(tmp_path_factory.mktemp("whole"), workers=2, progress="off")
-
-
 def begun(folder):
     """Start the small grid in a process of its own, and wait until one trial has finished."""
     run = subprocess.Popen(
@@ -109,8 +103,8 @@ def gone(group):
 @REAL
 @pytest.mark.slow
 class TestRuns:
-    def test_a_grid_gives_a_row_for_each_trial_and_tables_beside_it(self, whole):
-        trials = whole.trials
+    def test_a_grid_gives_a_row_for_each_trial_and_tables_beside_it(self, small_results):
+        trials = small_results.trials
         assert len(trials) == len(SMALL.grid) == 9
         assert set(trials["trial_id"]) == {cell.trial.trial_id for cell in SMALL.grid}
         assert set(trials["status"]) == {"completed", "failed"}
@@ -118,9 +112,11 @@ class TestRuns:
         oracle = trials[trials["arm"] == "summarizer=scripted/oracle"]
         assert oracle["success"].all()
         assert (oracle["compactions"] > 0).all()
-        assert whole.steps.groupby("trial_id").size().to_dict() == dict(zip(trials["trial_id"], trials["steps"], strict=True))
-        assert len(whole.checks) == 2 * len(trials)
-        assert sorted(path.name for path in (whole.output / "results").iterdir()) == [
+        assert small_results.steps.groupby("trial_id").size().to_dict() == dict(
+            zip(trials["trial_id"], trials["steps"], strict=True)
+        )
+        assert len(small_results.checks) == 2 * len(trials)
+        assert sorted(path.name for path in (small_results.output / "results").iterdir()) == [
             *("checks", "compactions", "messages", "probes", "steps", "trials"),
         ]
 
@@ -145,14 +141,14 @@ class TestRuns:
         assert len(results.steps["session_id"].unique()) == 6 + 4, "the sub-agents' steps are logged, too"
         pd.testing.assert_frame_equal(experiment.run(workers=2, progress="off").trials, results.trials)
 
-    def test_running_again_runs_nothing(self, whole):
-        before = whole.trials
-        again = SMALL.run(whole.output, workers=2, progress="off")
+    def test_running_again_runs_nothing(self, small_results):
+        before = small_results.trials
+        again = SMALL.run(small_results.output, workers=2, progress="off")
         pd.testing.assert_frame_equal(before, again.trials)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_stopped_run_keeps_what_is_finished_and_going_on_gives_the_table_of_an_uninterrupted_run(
-        self, number, whole, tmp_path
+        self, number, small_results, tmp_path
     ):
         run = begun(tmp_path)
         os.killpg(run.pid, number)
@@ -167,18 +163,18 @@ class TestRuns:
         assert [record.error for record in finished if record.status == "crashed"] == []
         assert list((tmp_path / "journals").iterdir()) == []
         assert list((tmp_path / "results" / "trials").iterdir()) != []
-        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(small_results))
 
-    def test_a_killed_run_leaves_no_processes_and_is_gone_on_with(self, whole, tmp_path):
+    def test_a_killed_run_leaves_no_processes_and_is_gone_on_with(self, small_results, tmp_path):
         run = begun(tmp_path)
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         assert gone(run.pid)
         run.stdout.close()
         run.stderr.close()
-        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(small_results))
 
-    def test_a_killed_worker_costs_one_trial_that_the_next_run_does(self, whole, tmp_path):
+    def test_a_killed_worker_costs_one_trial_that_the_next_run_does(self, small_results, tmp_path):
         run = begun(tmp_path)
         for pid in processes_of(run.pid):
             if pid != run.pid and b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -192,7 +188,7 @@ class TestRuns:
         crashed = [record for record in records if record.status == "crashed"]
         assert all("the worker process died" in record.error for record in crashed)
         assert len(crashed) <= 1
-        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=1, progress="off")), table(small_results))
 
     def test_agents_that_sleep_fail_after_half_of_the_time_of_a_trial_and_count(self, tmp_path):
         """The commands of the whole session would take 16 s, less than the limit of the trial."""
@@ -202,9 +198,9 @@ class TestRuns:
         assert trials[["status", "reason", "success"]].to_numpy().tolist() == [["failed", "timeout", False]]
         assert len(select_valid(trials)) == 1
 
-    def test_threads_give_the_same_table_as_processes(self, whole, tmp_path):
+    def test_threads_give_the_same_table_as_processes(self, small_results, tmp_path):
         threads = replace(SMALL, settings=replace(SMALL.settings, executor="threads"))
-        pd.testing.assert_frame_equal(table(threads.run(tmp_path, workers=3, progress="off")), table(whole))
+        pd.testing.assert_frame_equal(table(threads.run(tmp_path, workers=3, progress="off")), table(small_results))
 
     def test_a_stop_from_another_thread_returns_what_is_there(self, tmp_path):
         stop = threading.Event()
@@ -213,7 +209,7 @@ class TestRuns:
             pass
         assert len(SMALL.run(tmp_path, workers=1, progress="off", stop=stop).trials) == 0
 
-    def test_trials_of_another_plan_in_the_same_folder_are_shared_and_take_its_names(self, whole, tmp_path):
+    def test_trials_of_another_plan_in_the_same_folder_are_shared_and_take_its_names(self, small_results, tmp_path):
         one = replace(SMALL, axes={"seed": [0]}, arms=())
         one.run(tmp_path, workers=1, progress="off")
         other = replace(SMALL, axes={"seed": [0], "policy.keep_last": [2]}, arms=())

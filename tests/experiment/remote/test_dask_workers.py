@@ -106,26 +106,21 @@ class ActsOnce(NoDisplay):
             act()
 
 
-@pytest.fixture(scope="module")
-def local_results(tmp_path_factory):
-    return SMALL.run(tmp_path_factory.mktemp("local") / "output", workers=1, progress="off")
-
-
 def check_clean(cluster):
     wait_until(lambda: find_processes(cluster.folder) == [], "a child process is left")
     wait_until(lambda: find_folders(cluster.folder) == [], "a folder is left")
 
 
-def test_a_run_through_tls_gives_the_results_of_a_local_run(tmp_path, local_results):
+def test_a_run_through_tls_gives_the_results_of_a_local_run(tmp_path, small_results):
     with open_cluster(tmp_path / "cluster", security=make_certificate(tmp_path)) as cluster:
         assert cluster.address.startswith("tls://")
         with cluster.open_client() as client:
             results = SMALL.run(tmp_path / "output", progress="off", executor=client)
         check_clean(cluster)
-    check_equal(results, local_results)
+    check_equal(results, small_results)
 
 
-def test_killed_workers_and_children_cost_nothing_and_a_lost_scheduler_only_the_rest(tmp_path, local_results):
+def test_killed_workers_and_children_cost_nothing_and_a_lost_scheduler_only_the_rest(tmp_path, small_results):
     output = tmp_path / "output"
     with open_cluster(tmp_path / "one", workers=3) as cluster, cluster.open_client() as client:
         client.wait_for_workers(3)
@@ -142,10 +137,10 @@ def test_killed_workers_and_children_cost_nothing_and_a_lost_scheduler_only_the_
     with open_cluster(tmp_path / "two") as cluster, cluster.open_client() as client:
         results = SMALL.run(output, progress="off", executor=client)
         check_clean(cluster)
-    check_equal(results, local_results)
+    check_equal(results, small_results)
 
 
-def test_a_killed_client_leaves_nothing_on_the_cluster_and_its_run_is_resumed(tmp_path, local_results):
+def test_a_killed_client_leaves_nothing_on_the_cluster_and_its_run_is_resumed(tmp_path, small_results):
     with open_cluster(tmp_path / "cluster") as cluster:
         command = [sys.executable, "-m", "tests.experiment.remote.run_on_cluster", cluster.address, str(tmp_path / "output")]
         process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -158,7 +153,7 @@ def test_a_killed_client_leaves_nothing_on_the_cluster_and_its_run_is_resumed(tm
         with cluster.open_client() as client:
             results = SMALL.run(tmp_path / "output", progress="off", executor=client)
         check_clean(cluster)
-    check_equal(results, local_results)
+    check_equal(results, small_results)
 
 
 def hoard(megabytes):
@@ -170,7 +165,7 @@ def hoard(megabytes):
     time.sleep(60)
 
 
-def test_a_worker_that_its_nanny_ends_for_its_memory_costs_nothing(tmp_path, local_results):
+def test_a_worker_that_its_nanny_ends_for_its_memory_costs_nothing(tmp_path, small_results):
     options = ("--nanny", "--memory-limit", "500 MiB")
     with open_cluster(tmp_path / "cluster", options=options) as cluster, cluster.open_client() as client:
         client.wait_for_workers(2)
@@ -181,10 +176,10 @@ def test_a_worker_that_its_nanny_ends_for_its_memory_costs_nothing(tmp_path, loc
             results = SMALL.run(tmp_path / "output", progress=display, executor=client)
             wait_until(lambda: victim not in client.nthreads(), "the nanny must end the worker")
         check_clean(cluster)
-    check_equal(results, local_results)
+    check_equal(results, small_results)
 
 
-def test_a_machine_without_a_sandbox_gets_no_trials_and_is_named(tmp_path, local_results):
+def test_a_machine_without_a_sandbox_gets_no_trials_and_is_named(tmp_path, small_results):
     broken = tmp_path / "bin" / "bwrap"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\necho no user namespaces >&2\nexit 1\n")
@@ -203,7 +198,7 @@ def test_a_machine_without_a_sandbox_gets_no_trials_and_is_named(tmp_path, local
         ):
             SMALL.run(tmp_path / "other", progress="off", executor=client)
         check_clean(cluster)
-    check_equal(results, local_results)
+    check_equal(results, small_results)
 
 
 def test_a_machine_with_other_code_gets_no_trials(shared_client):
