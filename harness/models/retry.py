@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import SystemRandom
 from time import sleep
-from typing import TypeVar
-
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import ProviderFailed, RateLimited
 from harness.events import Waiting
 from harness.protocols import ignore
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 
@@ -45,8 +46,9 @@ class Retry:
         Raises:
             ModelError: The error of the last attempt.
         """
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt  # noqa: PLC0415  (takes a tenth of a second)
 
-        def report_wait(state: RetryCallState) -> None:
+        def report_wait(state: "RetryCallState") -> None:
             what = f"retry {state.attempt_number} of {self.retries}: {_find_error(state)}"
             on_wait(Waiting(what=what, seconds=state.upcoming_sleep))
 
@@ -75,5 +77,5 @@ class Retry:
         return (doubled if asked is None else asked) + self.jitter_seconds * self.draw()
 
 
-def _find_error(state: RetryCallState) -> BaseException | None:
+def _find_error(state: "RetryCallState") -> BaseException | None:
     return state.outcome.exception() if state.outcome else None
