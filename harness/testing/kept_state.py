@@ -10,7 +10,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CellType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
@@ -21,6 +21,7 @@ _HARNESS_DIRECTORY = Path(__file__).parents[1]
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 
 
+@cache
 def is_task_file(path: str) -> bool:
     """Return whether a file contains code of a task.
 

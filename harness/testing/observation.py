@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from harness.task import Fact, Task, TaskTemplate
 from harness.testing.kept_state import FOREIGN_PREFIXES, is_task_file, list_changed_variables
@@ -76,6 +76,8 @@ _OPTIONS_BY_CODE: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] =
 
 Each takes the local variables of the drawing function.
 """
+_WATCHED_NAMES = frozenset(code.co_name for code in (*_CACHING_CODES, *_OPTIONS_BY_CODE))
+"""Names of the Python functions whose calls are recorded."""
 
 
 class Observation(NamedTuple):
@@ -116,6 +118,10 @@ class _Draw(NamedTuple):
     results: Sequence[object]
 
 
+_Number: TypeAlias = int | Fraction
+"""Number in a text; a `Fraction` only if it is not whole, because calculations with fractions take long."""
+
+
 class _AlignedDraw(NamedTuple):
     """Random draw that a task template makes under every seed.
 
@@ -126,7 +132,7 @@ class _AlignedDraw(NamedTuple):
     place: str
     draws: Sequence[_Draw]
     texts: Sequence[str]
-    numbers: Sequence[Fraction]
+    numbers: Sequence[_Number]
 
 
 class _Observer:
@@ -144,15 +150,20 @@ class _Observer:
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
-            if argument.__name__ in CLOCK_NAMES and _is_clock(argument):
+            name = argument.__name__
+            if name in CLOCK_NAMES and _is_clock(argument):
                 if place := _find_calling_place(frame):
-                    self.clock_calls[f"{argument.__name__} ({place})"] = None
-            elif (argument.__name__ in MACHINE_NAMES or _is_unseeded(argument)) and (place := _find_calling_place(frame)):
-                self.machine_calls[f"{argument.__name__} ({place})"] = None
-        elif event == "call" and frame.f_code in _CACHING_CODES:
+                    self.clock_calls[f"{name} ({place})"] = None
+            elif (name in MACHINE_NAMES or _is_unseeded(argument)) and (place := _find_calling_place(frame)):
+                self.machine_calls[f"{name} ({place})"] = None
+            return
+        code = frame.f_code
+        if code.co_name not in _WATCHED_NAMES:  # the hash of a code object takes long
+            return
+        if event == "call" and code in _CACHING_CODES:
             if frame.f_back is not None and (place := _find_calling_place(frame.f_back)):
-                self.machine_calls[f"{frame.f_code.co_name} ({place})"] = None
-        elif event == "return" and frame.f_code in _OPTIONS_BY_CODE and argument is not None:
+                self.machine_calls[f"{code.co_name} ({place})"] = None
+        elif event == "return" and code in _OPTIONS_BY_CODE and argument is not None:
             self._record_draw(frame, argument)
 
     def observe_write(self, event: str, frame: FrameType) -> None:
@@ -277,7 +288,7 @@ def _align_draws(tasks: Sequence[tuple[Task, Sequence[_Draw]]]) -> list[_Aligned
         if len(draws) == len(tasks):
             texts = [str(draw.results[position]) for draw in draws]
             numbers = _read_numbers(texts) if len({*texts}) >= MIN_DISTINCT_RESULTS else []
-            aligned.append(_AlignedDraw(place, draws, texts, numbers))
+            aligned.append(_AlignedDraw(place, draws, texts, numbers if len({*numbers}) >= MIN_DISTINCT_RESULTS else []))
     return aligned
 
 
@@ -290,37 +301,49 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
     values = [task.values.get(fact.name, "") for task, _ in tasks]
     given = _read_numbers([fact.prior, *values])
     for one in aligned:
-        option = fact.prior if one.texts == values else _find_option_behind(given, one.numbers)
-        if option and any(_is_option(option, draw.options) for draw in one.draws):
+        if one.texts == values:
+            option = fact.prior
+        elif not given or not one.numbers or not (option := _find_option_behind(given, one.numbers)):
+            continue
+        if any(_is_option(option, draw.options) for draw in one.draws):
             return one.place
     return ""
 
 
-def _find_option_behind(given: Sequence[Fraction], numbers: Sequence[Fraction]) -> str:
+def _find_option_behind(given: Sequence[_Number], numbers: Sequence[_Number]) -> str:
     """Return the number that must be drawn for a fact to get its default guess (its prior) as its value.
 
     The result is empty if the values of the fact are no linear function of the numbers that were drawn.
 
     Args:
-        given: Number in the default guess, then the number in the value under each seed; empty if these are not all numbers.
-        numbers: Number drawn under each seed; empty if something else was drawn.
+        given: Number in the default guess, then the number in the value under each seed.
+        numbers: Number drawn under each seed; not all are equal.
     """
-    if not given or len({*numbers}) < MIN_DISTINCT_RESULTS:
-        return ""
-    guess, *value_numbers = given
-    points = sorted({*zip(numbers, value_numbers, strict=True)})
-    (x, y), (other_x, other_y) = points[0], points[-1]
-    slope = (other_y - y) / (other_x - x)
-    if not slope or any(value - y != slope * (number - x) for number, value in points):
-        return ""
-    return str(x + (guess - y) / slope)
+    guess, *values = given
+    first_number, first_value = numbers[0], values[0]
+    run, rise = next(  # as in rise over run, the slope of a line
+        (number - first_number, value - first_value)
+        for number, value in zip(numbers, values, strict=True)
+        if number != first_number
+    )
+    for number, value in zip(numbers, values, strict=True):
+        if rise * (number - first_number) != run * (value - first_value):
+            return ""
+    return str(first_number + Fraction(run * (guess - first_value)) / rise) if rise else ""
 
 
-def _read_numbers(texts: Sequence[str]) -> list[Fraction]:
+def _read_numbers(texts: Sequence[str]) -> list[_Number]:
     """Return the one number in each text; empty unless all texts are equal except for their number."""
-    found = [match for text in texts if (match := _NUMBER.fullmatch(text))]
-    surroundings = {(match[1], match[3]) for match in found}
-    return [Fraction(match[2]) for match in found] if len(found) == len(texts) and len(surroundings) == 1 else []
+    if all(map(str.isdecimal, texts)):
+        return [int(text) for text in texts]
+    found = []
+    for text in texts:
+        if not (match := _NUMBER.fullmatch(text)):
+            return []
+        found.append(match)
+    if len({(match[1], match[3]) for match in found}) > 1:
+        return []
+    return [Fraction(match[2]) if "." in match[2] else int(match[2]) for match in found]
 
 
 def _is_option(text: str, options: Sequence[object]) -> bool:
@@ -368,7 +391,12 @@ def _find_calling_place(frame: FrameType) -> str:
 
 def _find_place(frame: FrameType) -> str:
     path = frame.f_code.co_filename
-    return f"line {frame.f_lineno} of {Path(path).name}" if is_task_file(path) else ""
+    return f"line {frame.f_lineno} of {_find_name(path)}" if is_task_file(path) else ""
+
+
+@cache
+def _find_name(path: str) -> str:
+    return Path(path).name
 
 
 def _list_range(start: int, stop: int | None, step: int) -> range:
