@@ -60,7 +60,7 @@ def session(name: str, seed: int, policy: Policy) -> Run:
 def test_with_oracle_retention_the_task_succeeds_without_a_call_that_the_script_does_not_have(name: str, seed: int) -> None:
     task = SUITE[name](seed)
     plain, done = (
-        simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS),
+        simulate_with_cache(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS, is_graded=False),
         session(name, seed, OracleRetention()),
     )
     assert (done.outcome.reason, done.failed_checks) == ("replied", set())

@@ -1,6 +1,6 @@
 """Law 11: the instances of a task differ in score and course under the base policy, on seeds that no task was calibrated with.
 
-Eight seeds of two tasks, or with HARNESS_LAWS=full all report seeds of every task.
+Five seeds of two tasks, or with HARNESS_LAWS=full all report seeds of every task.
 """
 
 import pytest
@@ -18,7 +18,7 @@ def test_every_task_draws_a_structure() -> None:
 
 @pytest.mark.parametrize("task", each() if FULL else each(["flashcards", "long-march"]))
 def test_instances_differ_and_leave_room_for_better_and_worse_policies(task: str) -> None:
-    seeds = REPORT_SEEDS if FULL else REPORT_SEEDS[:8]
+    seeds = REPORT_SEEDS if FULL else REPORT_SEEDS[:5]
     spread = InstanceSpread(tuple(measure_instances(SUITE[task], seeds, action_cache=open_action_cache())))
     assert [str(finding) for finding in check_instances(spread)] == []
     assert all(result.compactions for result in spread.results)

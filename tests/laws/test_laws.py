@@ -27,6 +27,9 @@ BY_GEOMETRY = {"law-1", "law-3", "law-4"}
 BY_EVENTS = {"default/openhands"}
 """Policies that also act at a number of events."""
 
+REPEATED_GRADINGS = 20 if FULL else 8
+"""A check that passes at random, half of the time, is missed by eight gradings once in 128 runs of the tests."""
+
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
 
@@ -59,12 +62,13 @@ def cases() -> Iterator[Case]:
 
 def policy_cases() -> Iterator[Case]:
     """Return every policy with a session that it compacts, on a task under a seed; in full on half of the tasks and with all
-    laws."""
+    laws. By default the task is not the one whose sessions take longest."""
     laws = {law.name: law for law in LAWS}
+    tasks = TASKS if FULL else [task for task in TASKS if task != "flashcards"]
     for at, policy in enumerate(POLICIES):
         for turn in range(0, len(TASKS) if FULL else 1, 2):
-            task, seed = TASKS[(at + turn) % len(TASKS)], SEEDS[(at // len(TASKS) + turn) % len(SEEDS)]
-            also = {"law-1": at % 4 == 0, "law-6-answers": at % 2 == 1, "law-6-bytes": at % 7 == 2}
+            task, seed = tasks[(at + turn) % len(tasks)], SEEDS[(at // len(tasks) + turn) % len(SEEDS)]
+            also = {"law-1": at % 4 == 0, "law-6-answers": at % 2 == 1, "law-6-bytes": at % 10 == 2}
             due = [name for name, dealt in also.items() if FULL or dealt]
             for name in ["law-7", *due]:
                 if name != "law-1" or relative(policy):
@@ -84,7 +88,7 @@ CASES = tuple(cases())
 
 @functools.cache
 def sessions(task: str) -> SessionCache:
-    return SessionCache(SUITE[task], name=task, action_cache=open_action_cache())
+    return SessionCache(SUITE[task], name=task, action_cache=open_action_cache(), repeated_gradings=REPEATED_GRADINGS)
 
 
 def laws_of(task: str) -> type:
@@ -100,7 +104,7 @@ def laws_of(task: str) -> type:
 
         @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{task}-{seed}")
         def test_the_default_policy_compacts_two_to_six_times(self, seed: int) -> None:
-            assert 2 <= len(sessions(task).run_compacted(seed, "oracle").compactions) <= 6
+            assert 2 <= len(sessions(task).run_compacted(seed, "oracle", is_graded=False).compactions) <= 6
 
     return Laws
 

@@ -560,10 +560,10 @@ def test_a_policy_that_lets_the_window_overflow_is_told(good):
 class Compacting(SessionCache):
     """Sessions in which a policy acts although it should not."""
 
-    def run(self, seed, policy=NO_COMPACTION, window_tokens=HUGE_WINDOW_TOKENS):
+    def run(self, seed, policy=NO_COMPACTION, window_tokens=HUGE_WINDOW_TOKENS, *, is_graded=True):
         if isinstance(policy, KeepLast):
             policy = replace(policy, context_window=14_000, threshold=0.5)
-        return super().run(seed, policy, window_tokens)
+        return super().run(seed, policy, window_tokens, is_graded=is_graded)
 
 
 def test_a_policy_that_acts_in_a_large_window_is_told(good):
@@ -579,8 +579,8 @@ class Moody(SessionCache):
         done = super().watch(seed, values_seed)
         return replace(done, run=replace(done.run, requests=done.run.requests[:-2]))
 
-    def run_compacted(self, seed, preset="extractive", summarizer=None):
-        done = super().run_compacted(seed, preset, summarizer)
+    def run_compacted(self, seed, preset="extractive", summarizer=None, *, is_graded=True):
+        done = super().run_compacted(seed, preset, summarizer, is_graded=is_graded)
         requests = tuple(
             (request, replace(reply, message=assistant(f"Well. {reply.message.text}", *reply.message.calls)))
             for request, reply in done.requests

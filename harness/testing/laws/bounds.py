@@ -49,7 +49,7 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         words = f"the session never fills a window: its longest request has {max(sizes):,} tokens; make it read or print more"
         yield Finding(words, seed=seed)
         return
-    small = sessions.run(seed, NoCompaction(), window_tokens)
+    small = sessions.run(seed, NoCompaction(), window_tokens, is_graded=False)
     if (small.outcome.reason, small.outcome.steps) != ("overflow", predicted - 1):
         words = (
             f"a window of {window_tokens:,} tokens without compaction should overflow at request {predicted}; the session "
@@ -157,7 +157,8 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
     The policies in `PRESETS` must also avoid requests that the model refuses as too long. Other policies need not, because their
     token reserves may not suit the window.
     """
-    done, window_tokens = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed).window_tokens
+    done = sessions.run_compacted(seed, preset, is_graded=False)
+    window_tokens = sessions.choose_small_window(seed).window_tokens
     for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
         counted = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
         if not counted == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
@@ -251,7 +252,7 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str | None] | dict[str, str]) -> Run:
-    return sessions.run_uncached(rewrite_facts(task, dict(values)))
+    return sessions.run_through_action_cache(rewrite_facts(task, dict(values)))
 
 
 def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | None:

@@ -121,10 +121,14 @@ def check_hidden(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     Files in the fact's list `also_in` are exempt.
     """
     task = sessions.make_task(seed)
+    reader = sessions.model_spec.reader
+    trace_own = cache(lambda: _TracedSession.make(task, sessions.watch(seed), reader))
+    trace_other = cache(lambda: _TracedSession.make(*sessions.watch_other(seed)[1:], reader))
     for fact in task.facts:
         if fact.recover is not None or not task.values.get(fact.name):
             continue
-        paths = {*_find_initial_files(sessions, fact, seed), *_find_produced_files(sessions, fact, seed)} - {*fact.also_in}
+        paths = {*_find_initial_files(sessions, fact, seed), *_find_produced_files(trace_own(), trace_other, fact)}
+        paths -= {*fact.also_in}
         if paths:
             words = (
                 f"the fact has no recovering call, but its value stands in {', '.join(map(repr, sorted(paths)))}; remove it "
@@ -147,19 +151,41 @@ def _find_initial_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterat
         yield from (path for path, text in files[0].items() if path not in common and values[0] in text)
 
 
-def _find_produced_files(sessions: SessionCache, fact: Fact, seed: int) -> Iterator[str]:
+class _TracedSession(NamedTuple):
+    """Recorded session of a task, with the agent's actions that use each fact (value to remember), by name of the fact."""
+
+    task: Task
+    watched: WatchedRun
+    needs: Mapping[str, Sequence[Move]]
+
+    @classmethod
+    def make(cls, task: Task, watched: WatchedRun, reader: Reader) -> "_TracedSession":
+        return cls(task, watched, _list_needs(task, trace(task, watched.run.requests, reader)))
+
+    def list_texts_before_use(self, fact: Fact) -> dict[str, str]:
+        """Return the files that the session wrote before the agent first needed a fact, by path.
+
+        Each text begins with the path.
+        """
+        needs = self.needs.get(fact.name)
+        if not needs:
+            return {}
+        initial = dict(self.task.workspace)
+        texts = self.watched.read_texts(self.watched.trees[needs[0].number - 1])
+        return {path: f"{path}\n{text}" for path, text in texts.items() if initial.get(path) != text}
+
+
+def _find_produced_files(own: _TracedSession, trace_other: Callable[[], _TracedSession], fact: Fact) -> Iterator[str]:
     """Yield the paths of files that a session wrote and that reveal a fact before the fact is first needed.
 
     A file reveals the value if a text pattern of the fact finds the value, or if a session with other values has the other value
     in the same place.
     """
-    task = sessions.make_task(seed)
-    reader = sessions.model_spec.reader
-    value, texts = task.values[fact.name], _list_texts_before_use(task, sessions.watch(seed), fact, reader)
+    value, texts = own.task.values[fact.name], own.list_texts_before_use(fact)
     yield from (path for path, text in texts.items() if value in read_values(text, fact))
     if any(value in text for text in texts.values()):
-        _, other_task, other_watched = sessions.watch_other(seed)
-        other_value, other_texts = other_task.values[fact.name], _list_texts_before_use(other_task, other_watched, fact, reader)
+        other = trace_other()
+        other_value, other_texts = other.task.values[fact.name], other.list_texts_before_use(fact)
         common = texts.keys() & other_texts.keys()
         yield from (path for path in common if _is_told([value, other_value], [texts[path], other_texts[path]]))
 
@@ -227,7 +253,7 @@ def _is_shown(fact: Fact, seed: int, other_seeds: Sequence[int], find_value_and_
 
 def _list_outputs(sessions: SessionCache, seed: int, values_seed: int) -> dict[str, str]:
     """Return the tool outputs of a session in which no fact is stated, by name of the step that produced them."""
-    task, run = sessions.make_variant(seed, values_seed), sessions.run_blank(seed, values_seed)
+    task, run = sessions.make_variant(seed, values_seed), sessions.run_blank(seed, values_seed, is_graded=False)
     moves = trace(task, run.requests, sessions.model_spec.reader)
     outputs: dict[str, list[str]] = {}
     for move, (request, _), (later, _) in zip(moves, run.requests, run.requests[1:], strict=False):
@@ -283,15 +309,37 @@ class _Place(NamedTuple):
 
     def leads_to(self, value: str, text: str) -> bool:
         """Return whether a text contains this place, and contains the value wherever the place occurs."""
-        if f"{self.before}{value}{self.after}" not in text:
+        expected = f"{self.before}{value}{self.after}"
+        if expected not in text:
             return False
         if not self.whole_line:
-            ends = [match.end() for match in re.finditer(re.escape(self.before), text)]
-            return bool(ends) and all(re.match(_bound(value), text[end : end + len(value) + 1]) for end in ends)
-        lines = _split_lines(text) if self.line is None else _split_lines(text)[self.line : self.line + 1]
-        length = len(self.before) + len(self.after)
-        fitting = [line for line in lines if line.startswith(self.before) and line.endswith(self.after) and len(line) > length]
-        return bool(fitting) and {*fitting} == {f"{self.before}{value}{self.after}"}
+            bound, length = re.compile(_bound(value)), len(value) + 1
+            ends = (match.end() for match in re.finditer(re.escape(self.before), text))
+            return all(bound.match(text[end : end + length]) for end in ends)
+        lines = _list_lines(self.before, text) if self.line is None else _split_lines(text)[self.line : self.line + 1]
+        is_found = False
+        for line in lines:
+            if line == expected:
+                is_found = True
+            elif line.startswith(self.before) and line.endswith(self.after) and len(line) > len(self.before) + len(self.after):
+                return False
+        return is_found
+
+
+def _list_lines(beginning: str, text: str) -> Iterator[str]:
+    """Yield the lines of a text that begin with these characters."""
+    enclosed = _enclose_in_line_breaks(text)
+    at = enclosed.find(f"\n{beginning}")
+    while 0 <= at < len(enclosed) - 1:
+        end = enclosed.find("\n", at + 1)
+        yield enclosed[at + 1 : end]
+        at = enclosed.find(f"\n{beginning}", end)
+
+
+@lru_cache(maxsize=16)
+def _enclose_in_line_breaks(text: str) -> str:
+    """Return a text with a line break before and after it; it is searched for many places in turn."""
+    return f"\n{text}\n"
 
 
 @lru_cache(maxsize=16)
@@ -325,13 +373,14 @@ def _decode(decoding: str, text: str) -> str:
 
 
 def _is_told_after(decoding: str, values: Sequence[str], texts: Sequence[str], numbered: bool) -> bool:
-    decoded = []
+    places = [*dict.fromkeys(_list_places(values[0], _decode(decoding, texts[0])))]
+    places = [place for place in places if numbered or place.line is None]
     for value, text in zip(values, texts, strict=True):
-        decoded.append(_decode(decoding, text))
-        if value not in decoded[-1]:
+        if not places:
             return False
-    places = dict.fromkeys(_list_places(values[0], decoded[0]))
-    return any(all(map(place.leads_to, values, decoded)) for place in places if numbered or place.line is None)
+        decoded = _decode(decoding, text)
+        places = [place for place in places if place.leads_to(value, decoded)]
+    return bool(places)
 
 
 def _list_places(value: str, text: str) -> Iterator[_Place]:
@@ -342,16 +391,3 @@ def _list_places(value: str, text: str) -> Iterator[_Place]:
         yield _Place(None, before, after, whole_line=True)
         yield _Place(text.count("\n", 0, begin), before, after, whole_line=True)
         yield from (_Place(None, text[begin - width : begin], "", whole_line=False) for width in CONTEXT_WIDTHS if width <= begin)
-
-
-def _list_texts_before_use(task: Task, watched: WatchedRun, fact: Fact, reader: Reader) -> dict[str, str]:
-    """Return the files that a session wrote before the agent first needed a fact, by path.
-
-    Each text begins with the path.
-    """
-    needs = _list_needs(task, trace(task, watched.run.requests, reader)).get(fact.name, [])
-    if not needs:
-        return {}
-    initial = dict(task.workspace)
-    texts = watched.read_texts(watched.trees[needs[0].number - 1])
-    return {path: f"{path}\n{text}" for path, text in texts.items() if initial.get(path) != text}

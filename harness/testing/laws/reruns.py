@@ -146,7 +146,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
     Requests of a compacted session are sent again in reverse order, each to a new model, which must give the same answer. The new
     model is made from a task without answer key, prompt, files and checks.
     """
-    done, tight = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed)
+    done, tight = sessions.run_compacted(seed, preset, is_graded=False), sessions.choose_small_window(seed)
     trade = replace(sessions.make_task(seed), values={}, prompt="", workspace=(), later_messages=(), checks=(), grader=NO_GRADER)
     stride = max(1, len(done.requests) // MAX_REPEATED_REQUESTS)
     for number in reversed(range(0, len(done.requests), stride)):
@@ -196,7 +196,7 @@ def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     """
     if not sessions.name:
         return
-    run = sessions.run_compacted(seed)
+    run = sessions.run_compacted(seed, is_graded=False)
     model, window_tokens = sessions.model_spec, sessions.choose_small_window(seed).window_tokens
     asked = FreshModelSpec(sessions.name, seed, model.full_name, model.seed, window_tokens)
     compacted = run.compactions[0].step - 1 if run.compactions else 0

@@ -20,6 +20,7 @@ from harness.blobs import TemporaryBlobStore
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import scale_policy
+from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import ToolCall
 from harness.models.scripted.agent import count_tool_tokens
@@ -46,6 +47,8 @@ HUGE_WINDOW_TOKENS = 4_000_000
 WINDOW_TOKENS = 32_768
 """Context window in tokens in which the validity checks let policies compact the sessions of a task."""
 BUBBLEWRAP = SandboxChoice(backend="bubblewrap")
+REPEATED_GRADINGS = 20
+"""Number of times that the same files are graded. A check that passes at random, half of the time, is missed once in 500,000."""
 
 
 class ScriptedModelSpec(NamedTuple):
@@ -87,7 +90,7 @@ class Run:
         outcome: Stop reason of the session and counts of its model calls and tool calls, from the agent loop. Required.
         entries: Entries of the session's log, in order. Required.
         requests: Every request that the model answered, together with the reply, in order. Required.
-        check_results: Verdict of the grader on each check of the task. Required.
+        graded_checks: Verdict of the grader on each check of the task; None if the session was not graded. Required.
         files: Text of each file of the workspace after the session, by path. Required.
 
     Example:
@@ -103,8 +106,19 @@ class Run:
     outcome: Outcome
     entries: tuple[Entry, ...]
     requests: tuple[tuple[Request, Reply], ...]
-    check_results: tuple[GradedCheck, ...]
+    graded_checks: tuple[GradedCheck, ...] | None
     files: Mapping[str, str]
+
+    @property
+    def check_results(self) -> tuple[GradedCheck, ...]:
+        """Verdict of the grader on each check of the task.
+
+        Raises:
+            UsageError: The session was not graded.
+        """
+        if self.graded_checks is None:
+            raise UsageError("the session was not graded; run it with `is_graded=True`")
+        return self.graded_checks
 
     @cached_property
     def calls(self) -> list[tuple[str, str]]:
@@ -206,6 +220,7 @@ def simulate(
     sandbox: SandboxChoice | Sandbox = BUBBLEWRAP,
     model_spec: ScriptedModelSpec = ATTENTIVE_MODEL,
     before_request: Callable[[], None] = lambda: None,
+    is_graded: bool = True,
 ) -> Run:
     """Run a task to its end in a real sandbox and grade the result.
 
@@ -218,6 +233,7 @@ def simulate(
             yet and that the caller closes.
         model_spec: Name and seed of the scripted model that works on the task.
         before_request: Function that is called before each request to the model, e.g. to look at the sandbox. Default: none.
+        is_graded: Whether the result is graded; otherwise the record has no verdicts. Default: True.
 
     Example:
         >>> from harness.policies import KeepLast
@@ -236,6 +252,7 @@ def simulate(
                 sandbox=opened,
                 model_spec=model_spec,
                 before_request=before_request,
+                is_graded=is_graded,
             )
     spec = SessionSpec(
         request=task.prompt,
@@ -256,7 +273,7 @@ def simulate(
     outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]
     files = {path: sandbox.read(path).decode(errors="replace") for path in paths}
-    judged = grade_workspace(task, sandbox)
+    judged = grade_workspace(task, sandbox) if is_graded else None
     return Run(outcome, tuple(session.agent.log.entries()), tuple(model.answered), judged, files)
 
 
@@ -386,9 +403,10 @@ class SessionCache:
             template; the laws that need a new process are then skipped. Default: `""`.
         sandbox: Sandbox backend of all sessions. Default: bubblewrap.
         reader: Rule by which the scripted model finds values in the texts that it sees. Default: `"exact"`.
-        action_cache: Stored effects of commands, which the method `run` uses instead of running a command again in an equal
-            workspace; all other methods run every command. Validity check 9 ensures that sessions are the same either way.
-            Default: None.
+        action_cache: Stored effects of commands, which are used instead of running a command again in an equal workspace; only
+            the methods `watch` and `run_uncached` run every command. Validity check 9 ensures that sessions are the same either
+            way. Default: None.
+        repeated_gradings: Number of times that the law `regrading` grades the same files. Default: 20.
 
     Example:
         >>> from harness.tasks import load_task
@@ -406,10 +424,11 @@ class SessionCache:
         sandbox: SandboxChoice = BUBBLEWRAP,
         reader: Reader = EXACT,
         action_cache: ActionCache | None = None,
+        repeated_gradings: int = REPEATED_GRADINGS,
     ) -> None:
         """Store the settings; each session is run when it is first requested."""
         self.template, self.name, self.sandbox, self.action_cache = template, name, sandbox, action_cache
-        self.model_spec = ScriptedModelSpec(reader=reader)
+        self.model_spec, self.repeated_gradings = ScriptedModelSpec(reader=reader), repeated_gradings
         self.make_task = cache(template)
         """Function that returns the task of a seed; each task is made once and then reused."""
         self.make_variant = cache(partial(make_variant, template))
@@ -442,18 +461,41 @@ class SessionCache:
             self._observation = observe_in_fresh_process(self.name)
         return self._observation
 
-    def run(self, seed: int, policy: Policy | str = NO_COMPACTION, window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:
+    def run(
+        self,
+        seed: int,
+        policy: Policy | str = NO_COMPACTION,
+        window_tokens: int = HUGE_WINDOW_TOKENS,
+        *,
+        is_graded: bool = True,
+    ) -> Run:
         """Return the session with the task of a seed under a policy; each session is run once and then reused.
 
-        The policy may be given by its public name. By default the session runs without compaction.
+        The policy may be given by its public name. By default the session runs without compaction. If `is_graded` is False, the
+        session may have no verdicts.
         """
         policy = kinds.resolve_policy(policy)
         key = (seed, policy, window_tokens)
-        if key not in self._runs:
-            task = self.make_task(seed)
-            with closing(open_cached_sandbox(task, self.sandbox, self.action_cache)) as sandbox:
-                self._runs[key] = self.run_uncached(task, policy, window_tokens, sandbox=sandbox)
-        return self._runs[key]
+        run = self._runs.get(key)
+        if run is None or (is_graded and run.graded_checks is None):
+            run = self.run_through_action_cache(self.make_task(seed), policy, window_tokens, is_graded=is_graded)
+            self._runs[key] = run
+        return run
+
+    def run_through_action_cache(
+        self,
+        task: Task,
+        policy: Policy | str = NO_COMPACTION,
+        window_tokens: int = HUGE_WINDOW_TOKENS,
+        *,
+        is_graded: bool = True,
+    ) -> Run:
+        """Run a session with a task, with effects of commands from the action cache if there is one; do not store the session.
+
+        By default the session runs without compaction and is graded.
+        """
+        with closing(open_cached_sandbox(task, self.sandbox, self.action_cache)) as sandbox:
+            return self.run_uncached(task, policy, window_tokens, sandbox=sandbox, is_graded=is_graded)
 
     def run_uncached(
         self,
@@ -463,6 +505,7 @@ class SessionCache:
         *,
         sandbox: Sandbox | None = None,
         before_request: Callable[[], None] = lambda: None,
+        is_graded: bool = True,
     ) -> Run:
         """Run a session with a task and do not store the result. By default the session runs without compaction.
 
@@ -472,6 +515,7 @@ class SessionCache:
             window_tokens: Context window of the model in tokens.
             sandbox: Sandbox in which commands run, closed by the caller; None opens one and closes it afterwards.
             before_request: Function called before each request to the model.
+            is_graded: Whether the result is graded.
         """
         return simulate(
             task,
@@ -481,6 +525,7 @@ class SessionCache:
             sandbox=self.sandbox if sandbox is None else sandbox,
             model_spec=self.model_spec,
             before_request=before_request,
+            is_graded=is_graded,
         )
 
     def watch(self, seed: int, values_seed: int | None = None) -> WatchedRun:
@@ -500,7 +545,7 @@ class SessionCache:
             self._watched[key] = WatchedRun(run=run, trees=tuple(trees), blobs=blobs)
         return self._watched[key]
 
-    def run_blank(self, seed: int, values_seed: int | None = None) -> Run:
+    def run_blank(self, seed: int, values_seed: int | None = None, *, is_graded: bool = True) -> Run:
         """Run a task without compaction after deleting every stated fact from its messages and files.
 
         Each session is run once and then reused.
@@ -508,14 +553,15 @@ class SessionCache:
         Args:
             seed: Seed of the task.
             values_seed: Seed that decides the values to remember; `seed` still decides the structure. None uses `seed` for both.
+            is_graded: Whether the session must have verdicts.
         """
         key = seed, seed if values_seed is None else values_seed
-        if key not in self._blank:
+        run = self._blank.get(key)
+        if run is None or (is_graded and run.graded_checks is None):
             task = self.make_variant(*key)
-            self._blank[key] = self.run_uncached(
-                rewrite_facts(task, dict.fromkeys(fact.name for fact in find_stated_facts(task)))
-            )
-        return self._blank[key]
+            silent = rewrite_facts(task, dict.fromkeys(fact.name for fact in find_stated_facts(task)))
+            run = self._blank[key] = self.run_through_action_cache(silent, is_graded=is_graded)
+        return run
 
     def watch_other(self, seed: int) -> OtherValues:
         """Return a task with the structure of a seed but the values of another seed, and its recorded session.
@@ -534,15 +580,18 @@ class SessionCache:
             self._moves[seed] = trace(self.make_task(seed), self.run(seed).requests, self.model_spec.reader)
         return self._moves[seed]
 
-    def run_compacted(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> Run:
+    def run_compacted(
+        self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None, *, is_graded: bool = True
+    ) -> Run:
         """Return the session of a seed in a window so small that the policy has to compact.
 
         Args:
             seed: Seed from which the template makes the task.
             preset: Name of a compaction policy in `PRESETS` or `POLICIES`.
             summarizer: Name of the summarizer to use; None keeps the summarizer of the preset.
+            is_graded: Whether the session must have verdicts.
         """
-        return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer))
+        return self.run(seed, *self.scale_to_small_window(seed, preset, summarizer), is_graded=is_graded)
 
     def scale_to_small_window(self, seed: int, preset: str = DEFAULT_PRESET, summarizer: str | None = None) -> tuple[Policy, int]:
         """Return a policy and a context window in tokens in which the session of a seed must be compacted.

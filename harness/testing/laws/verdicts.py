@@ -16,9 +16,6 @@ from harness.testing.laws.findings import Finding, make_check_finding
 from harness.testing.laws.simulation import SessionCache, WatchedRun, find_stated_facts, open_task_sandbox
 from harness.testing.observation import observe_calls
 
-REPEATED_GRADINGS = 20
-"""Number of times that the same files are graded. A check that passes at random, half of the time, is missed once in 500,000."""
-
 
 def check_other_work(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Check that work with wrong values fails each check that requires one of these values.
@@ -142,20 +139,18 @@ def check_regrading(sessions: SessionCache, seed: int, _: str) -> Iterator[Findi
     The finished work and the initial workspace are graded several times. The judge (grading function) must not read the clock or
     the machine, nor keep anything from one grading to the next.
     """
-    task, watched = sessions.make_task(seed), sessions.watch(seed)
+    task, watched, times = sessions.make_task(seed), sessions.watch(seed), sessions.repeated_gradings
     with closing(open_task_sandbox(task, sessions.sandbox).use_blobs(watched.blobs)) as sandbox:
         sandbox.start()
         passed = {
-            "the finished work": _count_passes(task, sandbox, watched.trees[-1], REPEATED_GRADINGS),
-            "the initial workspace": _count_passes(task, sandbox, watched.trees[0], REPEATED_GRADINGS),
+            "the finished work": _count_passes(task, sandbox, watched.trees[-1], times),
+            "the initial workspace": _count_passes(task, sandbox, watched.trees[0], times),
         }
         yield from _find_hidden_inputs(task, sandbox, watched.trees[-1], seed)
     for what, counts in passed.items():
         for check in task.checks:
-            if 0 < counts[check.name] < REPEATED_GRADINGS:
-                words = (
-                    f"{what} passes {counts[check.name]} of {REPEATED_GRADINGS} gradings; the verdict must depend on files alone"
-                )
+            if 0 < counts[check.name] < times:
+                words = f"{what} passes {counts[check.name]} of {times} gradings; the verdict must depend on files alone"
                 yield make_check_finding(task, check, words, seed)
 
 

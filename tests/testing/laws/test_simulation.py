@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.compaction.presets.none import NoCompaction
+from harness.errors import UsageError
 from harness.sandboxes.action_cache import ActionCache
 from harness.testing.laws.simulation import SessionCache
 from tests.experiment.tiny_task import ROUNDS, tiny
@@ -36,3 +37,14 @@ def test_a_task_that_allows_no_cache_uses_none(tmp_path):
 def test_a_policy_may_be_given_by_its_name():
     sessions = SessionCache(tiny)
     assert sessions.run(1, "none") is sessions.run(1, NoCompaction()) is sessions.run(1)
+
+
+def test_a_session_is_graded_only_when_its_verdicts_are_needed():
+    sessions = SessionCache(tiny)
+    ungraded = sessions.run(1, is_graded=False)
+    with pytest.raises(UsageError, match="not graded"):
+        _ = ungraded.score
+    graded = sessions.run(1)
+    assert (graded.calls, graded.files) == (ungraded.calls, ungraded.files)
+    assert {judged.check.name for judged in graded.check_results} == {check.name for check in sessions.make_task(1).checks}
+    assert sessions.run(1, is_graded=False) is graded
