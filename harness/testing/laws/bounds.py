@@ -252,7 +252,7 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str | None] | dict[str, str]) -> Run:
-    return sessions.run_through_action_cache(rewrite_facts(task, dict(values)))
+    return sessions.run_uncached(rewrite_facts(task, dict(values)))
 
 
 def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | None:

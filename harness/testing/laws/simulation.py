@@ -403,9 +403,9 @@ class SessionCache:
             template; the laws that need a new process are then skipped. Default: `""`.
         sandbox: Sandbox backend of all sessions. Default: bubblewrap.
         reader: Rule by which the scripted model finds values in the texts that it sees. Default: `"exact"`.
-        action_cache: Stored effects of commands, which are used instead of running a command again in an equal workspace; only
-            the methods `watch` and `run_uncached` run every command. Validity check 9 ensures that sessions are the same either
-            way. Default: None.
+        action_cache: Stored effects of commands, which the method `run` uses instead of running a command again in an equal
+            workspace; all other methods run every command. Validity check 9 ensures that sessions are the same either way.
+            Default: None.
         repeated_gradings: Number of times that the law `regrading` grades the same files. Default: 20.
 
     Example:
@@ -478,24 +478,11 @@ class SessionCache:
         key = (seed, policy, window_tokens)
         run = self._runs.get(key)
         if run is None or (is_graded and run.graded_checks is None):
-            run = self.run_through_action_cache(self.make_task(seed), policy, window_tokens, is_graded=is_graded)
+            task = self.make_task(seed)
+            with closing(open_cached_sandbox(task, self.sandbox, self.action_cache)) as sandbox:
+                run = self.run_uncached(task, policy, window_tokens, sandbox=sandbox, is_graded=is_graded)
             self._runs[key] = run
         return run
-
-    def run_through_action_cache(
-        self,
-        task: Task,
-        policy: Policy | str = NO_COMPACTION,
-        window_tokens: int = HUGE_WINDOW_TOKENS,
-        *,
-        is_graded: bool = True,
-    ) -> Run:
-        """Run a session with a task, with effects of commands from the action cache if there is one; do not store the session.
-
-        By default the session runs without compaction and is graded.
-        """
-        with closing(open_cached_sandbox(task, self.sandbox, self.action_cache)) as sandbox:
-            return self.run_uncached(task, policy, window_tokens, sandbox=sandbox, is_graded=is_graded)
 
     def run_uncached(
         self,
@@ -560,7 +547,7 @@ class SessionCache:
         if run is None or (is_graded and run.graded_checks is None):
             task = self.make_variant(*key)
             silent = rewrite_facts(task, dict.fromkeys(fact.name for fact in find_stated_facts(task)))
-            run = self._blank[key] = self.run_through_action_cache(silent, is_graded=is_graded)
+            run = self._blank[key] = self.run_uncached(silent, is_graded=is_graded)
         return run
 
     def watch_other(self, seed: int) -> OtherValues:
