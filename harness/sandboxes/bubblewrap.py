@@ -30,6 +30,7 @@ from harness.sandboxes.client import (
     WORKSPACE,
     WORKSPACE_FILES,
     LaunchedServer,
+    build_environment,
 )
 from harness.sandboxes.deaths import ServerEnd
 from harness.sandboxes.seccomp import SECCOMP
@@ -57,7 +58,7 @@ class BubblewrapLauncher(ProcessLauncher):
 
     def launch(self) -> LaunchedServer:
         """Start the sandbox's tool server (first process) as process 1 of a new process namespace."""
-        program, python = find_program(), find_python()
+        program, (python, is_isolated) = find_program(), _find_server_python()
         user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()
         self._group = ControlGroup.make(self._limits, pids=user is None)
@@ -67,11 +68,19 @@ class BubblewrapLauncher(ProcessLauncher):
             mount_command = build_mount_command(self._mounts, user)
             is_root = user is None and os.geteuid() == 0
             arguments = self._generate_arguments(python, contents, are_mounted=bool(mount_command), is_root=is_root)
-            command = [*mount_command, program, *arguments, "--", *build_python_command(python)]
+            user_command = () if user is None else _find_user_command(user)
+            command = [
+                *user_command,
+                *mount_command,
+                program,
+                *arguments,
+                "--",
+                *build_python_command(python, isolated=is_isolated),
+            ]
             if self._group is not None:
                 join_fd = self._group.open_join_fd()
                 command = [*self._group.join_command, *command]
-            self._server = ServerProcess(command, pass_fds=fds, user=user, stdout=join_fd)
+            self._server = ServerProcess(command, pass_fds=fds, user=None if user_command else user, stdout=join_fd)
         except OSError as error:
             self.remove()
             raise SandboxUnavailable(BACKEND, str(error), ADVICE) from error
@@ -81,7 +90,7 @@ class BubblewrapLauncher(ProcessLauncher):
         return LaunchedServer(
             stream=self._server.stream,
             info=self._build_info(program, python, user, (FILES,) if mount_command else ()),
-            program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
+            program_directory=_find_program_directory(python),
             rlimits=build_rlimits(self._limits),
         )
 
@@ -134,6 +143,8 @@ class BubblewrapLauncher(ProcessLauncher):
         """
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
         yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
+        for name, value in build_environment(SCRATCH, _find_program_directory(python)).items():
+            yield from ("--setenv", name, value)
         if threading.current_thread() is threading.main_thread():
             yield "--die-with-parent"  # refers to the parent thread; in other threads the closed connection ends the server
         yield from ("--ro-bind", "/usr", "/usr")
@@ -189,6 +200,38 @@ def find_python() -> str:
         if os.access(path, os.X_OK):
             return path
     return str(Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}").resolve())
+
+
+def _find_server_python() -> tuple[str, bool]:
+    """Return the path of the Python that runs the tool server, and whether it has to be isolated from the environment.
+
+    It need not be isolated if it is also the Python of commands.
+    """
+    python = find_python()
+    folders = build_environment(SCRATCH, _find_program_directory(python))["PATH"].split(":")
+    found = next((path for path in (f"{folder}/python3" for folder in folders) if os.access(path, os.X_OK)), None)
+    return (found, False) if found is not None and Path(found).samefile(python) else (python, True)
+
+
+def _find_program_directory(python: str) -> str | None:
+    return None if python.startswith("/usr/") else str(Path(python).parent)
+
+
+@functools.cache
+def _find_user_command(user: int) -> tuple[str, ...]:
+    """Return the beginning of a command line that changes to another user; empty if the program setpriv is missing or fails.
+
+    If Python itself changes the user of a new process, it has to copy the page tables of this process, which takes longer.
+    """
+    program = shutil.which("setpriv")
+    if program is None:
+        return ()
+    command = (program, f"--reuid={user}", f"--regid={user}", "--clear-groups")
+    try:
+        done = subprocess.run([*command, "/bin/sh", "-c", ":"], capture_output=True, timeout=10, check=False, cwd="/", env={})
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return command if done.returncode == 0 else ()
 
 
 @functools.cache

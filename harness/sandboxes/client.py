@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import signal
 import stat
 import threading
@@ -16,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import MAGIC_NUMBER
 from pathlib import PurePosixPath
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
@@ -35,6 +37,7 @@ from harness.sandboxes.deaths import ActionHistory, ServerEnd
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection, PendingReply
 from harness.sandboxes.seccomp import KEYCTL_NUMBERS, SECCOMP, assemble_program
 from harness.sandboxes.snapshots import compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
+from harness.sandboxes.toolserver import compile_source
 
 START_SECONDS = 30.0
 CANCEL_SECONDS = 10.0
@@ -288,9 +291,12 @@ class ServedSandbox(StartedOnce):
 
         The notes say whether the command affected only the workspace, and whether its result may be cached.
         """
+        return self._run(Frame(header={"command": command}), timeout_seconds)
+
+    def _run(self, frame: Frame, timeout_seconds: float) -> TracedResult:
         check_timeout(timeout_seconds)
-        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
-        reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
+        header = {**frame.header, "op": "run", "timeout_seconds": timeout_seconds}
+        reply = self._request(Frame(header=header, body=frame.body), timeout_seconds + self._grace_seconds)
         with self._guard_reply():
             stdout_kept_bytes = int(reply.header["stdout_kept"])
             result = ExecResult(
@@ -313,6 +319,21 @@ class ServedSandbox(StartedOnce):
             self._history.is_contained &= contained is not False
             self._oom_kills = int(reply.header.get("oom_kills", 0))
         return TracedResult(result, contained is True, started and _is_whole(result))
+
+    def run_program(self, name: str, *arguments: str, timeout_seconds: float) -> ExecResult:
+        """Run a Python program of this package whose file is in the workspace, and return its result.
+
+        The result is that of the command `python3 -S -B` with the arguments. If the tool server was started with the same options
+        and environment, a fork of it runs the program, which saves the start of another Python.
+
+        Args:
+            name: Name of the program in `harness.sandboxes.toolserver`.
+            arguments: Path of the program's file in the workspace, and the arguments of the program.
+            timeout_seconds: Seconds after which the program is killed.
+        """
+        header = {"command": shlex.join(["exec", "python3", "-S", "-B", *arguments]), "arguments": arguments}
+        header |= {"magic": MAGIC_NUMBER.hex()}
+        return self._run(Frame(header=header, body=compile_source(name)), timeout_seconds).result
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """Return the content of a file in the workspace, cut to `max_bytes` if given.
@@ -450,13 +471,11 @@ class ServedSandbox(StartedOnce):
             self._launcher.remove()
 
     def _build_config(self, server: LaunchedServer) -> dict[str, Any]:
-        scratch = server.scratch
-        search = ":".join(filter(None, (server.program_directory, ENVIRONMENT["PATH"])))
         return {
             "workspace": server.workspace,
-            "scratch": scratch,
+            "scratch": server.scratch,
             "rlimits": dict(server.rlimits),
-            "env": ENVIRONMENT | {"HOME": scratch, "PATH": search, "TMPDIR": scratch},
+            "env": build_environment(server.scratch, server.program_directory),
             "output_bytes": self.limits.output_bytes,
             "snapshot_bytes": self._max_scan_bytes,
             "snapshot_files": MAX_SNAPSHOT_FILES,
@@ -694,6 +713,17 @@ def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:
     if kind not in ("file", "directory", "link", "other"):
         raise ValueError(f"unknown kind of file {kind!r}")
     return FileEntry(name=format_path(str(name)), kind=kind, size_bytes=int(size) if kind == "file" else 0)
+
+
+def build_environment(scratch: str, program_directory: str | None) -> dict[str, str]:
+    """Return the environment variables of commands.
+
+    Args:
+        scratch: Directory for temporary files.
+        program_directory: Directory in which programs are searched first; None if there is no such directory.
+    """
+    search = ":".join(filter(None, (program_directory, ENVIRONMENT["PATH"])))
+    return ENVIRONMENT | {"HOME": scratch, "PATH": search, "TMPDIR": scratch}
 
 
 def check_timeout(timeout_seconds: float) -> None:

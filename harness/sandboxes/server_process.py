@@ -12,6 +12,8 @@ from harness.protocols import SandboxLimits
 from harness.sandboxes.deaths import ServerEnd
 from harness.sandboxes.framing import BOOTSTRAP, SocketStream
 
+_FORGET_FOLDER = "import sys;sys.path=[p for p in sys.path if p]"
+"""Statements that keep Python from importing modules from the current folder."""
 EXIT_SECONDS = 3.0
 """Seconds to wait for a tool server to end after its connection was closed, before it is killed."""
 
@@ -106,12 +108,18 @@ class ProcessLauncher:
         return self._server.read_stderr() if self._server is not None else ""
 
 
-def build_python_command(python: str) -> tuple[str, ...]:
+def build_python_command(python: str, *, isolated: bool = True) -> tuple[str, ...]:
     """Return the command with which a Python runs the tool server.
 
-    The Python uses UTF-8, and neither the user's settings nor the user's packages.
+    Args:
+        python: Path of the Python.
+        isolated: Whether the Python uses UTF-8 and ignores the environment, which may contain settings of the user. Otherwise,
+            the environment must be that of commands. The Python then behaves as for commands, so forks of the tool server can
+            run Python programs.
     """
-    return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
+    if isolated:
+        return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
+    return (python, "-S", "-B", "-c", f"{_FORGET_FOLDER}\n{BOOTSTRAP}")
 
 
 def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 from harness.errors import SandboxError, ToolError, UsageError
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox
+from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.toolserver import load_source
 from harness.session.sabotage import PlannedRun, collect_answers, plan_runs
 from harness.task import Check, Grader, Interview, Task
@@ -45,7 +46,11 @@ NO_VERDICT = "no verdict"
 """Explanation of a check that counts as failed because the judge (the code that grades) ended without a verdict on it."""
 FOLDER = ".grade"
 """Folder in the workspace for the interviewer's files. The interviewer deletes them before any code of the agent runs."""
-COMMAND = f"exec python3 -S -B {FOLDER}/interviewer.py {FOLDER}/interviews.json"
+PROGRAM = "interviewer"
+"""Name of the interviewer in `harness.sandboxes.toolserver`."""
+ARGUMENTS = (f"{FOLDER}/{PROGRAM}.py", f"{FOLDER}/interviews.json")
+"""Path of the interviewer's file in the workspace, and its argument, the path of a file with interviews."""
+COMMAND = f"exec python3 -S -B {' '.join(ARGUMENTS)}"
 """Shell command that runs the interviewer without a parent shell, which would keep the output open for other processes."""
 MODULES = (
     *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
@@ -202,13 +207,16 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
     runs = plan_runs(_shuffle_like_interviews(grader.interviews, rng), rng)
     interviews = [asdict(run.interview) | {"names": run.interview.names} for run in runs]
     content = json.dumps({"interviews": interviews, "modules": MODULES})
-    files = {f"{FOLDER}/interviewer.py": load_source("interviewer"), f"{FOLDER}/interviews.json": content.encode()}
+    files = dict(zip(ARGUMENTS, (load_source(PROGRAM), content.encode()), strict=True))
     try:
         sandbox.prepare_grading(files)
     except ToolError as error:
         raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
     timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)
-    result = sandbox.run(COMMAND, timeout_seconds=timeout_seconds)
+    if isinstance(sandbox, ServedSandbox):
+        result = sandbox.run_program(PROGRAM, *ARGUMENTS, timeout_seconds=timeout_seconds)
+    else:
+        result = sandbox.run(COMMAND, timeout_seconds=timeout_seconds)
     if problem := _describe_problem(result, timeout_seconds):
         raise ToolError(problem)
     return collect_answers(runs, dict(_parse_answers(result.stdout, runs)))

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,7 @@ def program(monkeypatch, tmp_path):
 
 def forget_programs():
     bubblewrap.find_program.cache_clear()
+    bubblewrap._find_user_command.cache_clear()
     tmpfs._find_working_prefix.cache_clear()
 
 
@@ -98,6 +100,20 @@ def test_the_sandboxs_own_python_runs_from_wherever_it_is(monkeypatch):
             assert result.stdout.decode().strip() == sys.base_prefix
     finally:
         bubblewrap.find_python.cache_clear()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("has_setpriv", [True, False])
+def test_root_becomes_another_user_without_groups(program, has_setpriv):
+    if not has_setpriv:
+        program("#!/bin/sh\nexit 1\n", "setpriv")
+    assert bool(bubblewrap._find_user_command(bubblewrap.NOBODY)) is has_setpriv
+    launcher = bubblewrap.BubblewrapLauncher(SandboxLimits())
+    with ServedSandbox(launcher, SandboxLimits()):
+        server = launcher._server
+        assert server is not None
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{server._process.pid}/status").read_text().splitlines())
+    assert [status[name].split() for name in ("Uid", "Gid", "Groups")] == [["65534"] * 4, ["65534"] * 4, []]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -41,6 +41,7 @@ import warnings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import CodeType
     from typing import Any, BinaryIO
 
 MAX_ANSWER_BYTES = 1 << 16
@@ -90,8 +91,8 @@ Questions are sent one by one, so each read returns exactly one question.
 class Process:
     """Process in which the agent's code answers the questions of one interview."""
 
-    def __init__(self, interview: dict[str, Any], codes: dict[str, tuple[bytes, bytes]]) -> None:
-        """Start the process; `codes` has source and compiled code of files in the workspace, by path."""
+    def __init__(self, interview: dict[str, Any], preparation: Preparation) -> None:
+        """Start the process for an interview."""
         self.deadline = time.monotonic() + interview["timeout_seconds"]
         asked, self.questions = os.pipe()
         self.answers, answered = os.pipe()
@@ -105,8 +106,8 @@ class Process:
                 _silence()
                 _set_option(_PR_SET_DUMPABLE, 1)
                 if interview["runtime"] == "python":
-                    _use_codes(codes)
-                    _run_python(interview["source"], asked, answered)
+                    _use_codes(preparation.codes)
+                    _run_python(preparation.programs.get(interview["source"], interview["source"]), asked, answered)
                 _run_bun(interview["source"], asked, answered)
             finally:
                 os._exit(0)
@@ -164,6 +165,8 @@ class Preparation:
 
     codes: dict[str, tuple[bytes, bytes]]
     """Source and marshalled code of files in the workspace, by path."""
+    programs: dict[str, CodeType]
+    """Compiled code of programs that several interviews run, by source."""
 
     def __init__(self, interviews: list[dict[str, Any]], modules: list[str]) -> None:
         """Compile the files of the workspace, and import the given modules that files or interviews import.
@@ -176,19 +179,23 @@ class Preparation:
             interviews: Interviews that will be held.
             modules: Names of modules of the standard library that may be imported.
         """
-        self.codes = {}
+        self.codes, self.programs = {}, {}
         sources, names = find_sources(os.getcwd())
         needed = {module.partition(".")[0] for module in modules}
         if names.isdisjoint(getattr(sys, "stdlib_module_names", names)):  # versions of Python before 3.10 do not know the names
             needed = set()
-        asking = [interview["source"].encode() for interview in interviews if interview["runtime"] == "python"]
-        if len(asking) >= MIN_PREPARED_INTERVIEWS:
-            self.codes = compile_apart(sources)
-            needed |= list_imports([*asking, *sources.values()])
+        asking = [interview["source"] for interview in interviews if interview["runtime"] == "python"]
+        is_worthwhile = len(asking) >= MIN_PREPARED_INTERVIEWS
+        collect_codes = compile_apart(sources) if is_worthwhile else None
+        if is_worthwhile:
+            self.programs = compile_repeated(asking)
+            needed |= list_imports([*map(str.encode, asking), *sources.values()])
         for module in modules:
             if module.partition(".")[0] in needed:
                 with contextlib.suppress(ImportError):  # the interview that needs the module answers with the error
                     importlib.import_module(module)
+        if collect_codes is not None:
+            self.codes = collect_codes()
 
 
 def find_sources(root: str) -> tuple[dict[str, bytes], set[str]]:
@@ -220,8 +227,23 @@ def list_imports(sources: list[bytes]) -> set[str]:
     return {word.decode() for source in sources for line in _IMPORT.findall(source) for word in _WORD.findall(line)}
 
 
-def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
-    """Compile Python files in another process; return source and marshalled code of each file, by path.
+def compile_repeated(programs: list[str]) -> dict[str, CodeType]:
+    """Compile the programs of interviews that occur more than once, and return the code of each by source.
+
+    Programs with an error are left out, so that each interview answers with the error.
+    """
+    compiled = {}
+    for source in {source for source in programs if programs.count(source) > 1}:
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compiled[source] = _compile_program(source)
+    return compiled
+
+
+def compile_apart(sources: dict[str, bytes]) -> Callable[[], dict[str, tuple[bytes, bytes]]]:
+    """Start to compile Python files in another process.
+
+    The result is a function that waits for the end of the process, and returns source and marshalled code of each file, by path.
 
     Another process is used because a compiler may crash, or not end, with files made for that purpose. Files that cannot be
     compiled without a warning are left out, so that each interview compiles them itself and shows the usual errors and warnings.
@@ -237,7 +259,12 @@ def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
         finally:
             os._exit(0)
     os.close(sending)
-    received, deadline = bytearray(), time.monotonic() + PREPARATION_SECONDS
+    deadline = time.monotonic() + PREPARATION_SECONDS
+    return lambda: {path: (sources[path], code) for path, code in _receive_codes(pid, receiving, deadline) if path in sources}
+
+
+def _receive_codes(pid: int, receiving: int, deadline: float) -> Iterator[tuple[str, bytes]]:
+    received = bytearray()
     while len(received) <= MAX_OUTPUT_BYTES and select.select([receiving], [], [], max(0.0, deadline - time.monotonic()))[0]:
         piece = os.read(receiving, 1 << 20)
         if not piece:
@@ -246,7 +273,7 @@ def compile_apart(sources: dict[str, bytes]) -> dict[str, tuple[bytes, bytes]]:
     os.close(receiving)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return {path: (sources[path], code) for path, code in _split_codes(bytes(received)) if path in sources}
+    return _split_codes(bytes(received))
 
 
 def _write_codes(output: BinaryIO, sources: dict[str, bytes]) -> None:
@@ -300,8 +327,13 @@ def _silence() -> None:
     os.close(null)
 
 
-def _run_python(source: str, asked: int, answered: int) -> None:
-    """Load an interview in Python, and answer its questions until no further question comes."""
+def _compile_program(source: str) -> CodeType:
+    code: CodeType = compile(source, "<interview>", "exec")
+    return code
+
+
+def _run_python(program: str | CodeType, asked: int, answered: int) -> None:
+    """Run an interview in Python, given as source or compiled, and answer its questions until no further question comes."""
     dumps, write = json.dumps, os.write
     sys.argv, main = ["-c"], type(sys)("__main__")
     sys.modules["__main__"] = main
@@ -316,7 +348,7 @@ def _run_python(source: str, asked: int, answered: int) -> None:
         except BaseException as problem:
             return dumps(f"{type(problem).__name__}: {problem}"[:MAX_MESSAGE_CHARACTERS])
 
-    failure = attempt(lambda: exec(compile(source, "<interview>", "exec"), main.__dict__))
+    failure = attempt(lambda: exec(_compile_program(program) if isinstance(program, str) else program, main.__dict__))
     with open(asked, encoding="utf-8") as questions:
         for line in questions:
             token, name = line.split()
@@ -461,7 +493,7 @@ def main() -> None:
     for interview in interviews:
         found: dict[str, str] = {}
         with append_texts(files, interview["appended"]):
-            process = Process(interview, preparation.codes)
+            process = Process(interview, preparation)
             for number, question in enumerate(interview["questions"]):
                 answer = process.ask(question)
                 if answer is not None:

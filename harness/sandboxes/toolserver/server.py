@@ -17,6 +17,7 @@ import ctypes
 import errno
 import hashlib
 import json
+import marshal
 import os
 import resource
 import select
@@ -66,6 +67,11 @@ SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm"
 SOCKET_COUNTERS = "/proc/net/sockstat"
 """File with the number of closed TCP connections whose ports the kernel still reserves, after the word `tw`."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+UNSHARED_MODULES = ("hashlib", "resource")
+"""Modules that this process has imported, but that programs in forks of this process import themselves if they need them.
+
+A file of the workspace may have the name of such a module and take its place.
+"""
 IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 """Signals that the tool server ignores; in commands these signals have their default effect."""
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
@@ -542,12 +548,13 @@ class Server:
     def do_run(self, header: Header, body: bytes) -> Reply | None:
         """Start a shell command and return None, because its result is sent when it has ended.
 
-        If the command cannot be started, return a result that says so.
+        If the body contains the compiled code of a Python program, and this process was started like the Python of commands, a
+        fork of this process runs the program instead. If nothing can be started, return a result that says so.
         """
         started = time.monotonic()
         oom_kills = count_oom_kills()
         try:
-            command = self._start_command(header)
+            command = self._start_command(header, body)
         except (OSError, ValueError) as error:  # the command is too long or contains a NUL, or /bin/sh is missing
             return _build_not_started_reply(error)
         command.started, command.deadline, command.oom_kills_before = started, started + header["timeout_seconds"], oom_kills
@@ -610,17 +617,20 @@ class Server:
             or (os.getpid() == 1 and _count_reserved_ports() > 0)  # any other process shares the network of the machine
         )
 
-    def _start_command(self, header: Header) -> Command:
-        def spawn_shell(out: int, err: int) -> int:
-            return _spawn(["-c", header["command"]], self.config["env"], (0, out, err))
+    def _start_command(self, header: Header, body: bytes) -> Command:
+        def spawn(out: int, err: int) -> int:
+            environment, streams = self.config["env"], (0, out, err)
+            if body and _can_run_forked(header["magic"]):
+                return _fork(body, header["arguments"], environment, streams)
+            return _spawn(["-c", header["command"]], environment, streams)
 
         try:
-            return Command(self, spawn_shell)
+            return Command(self, spawn)
         except BlockingIOError:  # background processes have reached the limit on processes
             if self.commands:
                 raise
             self.kill_all()
-            return Command(self, spawn_shell)
+            return Command(self, spawn)
 
     def kill_all(self) -> None:
         """End every process of the sandbox except the tool server itself."""
@@ -806,6 +816,64 @@ def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[
     return os.posix_spawn(
         "/bin/sh", ["sh", *arguments], environment, file_actions=actions, setsid=True, setsigdef=IGNORED_SIGNALS
     )
+
+
+def _can_run_forked(magic: str) -> bool:
+    """Return whether a fork of this process can run compiled code with the same effect as the Python of commands.
+
+    This is the case if this process was started with the environment and the options of commands, so not isolated, and if its
+    bytecode has the version `magic` (hexadecimal).
+    """
+    import _frozen_importlib_external as importing  # noqa: PLC0415  always loaded, unlike importlib.util
+
+    return not sys.flags.isolated and bytes(importing.MAGIC_NUMBER).hex() == magic
+
+
+def _fork(code: bytes, arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
+    """Run a Python program in a fork of this process, and return its process id.
+
+    The fork has no descriptor of this process, and the signals, modules and variables of a Python that a shell has just started.
+
+    Args:
+        code: Compiled code of the program, marshalled.
+        arguments: Path of the program's file and its arguments.
+        environment: Environment variables of the program.
+        streams: Descriptors that become stdin, stdout and stderr.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        os.setsid()
+        for number, fd in enumerate(streams):
+            os.dup2(fd, number)
+        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _libc.prctl(
+            _PR_SET_DUMPABLE, 1, 0, 0, 0
+        )  # as in commands; otherwise this process could not change its own files in /proc
+        _offer_to_oom_killer(os.getpid())
+        os.environ.clear()
+        os.environ.update(environment, PWD=os.getcwd())
+        for name in UNSHARED_MODULES:
+            sys.modules.pop(name, None)
+        main = sys.modules["__main__"] = type(sys)("__main__")
+        main.__file__, sys.argv = arguments[0], arguments
+        sys.path.insert(0, os.path.dirname(arguments[0]))
+        exec(marshal.loads(code), main.__dict__)  # noqa: S102, S302  (sent by the harness)
+        sys.stdout.flush()
+        status = 0
+    except BaseException:  # noqa: BLE001  (edge of the process: an error of the program is shown as by Python)
+        sys.excepthook(*sys.exc_info())
+    finally:
+        try:
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
 
 
 def _offer_to_oom_killer(pid: int) -> None:

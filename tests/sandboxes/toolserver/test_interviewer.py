@@ -21,6 +21,45 @@ def shared(): return [app.load.__code__.co_filename, app.VALUE, app.WARNED]
 """
 """Interview that returns which modules were loaded before it began, and what a module of the workspace contains."""
 
+FIND = r"""
+import os, resource, signal, stat, sys
+def files(): return [[n, stat.S_IFMT(os.fstat(n).st_mode)] for n in map(int, os.listdir("/proc/self/fd")) if is_open(n)]
+def is_open(n):
+    try:
+        return bool(os.fstat(n))
+    except OSError:
+        return False
+def signals(): return {n: str(signal.getsignal(n)).partition(" at ")[0] for n in sorted(signal.valid_signals())}
+def read(name): return open("/proc/self/" + name).read()
+def masks(): return [line for line in read("status").split("\n") if line.startswith(("SigB", "SigC", "Cap", "No", "Secc", "Gro"))]
+def rights(): return [os.umask(0o77), os.getpriority(0, 0), read("limits")]
+def oom(): return int(read("oom_score_adj"))
+def place(): return [os.getcwd(), os.getppid() > 1, os.getsid(0) == os.getpid(), sys.argv, sys.path]
+def variables(): return dict(os.environ)
+def flags(): return [str(sys.flags), sys._xoptions, sys.warnoptions, sys.executable, hash("text"), sys.flags.hash_randomization]
+def encodings(): return [sys.stdout.encoding, sys.stderr.errors, sys.getfilesystemencoding(), open(os.devnull).encoding]
+def names(): return sorted(vars(sys.modules["__main__"]))
+def modules(): return sorted(sys.modules)
+def command(): return read("cmdline")
+"""
+"""Interview that returns everything that could distinguish its process from another."""
+FINDINGS = [
+    "files",
+    "signals",
+    "masks",
+    "rights",
+    "place",
+    "variables",
+    "flags",
+    "encodings",
+    "names",
+    "modules",
+    "oom",
+    "command",
+]
+UNSEEN = {"_blake2", "_hashlib", "errno"}
+"""Modules written in C that the tool server has imported, and whose names no file of a workspace has."""
+
 
 def test_its_syntax_is_that_of_python_3_8():
     ast.parse(SOURCE, feature_version=(3, 8))
@@ -33,8 +72,14 @@ def test_it_imports_nothing_but_the_standard_library():
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 
 
-def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS):
-    """Hold equal interviews in a sandbox, and return the answers of each; the names of answers are numbered."""
+ARGUMENTS = (".grade/interviewer.py", ".grade/interviews.json")
+
+
+def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS, *, is_forked=True):
+    """Hold equal interviews in a sandbox, and return the answers of each; the names of answers are numbered.
+
+    The interviewer is a fork of the tool server, or else a command.
+    """
     interviews = [
         {"source": source, "questions": questions, "runtime": "python", "timeout_seconds": 30.0, "appended": []}
         | {"names": [f"{number}.{question}" for question in questions]}
@@ -43,8 +88,11 @@ def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS):
     content = json.dumps({"interviews": interviews, "modules": MODULES})
     with open_sandbox("bubblewrap", session_id="test-interviewer") as sandbox:
         sandbox.prepare_grading({path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()})
-        sandbox.prepare_grading({".grade/interviewer.py": load_source("interviewer"), ".grade/interviews.json": content.encode()})
-        result = sandbox.run("exec python3 -S -B .grade/interviewer.py .grade/interviews.json")
+        sandbox.prepare_grading(dict(zip(ARGUMENTS, (load_source("interviewer"), content.encode()), strict=True)))
+        if is_forked:
+            result = sandbox.run_program("interviewer", *ARGUMENTS, timeout_seconds=60.0)
+        else:
+            result = sandbox.run(f"exec python3 -S -B {' '.join(ARGUMENTS)}")
     assert (result.exit_code, result.stderr) == (0, b"")
     answers = {name: json.loads(text) for name, text in json.loads(result.stdout).items()}
     return [[answers.get(f"{number}.{question}") for question in questions] for number in range(count)]
@@ -60,6 +108,23 @@ class TestPreparation:
         files = {"app.py": "def load():\n    import csv\nVALUE, WARNED = 1, 0\n"}
         found = hold(files, LOADED + TELL, ["loaded", "shared"], count)
         assert found == [[loaded, ["/workspace/app.py", 1, 0]]] * count
+
+    @pytest.mark.parametrize("count", [interviewer.MIN_PREPARED_INTERVIEWS, 1])
+    def test_in_a_fork_of_the_tool_server_an_interview_finds_what_it_finds_in_a_command(self, count):
+        held = [hold({}, FIND, FINDINGS, count, is_forked=is_forked) for is_forked in (True, False)]
+        forked, command = ([dict(zip(FINDINGS, found, strict=True)) for found in interviews] for interviews in held)
+        assert ["interviewer.py" in found.pop("command") for found in forked + command] == [False] * count + [True] * count
+        assert [found.pop("oom") for found in forked] == [1000] * count
+        for found, expected in zip(forked, command, strict=True):
+            del expected["oom"]  # 0 if the command protected itself before the tool server could set the value
+            assert set(found.pop("modules")) - set(expected.pop("modules")) <= UNSEEN
+            assert found == expected
+
+    @pytest.mark.parametrize("name", ["resource", "hashlib"])
+    def test_a_module_of_the_tool_server_takes_the_place_of_no_file(self, name):
+        source = f"def ask():\n    import {name}\n    return getattr({name}, 'VALUE', 0)\n"
+        assert hold({f"{name}.py": "VALUE = 1\n"}, source, ["ask"], 1) == [[1]]
+        assert hold({f"{name}.py": "VALUE = 1\n"}, source, ["ask"], 1, is_forked=False) == [[1]]
 
     @pytest.mark.parametrize("count", [interviewer.MIN_PREPARED_INTERVIEWS, 1])
     def test_no_file_of_the_workspace_takes_the_place_of_a_module(self, count):
@@ -91,6 +156,11 @@ class TestPreparation:
         assert answer.startswith("SyntaxError: ")
         assert others == [[answer]] * len(others)
 
+    def test_every_interview_answers_with_the_error_of_its_own_source(self):
+        ((answer,),) = hold({}, "def ask(:\n", ["ask"], 1)
+        assert answer == "SyntaxError: invalid syntax (<interview>, line 1)"
+        assert hold({}, "def ask(:\n", ["ask"]) == [[answer]] * interviewer.MIN_PREPARED_INTERVIEWS
+
     def test_a_file_that_the_compiler_does_not_survive_stops_no_interview(self):
         nested = "VALUE = " + "-" * 200_000 + "1\n"
         found = hold({"bad.py": nested, "app.py": "VALUE = 1\n"}, "import app\ndef ask(): return app.VALUE\n", ["ask"])
@@ -100,7 +170,7 @@ class TestPreparation:
 def test_changed_files_are_compiled_again_and_others_are_not(tmp_path, monkeypatch):
     path = tmp_path / "app.py"
     path.write_text("VALUE = 1\n")
-    codes = interviewer.compile_apart({str(path): b"VALUE = 1\n"})
+    codes = interviewer.compile_apart({str(path): b"VALUE = 1\n"})()
     loader = SourceFileLoader
     compiled = []
 
@@ -114,6 +184,15 @@ def test_changed_files_are_compiled_again_and_others_are_not(tmp_path, monkeypat
         space: dict[str, int] = {}
         exec(loader("app", str(path)).source_to_code(text.encode(), str(path)), space)
         assert (space["VALUE"], len(compiled)) == (value, times)
+
+
+def test_only_programs_of_several_interviews_are_compiled_before_them():
+    warned, broken, good = "VALUE = 1 is 1\n", "VALUE =\n", "VALUE = 1\n"
+    programs = interviewer.compile_repeated([warned, broken, good, "", warned, broken, good])
+    assert list(programs) == [good]
+    space: dict[str, object] = {}
+    exec(programs[good], space)
+    assert space["VALUE"] == 1
 
 
 def test_files_outside_the_folder_and_links_are_not_read(tmp_path):
