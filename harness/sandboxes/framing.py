@@ -30,18 +30,20 @@ MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["ou
 RECEIVED_BYTES = 2**18
 """Maximum number of bytes received at once."""
 BOOTSTRAP = (
-    "import os,marshal,_frozen_importlib_external as f\n"
-    "def take(n):\n"
+    "import gc,os,marshal,_frozen_importlib_external as f\n"
+    "gc.disable()\n"
+    "def r(n):\n"
     " s=b''\n"
     " while len(s)<n:s+=os.read(0,n-len(s)) or os._exit(3)\n"
     " return s\n"
-    "t,m,c=[take(int.from_bytes(take(4),'big'))for _ in'tmc']\n"
-    "exec(marshal.loads(c)if m==f.MAGIC_NUMBER else compile(t,'tool server','exec'),{'__name__':'__main__'})"
+    "t,m,c=[r(int.from_bytes(r(4),'big'))for _ in'tmc']\n"
+    "exec(marshal.loads(c)if m==f.MAGIC_NUMBER else compile(t,'server','exec'),{'__name__':'__main__'})"
 )
 """Small program for `python3 -c` that reads the tool server from stdin, so that argument lists stay short.
 
 The program reads three parts: the source of the tool server, the version number of its bytecode, and the bytecode. If the
 sandbox's Python has this version of bytecode, the bytecode is used, because compiling takes longer than the rest of the start.
+The search for garbage is off until the tool server has imported its modules, which contain none.
 """
 
 

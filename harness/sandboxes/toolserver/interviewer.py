@@ -340,7 +340,6 @@ def _run_python(program: str | CodeType, asked: int, answered: int) -> None:
     sys.path.insert(0, os.getcwd())
     sys.dont_write_bytecode = True
     gc.freeze()
-    gc.set_threshold(200_000)  # importing modules creates many objects and hardly any garbage
 
     def attempt(function: Callable[[], Any]) -> str:
         try:
@@ -483,6 +482,7 @@ def take_interviews(path: str) -> tuple[list[dict[str, Any]], list[str]]:
 def main() -> None:
     """Ask the questions of every interview and print the answers."""
     del sys.path[0]  # the folder of this program
+    gc.set_threshold(200_000)  # importing modules creates many objects and hardly any garbage
     interviews, modules = take_interviews(sys.argv[1])
     _set_option(_PR_SET_DUMPABLE, 0)
     _set_option(_PR_SET_CHILD_SUBREAPER, 1)
