@@ -22,7 +22,7 @@ def shared(): return [app.load.__code__.co_filename, app.VALUE, app.WARNED]
 """Interview that returns which modules were loaded before it began, and what a module of the workspace contains."""
 
 FIND = r"""
-import os, resource, signal, stat, sys
+import gc, os, resource, signal, stat, sys
 def files(): return [[n, stat.S_IFMT(os.fstat(n).st_mode)] for n in map(int, os.listdir("/proc/self/fd")) if is_open(n)]
 def is_open(n):
     try:
@@ -33,6 +33,7 @@ def signals(): return {n: str(signal.getsignal(n)).partition(" at ")[0] for n in
 def read(name): return open("/proc/self/" + name).read()
 def masks(): return [line for line in read("status").split("\n") if line.startswith(("SigB", "SigC", "Cap", "No", "Secc", "Gro"))]
 def rights(): return [os.umask(0o77), os.getpriority(0, 0), read("limits")]
+def garbage(): return [gc.isenabled(), gc.get_threshold()]
 def oom(): return int(read("oom_score_adj"))
 def place(): return [os.getcwd(), os.getppid() > 1, os.getsid(0) == os.getpid(), sys.argv, sys.path]
 def variables(): return dict(os.environ)
@@ -44,6 +45,7 @@ def command(): return read("cmdline")
 """
 """Interview that returns everything that could distinguish its process from another."""
 FINDINGS = [
+    "garbage",
     "files",
     "signals",
     "masks",
