@@ -6,7 +6,16 @@ import pytest
 
 from harness.errors import UnknownName, UsageError
 from harness.task import DIFFICULTIES, World
-from harness.tasks import MAX_TASK_FILE_BYTES, SUITE, hash_task_file, list_knobs, load_task, make_task, make_variant
+from harness.tasks import (
+    MAX_TASK_FILE_BYTES,
+    SUITE,
+    hash_task_file,
+    list_knobs,
+    load_task,
+    make_shared_task,
+    make_task,
+    make_variant,
+)
 
 
 def test_every_task_of_the_suite_is_found_by_its_own_name():
@@ -134,3 +143,19 @@ def test_a_variant_has_the_structure_of_one_seed_and_the_values_of_another():
     assert (variant.script, variant.facts, variant.checks) == (template(3).script, template(3).facts, template(3).checks)
     assert variant.values["ticket"] == template(4).values["ticket"]
     assert make_variant(lambda seed: template(seed), 3, 4) == template(4), "a template without structure follows one seed"
+
+
+def test_a_task_of_the_suite_is_made_once_for_the_trials_that_follow_one_another(monkeypatch):
+    world = World(difficulty="hard")
+    assert make_shared_task("flashcards", 1, world) is make_shared_task("flashcards", 1, World(difficulty="hard"))
+    assert make_shared_task("flashcards", 1, world) == make_task("flashcards", 1, world)
+    assert make_shared_task("flashcards", 2, world).prompt != make_shared_task("flashcards", 1, World()).prompt
+    monkeypatch.setitem(SUITE, "flashcards", SUITE["bug-hunt"])
+    assert make_shared_task("flashcards", 1, world) == make_task("bug-hunt", 1, world)
+
+
+def test_a_task_of_a_file_is_made_anew_for_each_trial(tmp_path):
+    (tmp_path / "mine.py").write_text("from harness.tasks.flashcards import make_flashcards as mine\n")
+    name = f"{tmp_path / 'mine.py'}:mine"
+    assert make_shared_task(name, 1) == make_shared_task(name, 1)
+    assert make_shared_task(name, 1) is not make_shared_task(name, 1)

@@ -29,7 +29,7 @@ from harness.session.ids import SequentialIds
 from harness.session.verdict_cache import grade_with_cache, is_drawn_for_test
 from harness.store.journal import Journal
 from harness.task import Task
-from harness.tasks import make_task
+from harness.tasks import make_shared_task
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> FinishedTrial:
@@ -73,7 +73,7 @@ class _TrialSession:
         run, trial = self.trial_run, self.job.trial
         try:
             counter = trial.policy.counter
-            task = make_task(trial.task, trial.seed, trial.world)
+            task = make_shared_task(trial.task, trial.seed, trial.world)
             run.graded_checks = fail_all_checks(task, "not run: the session ended early")
             began_ms = int(run.started_at * 1000)
             log = journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)

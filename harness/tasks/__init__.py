@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 
@@ -163,6 +163,20 @@ def make_task(name: str, seed: int, world: World | None = None, *, structure_see
     if structure_seed is None and "structure_seed" in parameters:
         make = partial(make, structure_seed=seed)
     return vary_task(make, seed, world)
+
+
+def make_shared_task(name: str, seed: int, world: World | None = None) -> Task:
+    """Make a task as `make_task` does, or return the same task again if it was made recently and belongs to the suite.
+
+    A worker runs many trials of one task one after another. Tasks from files of the user are always made anew, because their
+    templates may depend on more than the arguments.
+    """
+    return _make_shared_task(SUITE[name], name, seed, world) if name in SUITE else make_task(name, seed, world)
+
+
+@lru_cache(maxsize=2)
+def _make_shared_task(_template: TaskTemplate, name: str, seed: int, world: World | None) -> Task:
+    return make_task(name, seed, world)
 
 
 def make_variant(template: TaskTemplate, structure_seed: int, values_seed: int) -> Task:
