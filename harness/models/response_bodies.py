@@ -8,8 +8,11 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-MAX_ERROR_BYTES = 2**20
-"""Maximum number of bytes that are read from an error response, after decompression; the rest is dropped."""
+MAX_ERROR_BYTES = 2**16
+"""Maximum number of bytes that are read from an error response, after decompression; the rest is dropped.
+
+Real errors are much shorter. litellm searches the text of an error with many patterns, which takes 4 s of CPU time per megabyte.
+"""
 PIECE_BYTES = 2**16
 """Maximum number of bytes that are decompressed at a time."""
 FIRST_ERROR_STATUS = 400

@@ -139,9 +139,8 @@ def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, cop
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [SEED, 5])
-def test_a_fact_that_is_never_known_fails_a_check_that_rests_on_it(seed: int, tmp_path: Path) -> None:
-    task = make_bug_hunt(seed)
+def test_a_fact_that_is_never_known_fails_a_check_that_rests_on_it(tmp_path: Path) -> None:
+    task = make_bug_hunt(5)
     rehearsal = Rehearsal(task, tmp_path / "rehearsal", deeds(task))
     for fact in task.facts:
         root = rehearsal.repeat(tmp_path / fact.name, {**task.values, fact.name: fact.prior})
