@@ -10,7 +10,6 @@ import os
 import pickle
 import signal
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -249,15 +248,20 @@ def run_with_time_limit(run_job: TrialRunner, job: Job, cancellation: Cancellati
     Raises:
         TimeoutError: The job exceeded the time limit and was cancelled.
     """
-    timer = threading.Timer(timeout_seconds, cancellation.request)
+    has_expired = threading.Event()
+
+    def expire() -> None:
+        has_expired.set()
+        cancellation.request()
+
+    timer = threading.Timer(timeout_seconds, expire)
     timer.daemon = True
     timer.start()
-    start_seconds = time.monotonic()
     try:
         finished = run_job(job, cancellation)
     finally:
         timer.cancel()
-    if time.monotonic() - start_seconds >= timeout_seconds and cancellation.is_requested:
+    if has_expired.is_set():
         raise TimeoutError
     return finished
 

@@ -1,6 +1,7 @@
 """Contract tests of the workers of this machine: processes and threads."""
 
 import gc
+import time
 from typing import ClassVar
 
 import pytest
@@ -38,3 +39,16 @@ def test_worker_processes_seldom_look_for_garbage_and_threads_leave_the_setting_
         found.append(str(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0)))
         workers.close()
     assert found == [str(GARBAGE_THRESHOLD), str(before)]
+
+
+def wait_for_cancellation(job, cancellation):
+    while not cancellation.is_requested:
+        time.sleep(0.01)
+
+
+def test_a_trial_that_its_time_limit_ended_is_no_result_whatever_the_clock_says(tmp_path, monkeypatch):
+    """On a busy machine, a thread may look at the clock so late that it seems to have run for less than its limit."""
+    workers = ThreadWorkers(1, wait_for_cancellation, 0.2)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    assert isinstance(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0), TimeoutError)
+    workers.close()
