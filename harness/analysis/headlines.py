@@ -84,7 +84,7 @@ def build_headline_section(
         ),
         *_describe_claims(judged),
         _describe_best(best.arm, metric, cells, len(known)),
-        _describe_cheapest(trials, effects, best.arm, candidates, comparer, [*_list_claimed_pairs(judged, metric)]),
+        _describe_cheapest(trials, metric, effects, best.arm, candidates, comparer, [*_list_claimed_pairs(judged, metric)]),
         *describe_lost_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -309,6 +309,7 @@ def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[fro
 
 def _describe_cheapest(
     trials: pd.DataFrame,
+    metric: str,
     effects: Mapping[str, Effect],
     best: str,
     candidates: Sequence[ArmSummary],
@@ -319,6 +320,7 @@ def _describe_cheapest(
 
     Args:
         trials: Trials of one fidelity level.
+        metric: Name of the metric in which the arms are compared.
         effects: Effect of each other arm against the best one, by name of the arm.
         best: Name of the arm with the highest value.
         candidates: Summaries of the arms that are compared. An arm is left out if most of its sessions end with a full window,
@@ -328,7 +330,6 @@ def _describe_cheapest(
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
-    metric = next((effect.metric for effect in effects.values()), "score")
     beginning = f"Cheapest arm not shown to be worse in {metric} than the highest:"
     costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
@@ -340,7 +341,7 @@ def _describe_cheapest(
         return f"{beginning} no arm, since most trials of {best}, the highest, ended with a full window."
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm], default=best)
     price = f"{beginning} {cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial."
-    excluded = {arm: f"shown to be worse in {effects[arm].metric}" for arm in rivals if arm not in equals}
+    excluded = {arm: f"shown to be worse in {metric}" for arm in rivals if arm not in equals}
     excluded |= {arm: "window full at the end of {} of {} trials".format(*overflows[arm]) for arm in full}
     texts = [
         f"{arm} ({format_usd(costs_usd[arm])} USD, {why})"
@@ -362,10 +363,10 @@ def _describe_cheapest(
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
     cost = f"{format_usd(costs_usd[best])} USD, on average over tasks {ratio} times as much"
-    price = f"{price} The highest in {effect.metric}, {best}, costs {cost}."
+    price = f"{price} The highest in {metric}, {best}, costs {cost}."
     if {cheapest, best} in claimed_pairs:
         return f"{price}{left_out}"
-    difference = f"The difference in {effect.metric}, {cheapest} − {best}, is {format_effect(effect)}"
+    difference = f"The difference in {metric}, {cheapest} − {best}, is {format_effect(effect)}"
     return f"{price} {difference}: neither a loss nor equality is shown.{left_out}"
 
 

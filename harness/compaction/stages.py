@@ -550,6 +550,7 @@ def is_from_user(view: View, item: Item) -> bool:
 def find_user_messages(view: View, start: int = 1, end: int | None = None) -> list[int]:
     """Return the indexes of the user's messages from one index of the view to another; summaries are left out."""
     items = enumerate(view.items[start:end], start)
+    # The condition is that of `is_from_user`; a call for each message of a long view would take most of the time of a plan.
     return [index for index, item in items if item.message.role == "user" and item.item_id not in view.summaries]
 
 
