@@ -75,7 +75,6 @@ _NO_VALUES = frozenset(
     )
 )
 """Words that say that there is no value, or what kind of value there is."""
-"""Words that stand in the place of a value but are none."""
 _UNITS = frozenset(
     ("seconds", "minutes", "hours", "days", "weeks", "months", "years", "ms", "milliseconds", "kib", "bytes", "feet")
 )
@@ -93,6 +92,8 @@ _LABEL_END = re.compile(r"\s*(?::|=|→|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|�
 _PARENTHESIS = re.compile(r"(?<!`)\(([^()]*)\)(?!`)")
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
 _NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
+_REPLACING = re.compile(r"(?:\b(?:to|with|by|into|now|new)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
+"""Words before a value that replaces another one."""
 _OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
 
 
@@ -196,6 +197,8 @@ class _Subject(NamedTuple):
     vocabulary: frozenset[str]
     value: _ValueType
     is_revised: bool
+    is_outdated: bool
+    """Whether the fact is a value that another one replaces, e.g. the old name of a function."""
 
 
 def _split_name(name: str) -> frozenset[str]:
@@ -226,7 +229,14 @@ def make_subject(fact: Fact) -> _Subject | None:
             sets.append(frozenset(content))
     vocabulary = frozenset(list_stems(" ".join([fact.name.replace("_", " "), *phrases, *fact.subjects])))
     keys = tuple(dict.fromkeys(one for one in sets if one))
-    return _Subject(fact.name, keys, vocabulary | {one for key in keys for one in key}, value, fact.is_superseded)
+    return _Subject(
+        name=fact.name,
+        keys=keys,
+        vocabulary=vocabulary | {one for key in keys for one in key},
+        value=value,
+        is_revised=fact.is_superseded,
+        is_outdated=not _STALE_BEFORE.isdisjoint(fact.name.split("_")),
+    )
 
 
 class _Clause(NamedTuple):
@@ -330,8 +340,11 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
         key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= others), default=-1)
         allowed = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label else 0
         foreign = _count_foreign(f"{clause.label} {plain[:start]}", subject)
-        if key_count >= 0 and foreign <= allowed and _is_current(clause, start, end, subject):
-            found.append((value, start, end))
+        if key_count < 0 or foreign > allowed or not _is_current(clause, start, end, subject):
+            continue
+        if _replaces(clause.text, start, subject) or _describes_another(clause, keys, end, subject):
+            continue
+        found.append((value, start, end))
     if len({value for value, _, _ in found}) > 1:
         newer = [one for one in found if _NEWER.search(clause.text[: one[1]])]
         older = [one for one in found if _OLDER.search(clause.text[: one[1]])]
@@ -339,6 +352,23 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
     elif found and subject.is_revised and _OLDER.search(clause.text[: found[0][1]]):
         return None
     return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
+
+
+def _replaces(text: str, start: int, subject: _Subject) -> bool:
+    """Return whether a value is said to replace the fact, as in "renamed to `b`" for the old name."""
+    return subject.is_outdated and bool(_REPLACING.search(text[:start]))
+
+
+def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int, subject: _Subject) -> bool:
+    """Return whether a value under the label of a fact begins a statement about something else.
+
+    An example is "folder: `a` keeps the name": the word after the value is no word of the fact or of grammar.
+    """
+    following = re.match(r"[`\"'*]*\s+([^\W\d_]+)", clause.text[end:])
+    stems = frozenset(list_stems(clause.text))
+    if not clause.label or following is None or any(key <= stems for key in keys):
+        return False
+    return stem(following[1]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS
 
 
 def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, int, int]]:

@@ -69,6 +69,9 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("The licence is important", {}),
         ("See section 8443 on server ports.", {}),
         ("Server port: see `docs/8443.md`", {}),
+        ("| licence | The one called `MIT` hangs in the hall. |", {}),
+        ("| licence | All of it is under `MIT` for the time being. |", {"licence": "MIT"}),
+        ("| licence | Licence `MIT` covers all of it. |", {"licence": "MIT"}),
     ],
 )
 def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(text: str, values: dict[str, str]) -> None:
@@ -77,6 +80,19 @@ def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(tex
 
 def test_the_newest_statement_counts() -> None:
     assert read("Server port: 8080\n\nThe server port is 8443.") == {"server_port": "8443"}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("Renamed the function to `berth_of`", {}),
+        ("The old name is replaced by `berth_of`.", {}),
+        ("Renamed the function from `slot_of` to `berth_of`", {"old_name": "slot_of"}),
+        ("- Old name: `slot_of` → `berth_of`", {"old_name": "slot_of"}),
+    ],
+)
+def test_a_new_value_is_not_read_as_the_old_one(text: str, values: dict[str, str]) -> None:
+    assert read(text, fact("old_name", r"function to be renamed is `(\w+)`")) == values
 
 
 def test_a_task_can_declare_key_words_and_a_form_of_the_value() -> None:
