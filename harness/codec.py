@@ -228,7 +228,13 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
     """Return the attributes of `source` that are also fields of the class `kind`, as a dict by name."""
-    return {name: getattr(source, name) for name in kind.__annotations__ if hasattr(source, name)}
+    return {name: getattr(source, name) for name in _list_shared_names(type(source), kind)}
+
+
+@lru_cache(maxsize=256)
+def _list_shared_names(source: type[Any], kind: type[Any]) -> tuple[str, ...]:
+    shared = {*dir(source), *getattr(source, "__dataclass_fields__", ())}
+    return tuple([name for name in kind.__annotations__ if name in shared])
 
 
 if TYPE_CHECKING:

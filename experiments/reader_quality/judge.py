@@ -32,7 +32,7 @@ from tests.models.scripted.paraphrases import OTHERS, SAYINGS, list_misleading, 
 VERDICTS = FOLDER / "verdicts.json"
 """Verdicts of a person on false readings: whether the summary itself states the value that was read."""
 TARGET = Path(__file__).parents[2] / "harness" / "analysis" / "reader_quality.json"
-DISTRACTOR_SEEDS = range(1_000, 1_010)
+DISTRACTOR_SEEDS = range(2_000, 2_010)
 
 
 @dataclass(frozen=True)

@@ -196,12 +196,12 @@ def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Val
 
 
 def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-    """Return a text for each pair that is equal for pairs of runs with the same course.
+    """Return a label for each pair that is equal for pairs of runs with the same course.
 
     Without a column of trajectories (tool calls and checks), it is the number of the replicate.
     """
     column = next((name for name in ("trajectory", "replicate") if name in pairs), None)
-    return np.arange(len(pairs)).astype(object) if column is None else pairs[column].astype(str).to_numpy(dtype=object)
+    return np.arange(len(pairs)).astype(object) if column is None else pairs[column].to_numpy(dtype=object)
 
 
 def _list_units(seeds: _Seeds) -> Array:

@@ -6,6 +6,8 @@ not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pandas as pd
@@ -54,14 +56,14 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
         visible_probes[name].eq(value).to_numpy(dtype=bool, na_value=False)
         for name, value in (("seen_after", True), ("seen_in_kept", False), ("stands_after", True), ("used", "right"))
     )
-    visible_probes = visible_probes.assign(share=is_kept.astype(float))
+    trials = _Trials.from_probes(visible_probes)
     can_stand, is_used = (visible_probes[name].notna().to_numpy() for name in ("stands_after", "used"))
     rows = [
         {
             "arm": arm,
             "kind": kind,
-            "kept": _estimate_kept_share(visible_probes.iloc[place]),
-            "summarized": _estimate_kept_share(visible_probes.iloc[place[only_in_summary[place]]]),
+            "kept": _estimate_kept_share(trials, place, is_kept),
+            "summarized": _estimate_kept_share(trials, place[only_in_summary[place]], is_kept),
             "unread": _estimate_share(stands[place][~is_kept[place] & can_stand[place]]),
             "used_kept": _estimate_share(is_right[place][is_kept[place] & is_used[place]]),
             "used_lost": _estimate_share(is_right[place][~is_kept[place] & is_used[place]]),
@@ -74,20 +76,39 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
     return pd.DataFrame(rows, columns=["arm", "kind", "kept", "summarized", "unread", "used_kept", "used_lost"])
 
 
-def _estimate_kept_share(probes: pd.DataFrame) -> Rate:
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Trials of probes: the task, seed and replicate of each trial, and the row of each probe's trial."""
+
+    units: pd.DataFrame
+    codes: np.ndarray[tuple[int], np.dtype[np.intp]]
+
+    @classmethod
+    def from_probes(cls, probes: pd.DataFrame) -> Self:
+        """Collect the trials of probes, which have the columns `trial_id`, `task`, `seed` and `replicate`."""
+        codes, _ = pd.factorize(probes["trial_id"])
+        _, first = np.unique(codes, return_index=True)
+        return cls(probes[[*_UNIT_COLUMNS]].iloc[first], codes)
+
+
+def _estimate_kept_share(trials: _Trials, place: np.ndarray, is_kept: np.ndarray) -> Rate:
     """Return the numbers of kept and of all facts of one arm and kind, and the mean of the shares of trials with its interval.
 
     Args:
-        probes: One row per visible fact and compaction, with the column `share`: 1 if the fact was kept, else 0.
+        trials: Trials of all probes.
+        place: Indices of the probes of one arm and kind, one for each visible fact and compaction.
+        is_kept: Whether the fact was kept, for all probes.
     """
-    if probes.empty:
-        return _estimate_share(probes["share"].to_numpy())
-    trials = probes.groupby("trial_id", sort=False).agg({**dict.fromkeys(_UNIT_COLUMNS, "first"), "share": "mean"})
-    units = list_units(trials, "share")
+    if not len(place):
+        return _estimate_share(is_kept[place])
+    facts = np.bincount(trials.codes[place])
+    kept = np.bincount(trials.codes[place], is_kept[place])
+    chosen = np.flatnonzero(facts)
+    units = list_units(trials.units.iloc[chosen].assign(share=kept[chosen] / facts[chosen]), "share")
     bounds = compute_mean_bounds("bounded", units, choose_estimand(len(units)))
     return Rate(
-        successes=int(probes["share"].sum()),
-        trials=len(probes),
+        successes=int(is_kept[place].sum()),
+        trials=len(place),
         share=float(bounds.value),
         low=float(bounds.low),
         high=float(bounds.high),

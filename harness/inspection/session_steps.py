@@ -3,8 +3,10 @@
 The widget `SessionInspector` and the report page show the same texts, so both take them from here. Nothing is escaped.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from harness.errors import HarnessError, format_count
@@ -109,8 +111,8 @@ class SessionSteps:
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
             ("time and cost", f"{point.seconds:.2f} s, {cost}"),
         ]
-        if workspaces := [one for one in self._workspace_events if one.step <= point.step]:
-            newest = workspaces[-1]
+        if saved := bisect_right(self._workspace_events, point.step, key=attrgetter("step")):
+            newest = self._workspace_events[saved - 1]
             when = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
             rows.append(("workspace", f"{newest.tree_id[:16]}… {when}"))
         return rows

@@ -260,6 +260,8 @@ def _compare_arms(
                 continue
             is_repeat = baseline in {repeats.get(name), name} or name == repeats.get(baseline)
             pairs = add_trajectories(_pair(rows, groups[baseline], columns, is_repeat=is_repeat))
+            has_task_effects = baseline in task_effects or name in task_effects
+            pairs_by_task = dict(iter(pairs.groupby("task"))) if has_task_effects else {}
             for metric in METRICS.values() if len(pairs) else ():
                 effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
                 if not effect.pair_count:
@@ -267,8 +269,8 @@ def _compare_arms(
                 found_effects[baseline, metric.name][places[name]] = effect
                 if name in effects:
                     found_effects[name, metric.name][places[baseline]] = turn_effect(effect)
-                if baseline in task_effects or name in task_effects:
-                    found = _estimate_by_task(pairs, metric, tasks)
+                if has_task_effects:
+                    found = _estimate_by_task(pairs_by_task, metric, tasks)
                     if baseline in task_effects:
                         task_effects[baseline][metric.name][places[name]] = [
                             one and _encode_task_effect(metric, one) for one in found
@@ -297,12 +299,11 @@ def _pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str], *, is_repeat
     return pair_trials(a, b, columns)
 
 
-def _estimate_by_task(pairs: pd.DataFrame, metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
+def _estimate_by_task(pairs_by_task: Mapping[str, pd.DataFrame], metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
     """Return the effect on each task, without a test; None for a task without pairs."""
-    groups = dict(iter(pairs.groupby("task")))
     effects = (
-        estimate_effect(groups[task], metric.column, is_bounded=metric.kind != "amount", is_tested=False)
-        if task in groups
+        estimate_effect(pairs_by_task[task], metric.column, is_bounded=metric.kind != "amount", is_tested=False)
+        if task in pairs_by_task
         else None
         for task in tasks
     )

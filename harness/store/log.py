@@ -5,7 +5,7 @@ The log itself holds only the shortened output. The full output is stored for a 
 
 import json
 import threading
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.records import UnfinishedStep
-from harness.store.texts import Packer, attach_texts, detach_texts, list_addresses
+from harness.store.texts import Packer, detach_texts, list_addresses, parse_stored
 from harness.text import replace_surrogates
 from harness.tokens import Counter, Usage
 from harness.truncation import name_output
@@ -264,9 +264,7 @@ def read_entries(
     chosen = f"AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
     sql = f"SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
     while rows := database.fetch(sql, key, last_seq):
-        texts = load_texts(
-            database, [json.loads(body) for *_, body in rows if body and '"address"' in body and body not in known]
-        )
+        texts = load_texts(database, [body for *_, body in rows if body and body not in known])
         steps = _read_steps(database, key, rows[0][0], rows[-1][0])
         for seq, kind, step, body in rows:
             if body is None:
@@ -281,9 +279,9 @@ def read_entries(
         last_seq = rows[-1][0]
 
 
-def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
-    """Load the long texts of stored events, which hold only their addresses (hashes); return them by address."""
-    addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
+def load_texts(database: Database, bodies: Iterable[str]) -> dict[str, str]:
+    """Load the long texts of stored events, whose JSON holds only their addresses (hashes); return them by address."""
+    addresses_json = json.dumps(sorted({address for body in bodies for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
     return {address: unpack(data) for address, data in database.fetch(sql, addresses_json)}
@@ -292,9 +290,7 @@ def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
 def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
     seq, kind, step, body = row
     try:
-        plain = json.loads(body)
-        if '"address"' in body:
-            plain = attach_texts(plain, texts)
+        plain = parse_stored(body, texts)
         if kind == "message-added":
             return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step)
         return parse_event(kind, plain)

@@ -20,7 +20,7 @@ from harness.store.columns import SOURCES, TABLES, Column, build_select
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.log import load_texts
-from harness.store.texts import attach_texts
+from harness.store.texts import parse_stored
 from harness.text import replace_surrogates
 
 BATCH_SIZE = 50
@@ -112,20 +112,20 @@ def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) 
     """Return the column `summary` of the table of compactions, with references to long texts replaced by the texts."""
     summaries = list(values_by_name["summary"])
     references = {
-        index: json.loads(summary)
+        index: summary
         for index, (summary, characters) in enumerate(zip(summaries, values_by_name["summary_characters"], strict=True))
         if len(summary) != characters and summary.startswith('{"address":')
     }
-    texts = load_texts(journal.database, list(references.values()))
+    texts = load_texts(journal.database, references.values())
     for index, reference in references.items():
-        summaries[index] = attach_texts(reference, texts)
+        summaries[index] = parse_stored(reference, texts)
     return {"summary": summaries}
 
 
 def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     bodies = values_by_name["content"]
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
-    texts = load_texts(journal.database, [parts for body, parts in parts_by_body.items() if '"address"' in body])
+    texts = load_texts(journal.database, parts_by_body)
     read = {body: _read_parts(parts, texts) for body, parts in parts_by_body.items()}
     contents, tools, clipped = zip(*[read[body] for body in bodies], strict=True) if bodies else ((), (), ())
     return {

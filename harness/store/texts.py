@@ -7,7 +7,9 @@ files are packed with zstd.
 
 import binascii
 import hashlib
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +35,10 @@ find_hashes = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])").findall
 """Return all substrings of a text that look like the SHA-256 hash of a workspace or a file."""
 MIN_NAME_CHARACTERS = 28
 """Length in characters of the shortest reference to stored content, which is the address of a text."""
+
+
+_REFERENCE = re.compile(r'\{"address":"([A-Za-z0-9+/]{28})"\}')
+"""Reference to a long text in stored JSON. In the strings of JSON, quotation marks are escaped, so no string contains one."""
 
 
 class StoredText(NamedTuple):
@@ -79,29 +85,23 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
     return plain
 
 
-def list_addresses(stored: Any) -> list[str]:
-    """Return the addresses (hashes) that `detach_texts` has put into stored data in place of long texts."""
-    if isinstance(stored, dict):
-        if stored.keys() == {"address"}:
-            return [stored["address"]]
-        return [address for value in stored.values() for address in list_addresses(value)]
-    if isinstance(stored, list):
-        return [address for value in stored if not isinstance(value, int) for address in list_addresses(value)]
-    return []
+def list_addresses(body: str) -> list[str]:
+    """Return the addresses (hashes) that `detach_texts` has put into stored JSON in place of long texts."""
+    return _REFERENCE.findall(body)
 
 
-def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """Put long texts back in place of their addresses (hashes), which reverses `detach_texts`.
+def parse_stored(body: str, texts: Mapping[str, str]) -> Any:
+    """Parse stored JSON, and put long texts back in place of their addresses (hashes), which reverses `detach_texts`.
 
     Tuples that `detach_texts` received are lists in the result.
+
+    Raises:
+        KeyError: A text is missing.
+        ValueError: The text is not JSON.
     """
-    if isinstance(stored, dict):
-        if stored.keys() == {"address"}:
-            return texts[stored["address"]]
-        return {key: attach_texts(value, texts) for key, value in stored.items()}
-    if isinstance(stored, list):
-        return [value if isinstance(value, int) else attach_texts(value, texts) for value in stored]
-    return stored
+    if '"address"' not in body:
+        return json.loads(body)
+    return json.loads(body, object_hook=lambda plain: texts[plain["address"]] if plain.keys() == {"address"} else plain)
 
 
 def check_unpacked_size(data: bytes, max_bytes: int, what: str) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import StoreError
-from harness.store.texts import INLINE_CHARACTERS, Packer, attach_texts, compute_address, detach_texts, list_addresses
+from harness.store.texts import INLINE_CHARACTERS, Packer, compute_address, detach_texts, list_addresses, parse_stored
 from tests.house.source import CHECKOUT
 
 JOURNAL = Path("j.sqlite")
@@ -22,8 +22,8 @@ PLAIN = st.recursive(
 def test_what_is_taken_out_comes_back(value: object) -> None:
     before = json.dumps(value)
     found: dict[str, tuple[str, bool]] = {}
-    stored = json.loads(json.dumps(detach_texts(json.loads(before), found)))
-    assert attach_texts(stored, {address: text for address, (text, _) in found.items()}) == json.loads(before)
+    stored = json.dumps(detach_texts(json.loads(before), found), separators=(",", ":"))
+    assert parse_stored(stored, {address: text for address, (text, _) in found.items()}) == json.loads(before)
     assert set(list_addresses(stored)) == set(found)
 
 
