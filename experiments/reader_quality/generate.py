@@ -162,10 +162,39 @@ def choose_threads() -> int:
     return cores if os.getloadavg()[0] < cores + 1 else 1
 
 
+def list_waiting(model_name: str, prompts: list[Row], path: Path) -> list[Row]:
+    """Return the prompts that a model has not answered yet."""
+    done = {(row["model"], *(row[key] for key in KEYS)) for row in read_rows(path)}
+    return [row for row in prompts if (model_name, *(row[key] for key in KEYS)) not in done]
+
+
+def generate_in_batches(model_name: str, prompts: list[Row], path: Path, size: int) -> None:
+    """Let one model answer the given prompts with PyTorch, many at once and long prompts first, except those answered already."""
+    waiting = sorted(list_waiting(model_name, prompts, path), key=lambda row: len(row["prompt"]), reverse=True)
+    if not waiting:
+        return
+    from experiments.reader_quality.batches import BatchModel  # noqa: PLC0415  (needs packages that the project does not)
+
+    model = BatchModel(CATALOGUE[model_name], choose_threads())
+    for start in range(0, len(waiting), size):
+        asked = waiting[start : start + size]
+        summaries = [
+            {
+                "model": model_name,
+                **{key: row[key] for key in KEYS},
+                "prompt_tokens": answer.prompt_tokens,
+                "summary_tokens": answer.answer_tokens,
+                "summary": answer.text,
+            }
+            for row, answer in zip(asked, model.answer([row["prompt"] for row in asked], SUMMARY_TOKENS), strict=True)
+        ]
+        write_rows(path, [*read_rows(path), *summaries])
+        print(time.strftime("%H:%M:%S"), model_name, f"{start + len(asked)} of {len(waiting)}", flush=True)
+
+
 def generate_summaries(model_name: str, prompts: list[Row], path: Path, slots: int) -> None:
     """Let one model answer the given prompts, several at a time, except those that it has answered already."""
-    done = {(row["model"], *(row[key] for key in KEYS)) for row in read_rows(path)}
-    waiting = [row for row in prompts if (model_name, *(row[key] for key in KEYS)) not in done]
+    waiting = list_waiting(model_name, prompts, path)
     if not waiting:
         return
     threads = choose_threads()
@@ -205,9 +234,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--models", nargs="*", default=list(CATALOGUE), help="names of local models; none records only prompts")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the two files")
-    parser.add_argument("--slots", type=int, default=4, help="number of prompts that a model answers at the same time")
+    parser.add_argument("--slots", type=int, default=4, help="number of prompts that a model's server answers at the same time")
+    parser.add_argument("--batch", type=int, default=0, help="answer so many prompts at once with PyTorch; 0 uses the server")
     chosen = parser.parse_args()
     prompts = generate_prompts(chosen.first_seed, chosen.seeds, chosen.folder / PROMPTS.name)
+    if chosen.batch:
+        for name in chosen.models:
+            generate_in_batches(name, prompts, chosen.folder / SUMMARIES.name, chosen.batch)
+        return
     for start in range(0, len(prompts), ROUND_PROMPTS):
         for name in chosen.models:
             generate_summaries(name, prompts[start : start + ROUND_PROMPTS], chosen.folder / SUMMARIES.name, chosen.slots)
