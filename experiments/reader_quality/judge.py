@@ -44,7 +44,10 @@ class Reading:
     compaction: int
     fact: str
     current: str | None
-    """Newest value of the fact in the prompt; None if the prompt does not state the fact."""
+    """Newest value of the fact in the prompt; None if the prompt does not state the fact.
+
+    Where the prompt states the fact in other words than the task, it is the value of the task.
+    """
     stands: bool
     """Whether a line of the summary contains the value and a key word of the fact."""
     read: dict[Reader, str]
@@ -74,7 +77,8 @@ def judge(prompts: Iterable[Row], summaries: Iterable[Row]) -> Iterator[Reading]
     for row in summaries:
         task, asked = load(row["task"], row["seed"]), by_key[tuple(row[key] for key in KEYS)]
         prompt = "\n".join(chain.from_iterable(extract_material(asked["prompt"]).values()))
-        current = {match.name: match.value for match in compile_fact_patterns(task.facts).find_newest(prompt)}
+        current = {name: value for name, value in task.values.items() if value in prompt}
+        current |= {match.name: match.value for match in compile_fact_patterns(task.facts).find_newest(prompt)}
         message = assistant(row["summary"])
         read = {reader: {m.name: m.value for m in FactReader(task.facts, reader).find_newest(message)} for reader in READERS}
         for fact in task.facts:
