@@ -7,7 +7,7 @@ of its configuration. Each adapter (pydantic's converter for a type) is built on
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -228,11 +228,11 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
     """Return the attributes of `source` that are also fields of the class `kind`, as a dict by name."""
-    return {name: getattr(source, name) for name in _list_shared_names(type(source), kind)}
+    return {name: getattr(source, name) for name in _list_shared_names(cast("Hashable", type(source)), cast("Hashable", kind))}
 
 
 @lru_cache(maxsize=256)
-def _list_shared_names(source: type[Any], kind: type[Any]) -> tuple[str, ...]:
+def _list_shared_names(source: Any, kind: Any) -> tuple[str, ...]:
     shared = {*dir(source), *getattr(source, "__dataclass_fields__", ())}
     return tuple([name for name in kind.__annotations__ if name in shared])
 
