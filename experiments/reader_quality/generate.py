@@ -168,6 +168,12 @@ def list_waiting(model_name: str, prompts: list[Row], path: Path) -> list[Row]:
     return [row for row in prompts if (model_name, *(row[key] for key in KEYS)) not in done]
 
 
+def make_row(model_name: str, prompt: Row, prompt_tokens: int, summary_tokens: int, summary: str) -> Row:
+    """Return the row of a summary by a model."""
+    lengths = {"prompt_tokens": prompt_tokens, "summary_tokens": summary_tokens}
+    return {"model": model_name, **{key: prompt[key] for key in KEYS}, **lengths, "summary": summary}
+
+
 def generate_in_batches(model_name: str, prompts: list[Row], path: Path, size: int) -> None:
     """Let one model answer the given prompts with PyTorch, many at once and long prompts first, except those answered already."""
     waiting = sorted(list_waiting(model_name, prompts, path), key=lambda row: len(row["prompt"]), reverse=True)
@@ -179,13 +185,7 @@ def generate_in_batches(model_name: str, prompts: list[Row], path: Path, size: i
     for start in range(0, len(waiting), size):
         asked = waiting[start : start + size]
         summaries = [
-            {
-                "model": model_name,
-                **{key: row[key] for key in KEYS},
-                "prompt_tokens": answer.prompt_tokens,
-                "summary_tokens": answer.answer_tokens,
-                "summary": answer.text,
-            }
+            make_row(model_name, row, answer.prompt_tokens, answer.answer_tokens, answer.text)
             for row, answer in zip(asked, model.answer([row["prompt"] for row in asked], SUMMARY_TOKENS), strict=True)
         ]
         write_rows(path, [*read_rows(path), *summaries])
@@ -214,13 +214,7 @@ def generate_summaries(model_name: str, prompts: list[Row], path: Path, slots: i
             except ModelError as error:  # asked again by the next run
                 print(model_name, *(row[key] for key in KEYS), error, flush=True)
                 continue
-            summary = {
-                "model": model_name,
-                **{key: row[key] for key in KEYS},
-                "prompt_tokens": reply.usage.prompt_tokens,
-                "summary_tokens": reply.usage.output_tokens,
-                "summary": reply.message.text,
-            }
+            summary = make_row(model_name, row, reply.usage.prompt_tokens, reply.usage.output_tokens, reply.message.text)
             write_rows(path, [*read_rows(path), summary])
             print(
                 time.strftime("%H:%M:%S"), model_name, *(row[key] for key in KEYS), f"{reply.seconds:.0f} s", threads, flush=True

@@ -78,10 +78,12 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """Trials of probes: the task, seed and replicate of each trial, and the row of each probe's trial."""
+    """Trials to which probes belong."""
 
     units: pd.DataFrame
+    """Task, seed and replicate of each trial, one row per trial."""
     codes: np.ndarray[tuple[int], np.dtype[np.intp]]
+    """Row in `units` of each probe's trial."""
 
     @classmethod
     def from_probes(cls, probes: pd.DataFrame) -> Self:

@@ -1,6 +1,5 @@
 """List of all `harness` commands, and the code that turns an error of a command into one line of output and an exit code."""
 
-import gc
 import importlib
 import signal
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from harness.errors import HarnessError, UsageError
+from harness.garbage import reduce_garbage_collection
 from harness.signals import install_signal_handler
 from harness.text import replace_control_characters
 
@@ -34,12 +34,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Module and short help of each `harness` command, by the name of the command.
 
 After the module and a colon, the text can name the variable that holds the click command; the default is `command`.
-"""
-
-GARBAGE_THRESHOLD = 50_000
-"""Number of new objects after which Python looks for garbage while a command runs.
-
-With Python's default of 700, the search takes up to a tenth of the time of the imports, which leave no garbage.
 """
 
 
@@ -72,7 +66,7 @@ class LazyCommandGroup(click.Group):
         Under `--debug`, the error is raised with its traceback. SIGTERM is handled like Ctrl-C, so that open files, sandboxes and
         child processes are closed.
         """
-        gc.set_threshold(GARBAGE_THRESHOLD)
+        reduce_garbage_collection()
         try:
             with install_signal_handler(_raise_interrupt, (signal.SIGTERM,)):
                 return super().invoke(ctx)

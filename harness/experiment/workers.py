@@ -4,7 +4,6 @@ Processes are spawned rather than forked, so that a worker uses the current envi
 key in the meantime. Their start takes little time compared with a trial.
 """
 
-import gc
 import multiprocessing
 import os
 import pickle
@@ -22,6 +21,7 @@ from pebble import ProcessExpired
 from harness.agent.cancellation import Cancellation
 from harness.errors import WorkerDied
 from harness.experiment.job import FinishedTrial, Job
+from harness.garbage import reduce_garbage_collection
 from harness.signals import end_with_parent, install_signal_handler
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
@@ -29,12 +29,6 @@ TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
 
 JOBS_PER_WORKER = 100
 """Number of jobs after which a worker process is replaced, which limits its memory use."""
-GARBAGE_THRESHOLD = 50_000
-"""Number of new objects after which a worker process looks for garbage.
-
-With Python's default of 700, the search takes a twentieth of the CPU time of the harness, although a trial keeps nearly all of
-its objects.
-"""
 
 
 class Workers(Protocol):
@@ -84,7 +78,7 @@ class Workers(Protocol):
 
 
 def _prepare_process() -> None:
-    gc.set_threshold(GARBAGE_THRESHOLD)
+    reduce_garbage_collection()
     end_with_parent()
 
 

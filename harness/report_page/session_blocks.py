@@ -5,12 +5,10 @@ lists its messages by their indices. Nothing is escaped: the text is compressed 
 """
 
 import base64
-import gc
 import json
 import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
@@ -20,6 +18,7 @@ from pydantic_core import to_json
 
 from harness.errors import HarnessError
 from harness.events import Entry
+from harness.garbage import pause_garbage_collection
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps, encode_compactions, format_full_text, format_message_line
 from harness.inspection.timeline import EncodedMessages
@@ -77,7 +76,7 @@ def build_blocks(
     blocks: dict[str, str] = {}
     size = 0
     known = KnownMessages()
-    with _pause_garbage_collection():
+    with pause_garbage_collection():  # the search would visit all tables of the report again and again
         for session_id in session_ids:
             try:
                 entries = tuple(read_entries(session_id, known.by_row))
@@ -91,18 +90,6 @@ def build_blocks(
                 break
             blocks[session_id], size = text, size + len(text)
     return blocks
-
-
-@contextmanager
-def _pause_garbage_collection() -> Iterator[None]:
-    # the search for cyclic garbage would visit all tables of the report again and again
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def compress(plain: Mapping[str, Any]) -> bytes:

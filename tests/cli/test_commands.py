@@ -1,6 +1,9 @@
+import gc
+
 import pytest
 
 from harness.cli.commands import COMMANDS, load_command
+from harness.garbage import GARBAGE_THRESHOLD
 from tests.cli.command import harness_anew, within
 
 
@@ -47,3 +50,12 @@ def test_a_hostile_name_cannot_drive_the_terminal():
     assert refused.exit_code == 2
     assert "\x1b" not in refused.stderr
     assert "[bold]x[/bold]" in refused.stderr
+
+
+def test_a_command_seldom_looks_for_garbage() -> None:
+    before = gc.get_threshold()
+    try:
+        within("policies")
+        assert gc.get_threshold()[0] == GARBAGE_THRESHOLD
+    finally:
+        gc.set_threshold(*before)

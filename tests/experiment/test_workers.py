@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from harness.experiment.workers import GARBAGE_THRESHOLD, ProcessWorkers, ThreadWorkers
+from harness.experiment.workers import ProcessWorkers, ThreadWorkers
+from harness.garbage import GARBAGE_THRESHOLD
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job
 

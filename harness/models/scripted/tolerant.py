@@ -92,8 +92,6 @@ _LABEL_END = re.compile(r"\s*(?::|=|→|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|�
 _PARENTHESIS = re.compile(r"(?<!`)\(([^()]*)\)(?!`)")
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
 _NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
-_REPLACING = re.compile(r"(?:\b(?:to|with|by|into|now|new)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
-"""Words before a value that replaces another one."""
 _OLDER = re.compile(r"\b(?:was|were|from|had been)[\s`\"'*:]*$", re.IGNORECASE)
 
 
@@ -342,7 +340,8 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
         foreign = _count_foreign(f"{clause.label} {plain[:start]}", subject)
         if key_count < 0 or foreign > allowed or not _is_current(clause, start, end, subject):
             continue
-        if _replaces(clause.text, start, subject) or _describes_another(clause, keys, end, subject):
+        is_replacement = subject.is_outdated and _NEWER.search(clause.text[:start])  # e.g. "renamed to `b`" for the old name
+        if is_replacement or _describes_another(clause, keys, end, subject):
             continue
         found.append((value, start, end))
     if len({value for value, _, _ in found}) > 1:
@@ -352,11 +351,6 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
     elif found and subject.is_revised and _OLDER.search(clause.text[: found[0][1]]):
         return None
     return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
-
-
-def _replaces(text: str, start: int, subject: _Subject) -> bool:
-    """Return whether a value is said to replace the fact, as in "renamed to `b`" for the old name."""
-    return subject.is_outdated and bool(_REPLACING.search(text[:start]))
 
 
 def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int, subject: _Subject) -> bool:
