@@ -98,6 +98,18 @@ def test_the_workspace_is_named_where_it_was_kept():
     )
 
 
+def test_of_several_workspaces_the_newest_up_to_the_step_is_named():
+    recorded = compacted_session()
+    later = Entry(recorded.entries[-1].seq + 1, WorkspaceSaved(step=2, tree_id="cd" * 32))
+    inspector = SessionInspector(RecordedSession(name="s", entries=(*recorded.entries, later)))
+    named = []
+    for step in (1, 2, 3):
+        inspector.show_step(step)
+        named.append(dict(inspector._describe_step())["workspace"].partition("… ")[::2])
+    first, second = "ab" * 8, "cd" * 8
+    assert named == [(first, "after this step"), (second, "after this step"), (second, "unchanged since step 2")]
+
+
 def test_a_step_of_a_long_session_is_sent_in_part(post):
     steps = 2_000
     inspector = SessionInspector(
