@@ -9,8 +9,9 @@ Precision comes before recall. A value is not read in these cases:
 
 - The clause names something else before the value.
 - Words such as "not" or "formerly" negate the value or mark it as outdated.
-- A noun of another subject follows a number.
+- A noun of another subject or another unit follows a number.
 - Two values remain.
+- The text has several lines and ends within the clause, like a summary that was cut off at its limit.
 
 The word lists below contain English words of grammar and of projects in general, and no words of particular tasks.
 
@@ -314,7 +315,8 @@ class TolerantStatements:
         """Function that returns the statements in a text in order, each with the name of the fact, the value and its position."""
 
     def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
-        found = {match for clause in list_clauses(text) for match in self._read_clause(clause)}
+        whole = (clause for clause in list_clauses(text) if not _is_cut_off(clause, text))
+        found = {match for clause in whole for match in self._read_clause(clause)}
         return tuple(sorted(found, key=lambda match: match.offset))
 
     def _read_clause(self, clause: _Clause) -> Iterator[patterns.FactMatch]:
@@ -326,10 +328,15 @@ class TolerantStatements:
                 yield patterns.FactMatch(subject.name, value[0], clause.offset + value[1])
 
 
+def _is_cut_off(clause: _Clause, text: str) -> bool:
+    """Return whether a clause ends together with a text of several lines, where no punctuation or quotation mark closes it."""
+    return clause.offset + len(clause.text) == len(text) and "\n" in text and text[-1].isalnum()
+
+
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
     """Return the only value of a fact in a clause and its position; None if there are no or several values."""
     found: list[tuple[str, int, int]] = []
-    candidates = list(_list_candidates(clause, subject.value))
+    candidates = list(_list_candidates(clause, subject))
     plain = clause.text
     for _, start, end in candidates:
         plain = plain[:start] + " " * (end - start) + plain[end:]
@@ -365,9 +372,9 @@ def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int
     return stem(following[1]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS
 
 
-def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, int, int]]:
+def _list_candidates(clause: _Clause, subject: _Subject) -> Iterator[tuple[str, int, int]]:
     """Yield the parts of a clause that have the form of a value, each with its start and end."""
-    text = clause.text
+    text, value = clause.text, subject.value
     if not value.is_open:
         for match in value.fragment.finditer(text):
             yield match[1], match.start(1), match.end(1)
@@ -377,7 +384,9 @@ def _list_candidates(clause: _Clause, value: _ValueType) -> Iterator[tuple[str, 
         if (whole := value.whole.fullmatch(content)) and content.lower() not in _NO_VALUES:
             yield whole[whole.lastindex or 0], match.start(match.lastindex or 0), match.end(match.lastindex or 0)
     bare = text.strip(" .*_`\"'")
-    if clause.label and bare and (whole := value.whole.fullmatch(bare)) and bare.lower() not in _NO_VALUES:
+    if {*list_stems(bare)} <= subject.vocabulary | _FUNCTION_STEMS:  # e.g. "operator: the operator"
+        return
+    if clause.label and (whole := value.whole.fullmatch(bare)) and bare.lower() not in _NO_VALUES:
         start = text.find(bare)
         yield whole[whole.lastindex or 0], start, start + len(bare)
     elif final := re.search(r"\b(?:is|be|was|called|named)\s+([^\W\d_]\S*?)[.*_]*$", text):
@@ -411,6 +420,9 @@ def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> boo
 
 def _counts_subject(before: str, number: str, after: str, subject: _Subject) -> bool:
     """Return whether a number belongs to the subject, and not to a word beside it as in "3 files" or "step 3"."""
+    unit = re.match(r"[\s`\"'*)\]-]*[^\W\d_]+[\s-]+([^\W\d_]+)", after)  # e.g. "6 working days"
+    if unit and stem(unit[1]) in _UNIT_STEMS - subject.vocabulary:
+        return False
     following = re.match(r"[\s`\"'*)\]-]*((?:(?:new|other|more|old|further|additional)\s+)?[^\W\d_]+)", after)
     nouns = list(map(stem, following[1].split())) if following else []
     if any(noun not in subject.vocabulary and noun not in _FUNCTION_STEMS for noun in nouns):

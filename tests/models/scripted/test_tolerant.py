@@ -58,6 +58,9 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("The environment mark (env mark) is `ABC_`.", {"env_mark": "ABC"}),
         ("Max delay: 30 minutes", {}),
         ("Max delay: 30 servers", {}),
+        ("Max delay: 30 working seconds", {"max_delay_seconds": "30"}),
+        ("Max delay: 30 working days", {}),
+        ("Licence: every", {}),
         ("The server port is not 8080.", {}),
         ("The former ticket AB-1234 is closed.", {}),
         ("The ticket of the ferry is AB-1234.", {}),
@@ -80,6 +83,16 @@ def test_a_statement_needs_the_subject_and_one_value_of_the_type_in_a_clause(tex
 
 def test_the_newest_statement_counts() -> None:
     assert read("Server port: 8080\n\nThe server port is 8443.") == {"server_port": "8443"}
+
+
+@pytest.mark.parametrize("end", ["| licence | MI", "Licence: `MI", "Server port: 84", "The server port was 84, now"])
+def test_the_last_words_of_a_text_that_may_be_cut_off_are_not_read(end: str) -> None:
+    assert read(f"Ticket: AB-1234\n{end}") == {"ticket": "AB-1234"}
+
+
+@pytest.mark.parametrize("end", ["Server port: 84.", "Server port: 84\n", "| server port | 84 |", "Server port: `84`"])
+def test_the_last_words_of_a_text_are_read_where_something_closes_them(end: str) -> None:
+    assert read(f"Ticket: AB-1234\n{end}") == {"ticket": "AB-1234", "server_port": "84"}
 
 
 @pytest.mark.parametrize(
