@@ -67,49 +67,50 @@ class ScriptedOracle:
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """Return for each message in how many steps the agent will need it next; None for never."""
-        sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
+        state, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         needs: list[list[Need]] = [[] for _ in messages]
-        next_use = self._compute_next_uses(sight)
+        next_use = self._compute_next_uses(state)
         newest = {fact.name: at for at, reading in enumerate(readings) for fact in reading.facts}
         for fact in self._facts:
             if fact.name in newest and fact.name in next_use:
                 needs[newest[fact.name]].append(Need(next_use[fact.name], _is_lost_for_good(fact)))
-        for at, need in self._iter_evidence(sight, readings, _measure_blocks(messages)):
+        for at, need in self._iter_evidence(state, readings, _measure_blocks(messages)):
             needs[at].append(need)
         return [_merge_needs(each) for each in needs]
 
-    def _compute_next_uses(self, sight: VisibleState) -> dict[str, int]:
+    def _compute_next_uses(self, state: VisibleState) -> dict[str, int]:
         """Return the number of steps until the agent next needs each fact, by name of the fact."""
         uses: dict[str, int] = {}
-        for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
+        for distance, index in enumerate(index for index in range(len(self._steps)) if index not in state.done_steps):
             step = self._steps[index]
             for name in (*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)):
                 uses.setdefault(name, distance)
         return uses
 
     def _iter_evidence(
-        self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
+        self, state: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
     ) -> Iterator[tuple[int, Need]]:
         """Yield the index of each message that has to show that a step is done, and when it is needed.
 
         If the agent still sees the results of all tool calls of a step, these results show it as done; else the shortest message
         with other evidence does.
         """
-        alone = [self._reader.build_state(reading) for reading in readings]
-        signs = {sign: at for at, each in enumerate(alone) for sign in each.receipt_slots}
-        paths = {path: at for at, each in enumerate(alone) for path in each.listed_paths}
-        tellers: dict[int, int] = {}
-        for at in sorted(range(len(alone)), key=lambda at: sizes[at]):
-            for step in alone[at].done_steps:
-                tellers.setdefault(step, at)
-        for step in sight.done_steps:
+        states = [self._reader.build_state(reading) for reading in readings]  # what each message shows without the others
+        message_by_receipt = {receipt: at for at, each in enumerate(states) for receipt in each.receipt_slots}
+        message_by_path = {path: at for at, each in enumerate(states) for path in each.listed_paths}
+        message_by_step: dict[int, int] = {}
+        for at in sorted(range(len(states)), key=lambda at: sizes[at]):
+            for step in states[at].done_steps:
+                message_by_step.setdefault(step, at)
+        for step in state.done_steps:
             slots = [(step, slot) for slot in range(len(self._steps[step].done.receipts))]
-            if slots and signs.keys() >= set(slots):
-                yield from ((signs[slot], Need(0, receipt_only=True)) for slot in slots)
-            elif step in tellers:
-                yield tellers[step], Need(0)
+            if slots and message_by_receipt.keys() >= set(slots):
+                yield from ((message_by_receipt[slot], Need(0, receipt_only=True)) for slot in slots)
+            elif step in message_by_step:
+                yield message_by_step[step], Need(0)
             else:
-                yield from ((paths[path], Need(0)) for path in self._steps[step].done.listed_paths if path in paths)
+                listed = self._steps[step].done.listed_paths
+                yield from ((message_by_path[path], Need(0)) for path in listed if path in message_by_path)
 
 
 def _is_lost_for_good(fact: Fact) -> bool:
