@@ -124,7 +124,7 @@ def raising(error: ModelError) -> Callable[[Request], Message]:
     return fault
 
 
-def saying(*parts: Any) -> Callable[[Request], Message]:
+def fact_text(*parts: Any) -> Callable[[Request], Message]:
     return lambda _: assistant(*parts)
 
 
@@ -134,11 +134,11 @@ NO_ANSWER = {
     "times out": raising(ProviderFailed("faulty", None, "Request timed out.")),
     "overflows itself": raising(ContextOverflow("faulty", 9_000, 8_000)),
 }
-NO_TEXT = {"returns nothing": saying(""), "returns blanks": saying(" \n\t"), "calls a tool": saying("", CALL)}
+NO_TEXT = {"returns nothing": fact_text(""), "returns blanks": fact_text(" \n\t"), "calls a tool": fact_text("", CALL)}
 NO_SUMMARY = {
-    "refuses": saying("I'm sorry, but I can't help with that."),
-    "answers the conversation instead": saying("Sure! I have run the tests and they pass. Shall I go on with the next file?"),
-    "calls a tool beside its text": saying("I will look at the files first.", CALL),
+    "refuses": fact_text("I'm sorry, but I can't help with that."),
+    "answers the conversation instead": fact_text("Sure! I have run the tests and they pass. Shall I go on with the next file?"),
+    "calls a tool beside its text": fact_text("I will look at the files first.", CALL),
 }
 
 
@@ -173,7 +173,7 @@ def test_a_preset_describes_what_is_left_when_the_summary_fails_and_when_it_is_e
 
 def test_every_preset_that_summarizes_is_made_to_ask() -> None:
     asking = {
-        kind(policy) for policy in ASKING if attempts(run_on_sample(policy, WINDOW_TOKENS, Faulty(saying("so far, so good"))))
+        kind(policy) for policy in ASKING if attempts(run_on_sample(policy, WINDOW_TOKENS, Faulty(fact_text("so far, so good"))))
     }
     assert asking == set(RULES)
 
@@ -246,7 +246,7 @@ class ShortSighted(Faulty):
     """Summarizer with a small context window."""
 
     def __init__(self, max_input_tokens: int | None) -> None:
-        super().__init__(saying("so far, so good"))
+        super().__init__(fact_text("so far, so good"))
         self.max_input_tokens = max_input_tokens
         self.read: list[int] = []
 

@@ -20,7 +20,7 @@ from harness.task import DIFFICULTIES, Evidence, Fact, Step, Task, World
 from harness.tasks import make_task
 from harness.tasks.kit.calls import run
 from harness.tasks.kit.structure import StructureDraws
-from harness.tasks.long_march.facts import PRIOR, draw_values, load_cairn_sayings, load_orders
+from harness.tasks.long_march.facts import PRIOR, draw_values, load_cairn_texts, load_orders
 from harness.tasks.long_march.schedule import Mark
 from harness.tasks.long_march.structure import Structure, draw_structure
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
@@ -127,7 +127,7 @@ def test_no_misleading_sentence_and_no_number_without_a_note_is_read_as_a_fact()
     idle = {mark.name for mark in structure.marks if not mark.use_step}
     assert idle
     assert not idle & {fact.name for fact in task.facts}
-    sentences = [one.misleading for one in (*load_orders().values(), *load_cairn_sayings())]
+    sentences = [one.misleading for one in (*load_orders().values(), *load_cairn_texts())]
     texts = [Template(one).safe_substitute(place="ridge", number="4711") for one in sentences]
     assert not any(re.search(fact.patterns[0], text) for fact in task.facts for text in texts)
     stated = [value for fact in task.facts for value in re.findall(fact.patterns[0], task.prompt)]

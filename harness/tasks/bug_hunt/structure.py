@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.statements import load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
 PROMPT_FACTS = (
@@ -158,7 +158,7 @@ def draw_structure(draws: StructureDraws, look_names: tuple[str, ...]) -> Struct
         announces_severity=announces_severity,
         handover_facts=(*["severity"] * (not announces_severity), *handover_facts),
         reply_facts=("complaint", *draws.draw_subset("reply", REPLY_FACTS, 2)),
-        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
+        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_fact_texts(__package__, "constraints.md")),
     )
 
 

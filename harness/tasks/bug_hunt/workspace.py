@@ -20,7 +20,7 @@ from harness.tasks.bug_hunt.steps import list_section_facts
 from harness.tasks.bug_hunt.structure import PARTS, RULES, Structure
 from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.statements import load_sayings, render_request
+from harness.tasks.kit.statements import load_fact_texts, render_request
 from harness.tasks.kit.texts import fill_text, load_text
 
 MODULES = ("__init__", "cli", "config", "engine", "errors", "ledger", "money", "reading", "reference", "text")
@@ -45,8 +45,8 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
     files.update(_generate_data_files(values, correct_tariff, task_seed))
     files.update(generate_logs(structure, values, task_seed))
     files.update((*generate_minutes(structure, values, task_seed), *generate_letters(structure, values, task_seed)))
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
-    files.update(structure.sheets.render_files(PARTS, sayings, values))
+    fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
+    files.update(structure.sheets.render_files(PARTS, fact_texts, values))
     files |= {
         "notes/README.md": "Notes on the case at hand, one file a finding, numbered. Whoever takes over reads these first.\n",
         "patches/README.md": "Patches for the regulator's bench: scripts of sed, one stage each. See CONTRIBUTING.md.\n",
@@ -163,8 +163,8 @@ def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
     places = {"operator": "logs/nightly.log", "council": structure.minutes_path, "customer": structure.letter_path}
     blamed = ", ".join(f"the {who} in {places[who]}" for who in structure.suspicions)
     words = {**values, "papers": "\n".join(papers), "blamed": blamed}
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
-    return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, sayings, words)
+    fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
+    return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, fact_texts, words)
 
 
 def _name_facts(names: Iterable[str]) -> str:

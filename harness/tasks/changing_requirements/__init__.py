@@ -31,7 +31,7 @@ from harness.tasks.changing_requirements.structure import Change, draw_structure
 from harness.tasks.changing_requirements.workspace import build_workspace, describe_line
 from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import NOTES, load_sayings, render_request
+from harness.tasks.kit.statements import NOTES, load_fact_texts, render_request
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import fill_text, load_text
 
@@ -64,13 +64,13 @@ def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "stan
     sheets, values = structure.sheets, draw_values(task_seed)
     words = values | describe_line(values, structure)
     facts = (*FACTS, *(BAY_FACTS[stop] for stop in structure.bays), *sheets.facts)
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
     changes = zip(("first", "second"), structure.changes, find_change_steps(structure), strict=True)
     return Task(
         name="changing-requirements",
         title="Set a timetable whose rules change twice",
         tags=("changing requirements", "superseded values", "constraints", "decisions", "preferences", "bookkeeping"),
-        prompt=render_request(load_text(__package__, "prompt.md"), sheets.statements, sayings, words),
+        prompt=render_request(load_text(__package__, "prompt.md"), sheets.statements, fact_texts, words),
         workspace=build_workspace(words, structure, draws),
         checks=(
             *CHECKS,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.tasks.changing_requirements.facts import STOPS
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import NOTES, load_sayings
+from harness.tasks.kit.statements import NOTES, load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
 STOP_COUNTS = Levels(easy=range(15, 18), standard=range(18, 24), hard=range(23, 25))
@@ -88,5 +88,5 @@ def _draw_change(draws: StructureDraws, name: str, sheet_count: int) -> Change:
 
 
 def _draw_sheets(draws: StructureDraws, stops: Sequence[str]) -> SheetPlan:
-    sayings = load_sayings(__package__, "constraints.md")
-    return draw_sheets(draws, STATED_FACTS, (*stops, "papers"), sayings, only_stated=FIRST_RULES)
+    fact_texts = load_fact_texts(__package__, "constraints.md")
+    return draw_sheets(draws, STATED_FACTS, (*stops, "papers"), fact_texts, only_stated=FIRST_RULES)

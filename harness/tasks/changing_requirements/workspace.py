@@ -7,7 +7,7 @@ from string import Template
 from harness.tasks.changing_requirements.structure import Structure
 from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.prose import Section, Writer
-from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.statements import load_fact_texts
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import fill_text
 
@@ -33,13 +33,13 @@ def describe_line(values: Mapping[str, str], structure: Structure) -> dict[str, 
 def build_workspace(words: Mapping[str, str], structure: Structure, draws: StructureDraws) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file in the workspace at the start of the task."""
     titles = {stop: f"after the timetable of {stop}" for stop in structure.stops} | {"papers": "after the papers"}
-    sayings = {**load_agreements(), **load_sayings(__package__, "constraints.md")}
+    fact_texts = {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
     return (
         *((f"tools/{name}.sh", fill_text(__package__, f"tools/{name}.sh", words)) for name in ("revise", "permit", "check")),
         ("plan/README.md", "The papers.\n"),
         ("log/README.md", "Fees.\n"),
         *_generate_surveys(words, structure, draws),
-        *structure.sheets.render_files(titles, sayings, words),
+        *structure.sheets.render_files(titles, fact_texts, words),
     )
 
 

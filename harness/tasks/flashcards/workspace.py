@@ -27,7 +27,7 @@ PART_NAMES = {
 
 def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file in the workspace at the start of the task."""
-    sheets = structure.work.sheets.render_files(PARTS, WORK.load_sayings(), values)
+    sheets = structure.work.sheets.render_files(PARTS, WORK.load_fact_texts(), values)
     return *((path, _render_file(path, values, structure)) for path in WORKSPACE_PATHS), *sheets
 
 

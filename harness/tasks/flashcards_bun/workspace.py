@@ -28,6 +28,6 @@ def build_workspace(values: Mapping[str, str], structure: Structure, draws: Stru
         ("tests/README.md", "One file a module: NAME.test.ts.\n"),
         *((f"decks/{name}", load_text(__package__, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
         *structure.work.sheets.render_files(
-            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_sayings(), values
+            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_fact_texts(), values
         ),
     )

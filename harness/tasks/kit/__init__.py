@@ -18,7 +18,7 @@ from harness.tasks.kit.draws import draw_values, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 from harness.tasks.kit.graders import check_tests, combine, compare, compare_words, make_check, make_interviews
 from harness.tasks.kit.sheets import draw_sheets, judge_sheets
-from harness.tasks.kit.statements import draw_statements, load_sayings, render_request
+from harness.tasks.kit.statements import draw_statements, load_fact_texts, render_request
 from harness.tasks.kit.steps import build_steps, do, do_once, look, make_repair
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -37,7 +37,7 @@ __all__ = [
     "draw_values",
     "judge_sheets",
     "list_directory",
-    "load_sayings",
+    "load_fact_texts",
     "look",
     "make_check",
     "make_file_fact",

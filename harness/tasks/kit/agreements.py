@@ -12,7 +12,7 @@ from types import MappingProxyType
 from harness.task import Fact
 from harness.tasks.kit.draws import draw_values
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
-from harness.tasks.kit.statements import Saying, Statement, load_sayings
+from harness.tasks.kit.statements import FactText, Statement, load_fact_texts
 
 PAGE_PATH = "sheets/agreements.md"
 """Path of the page in the workspace that states facts about the organisation (agreements), if a task has such a page."""
@@ -62,9 +62,9 @@ NAMES: tuple[str, ...] = tuple(CHOICES)
 """Names of all agreements (facts about the organisation around a task)."""
 
 
-def load_agreements() -> Mapping[str, Saying]:
+def load_agreements() -> Mapping[str, FactText]:
     """Return the sentences that state each fact about the organisation (agreement), by name of the fact."""
-    return load_sayings(__package__, "agreements.md")
+    return load_fact_texts(__package__, "agreements.md")
 
 
 def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:

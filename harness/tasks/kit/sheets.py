@@ -21,7 +21,7 @@ from harness.tasks.kit.agreements import (
 )
 from harness.tasks.kit.calls import read, run, write
 from harness.tasks.kit.graders import make_check
-from harness.tasks.kit.statements import Form, Saying, Statement, add_notes, draw_statements, mislead, render_sentences
+from harness.tasks.kit.statements import FactText, Form, Statement, add_notes, draw_statements, mislead, render_sentences
 from harness.tasks.kit.steps import StepSpec, do, look
 from harness.tasks.kit.structure import Levels, StructureDraws
 
@@ -119,21 +119,21 @@ class SheetPlan:
                 yield do(f"sheet_{one.name}", f"The sheet {one.name} is due now.", write(one.path, _render_sheet(one)))
 
     def render_files(
-        self, titles: Mapping[str, str], sayings: Mapping[str, Saying], values: Mapping[str, object]
+        self, titles: Mapping[str, str], fact_texts: Mapping[str, FactText], values: Mapping[str, object]
     ) -> Iterator[tuple[str, str]]:
         """Yield the path and the text of each file that lists the sheets or states facts about the organisation.
 
         Args:
             titles: Description of each part of the work, as in "after the storage", by name of the part.
-            sayings: Sentences of the task's own facts and of all agreements, by name of the fact.
+            fact_texts: Sentences of the task's own facts and of all agreements, by name of the fact.
             values: Values of the facts.
         """
         yield INDEX_PATH, self._render_index(titles)
         if self.has_form("page"):
-            lines = [f"- {sentence}" for sentence in render_sentences(self.statements, "page", sayings)]
+            lines = [f"- {sentence}" for sentence in render_sentences(self.statements, "page", fact_texts)]
             yield PAGE_PATH, Template("\n".join(["# What the house has settled", "", *lines, ""])).substitute(values)
         if self.has_form("output"):
-            lines = render_sentences(self.statements, "output", sayings)
+            lines = render_sentences(self.statements, "output", fact_texts)
             yield ANSWERS_PATH, Template("\n".join(["cat <<'END'", *lines, "END", ""])).substitute(values)
 
     def _render_index(self, titles: Mapping[str, str]) -> str:
@@ -171,7 +171,7 @@ def draw_sheets(
     draws: StructureDraws,
     own_facts: Sequence[str],
     slots: Sequence[str],
-    sayings: Mapping[str, Saying],
+    fact_texts: Mapping[str, FactText],
     *,
     only_stated: Sequence[str] = (),
 ) -> SheetPlan:
@@ -183,7 +183,7 @@ def draw_sheets(
         draws: Source of the random choices for the structure of the task.
         own_facts: Names of the task's own facts that the request states; sheets may ask for them, too.
         slots: Names of the parts of the work, in order.
-        sayings: Sentences that state the task's own facts, by name of the fact.
+        fact_texts: Sentences that state the task's own facts, by name of the fact.
         only_stated: Names of facts that the request states and no sheet contains, e.g. values that the user changes later.
     """
     agreements = draws.draw_subset("agreements", NAMES, draws.draw_count("agreement count", AGREEMENT_COUNTS))
@@ -193,7 +193,7 @@ def draw_sheets(
     slot_indexes = sorted(due.randint(first, last) for _ in names)
     contents = _deal_facts(draws, agreements, own_facts, len(names))
     sheets = tuple(Sheet(name, slots[at], facts) for name, at, facts in zip(names, slot_indexes, contents, strict=True))
-    return SheetPlan(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **sayings}))
+    return SheetPlan(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **fact_texts}))
 
 
 def _deal_facts(
@@ -216,7 +216,7 @@ def _deal_facts(
 
 
 def _draw_statements(
-    draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], sayings: Mapping[str, Saying]
+    draws: StructureDraws, agreements: Sequence[str], own_facts: Sequence[str], fact_texts: Mapping[str, FactText]
 ) -> tuple[Statement, ...]:
     line_share = draws.draw_share("line share", LINE_WEIGHT_BOUNDS)
     in_prompt: dict[Form, float] = {"line": line_share, "story": 0.7 * (1 - line_share), "row": 0.3 * (1 - line_share)}
@@ -224,7 +224,7 @@ def _draw_statements(
     stated = (
         *draw_statements(draws, "own forms", own_facts, in_prompt),
         *draw_statements(draws, "agreement forms", agreements, anywhere),
-        *mislead(draws, "misleading", sayings, draws.draw_count("misleading count", MISLEADING_COUNTS), in_prompt),
+        *mislead(draws, "misleading", fact_texts, draws.draw_count("misleading count", MISLEADING_COUNTS), in_prompt),
     )
     return draws.draw_order("statements", add_notes(draws, stated, draws.draw_share("note share", NOTE_SHARE_BOUNDS)))
 

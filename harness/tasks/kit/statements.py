@@ -1,6 +1,6 @@
 """Statements of facts (values to remember) in the texts of a task, and misleading sentences that look like statements.
 
-The sentence that states a fact (see `Saying`) is the same for every seed, so one pattern finds the value. The seed decides the
+The sentence that states a fact (see `FactText`) is the same for every seed, so one pattern finds the value. The seed decides the
 form in which it appears: as a short line, at the end of a story or in a row of a table in the request, as a line of a page, or as
 a line that a command prints. The seed also decides the order of the statements, and which misleading sentences are mixed in.
 """
@@ -29,7 +29,7 @@ PROMPT_FORMS: tuple[Form, ...] = ("line", "story", "row")
 """Forms in which the user's request states facts; facts in other forms are stated by pages or commands of the workspace."""
 
 
-class Saying(NamedTuple):
+class FactText(NamedTuple):
     """Sentence that states the value of a fact, with a story before it and a similar but misleading sentence."""
 
     sentence: str
@@ -55,7 +55,7 @@ class Statement:
 
 
 @cache
-def load_sayings(package: str, name: str) -> Mapping[str, Saying]:
+def load_fact_texts(package: str, name: str) -> Mapping[str, FactText]:
     """Return the sentences that state each fact (value to remember) of a task, by name of the fact.
 
     They are read from a file with one paragraph for each fact. Its lines are the sentence that states the fact, a story that may
@@ -65,8 +65,8 @@ def load_sayings(package: str, name: str) -> Mapping[str, Saying]:
         package: Python package that has the file in its folder `files`.
         name: Path of the file in this folder, without the ending `.tmpl`.
     """
-    sayings = [Saying(*paragraph.split("\n")) for paragraph in load_text(package, name).strip().split("\n\n")]
-    return {Template(one.sentence).get_identifiers()[0]: one for one in sayings}
+    fact_texts = [FactText(*paragraph.split("\n")) for paragraph in load_text(package, name).strip().split("\n\n")]
+    return {Template(one.sentence).get_identifiers()[0]: one for one in fact_texts}
 
 
 def draw_statements(
@@ -97,7 +97,7 @@ def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: flo
 
 
 def mislead(
-    draws: StructureDraws, name: str, sayings: Mapping[str, Saying], count: int, weights: Mapping[Form, float]
+    draws: StructureDraws, name: str, fact_texts: Mapping[str, FactText], count: int, weights: Mapping[Form, float]
 ) -> tuple[Statement, ...]:
     """Draw misleading sentences at random, and the form of each, e.g. a short line.
 
@@ -106,53 +106,53 @@ def mislead(
     Args:
         draws: Source of the random choices for the structure of the task.
         name: Name of this random choice, which selects its random generator.
-        sayings: Texts for each fact, by name of the fact; facts without a misleading sentence are not selected.
+        fact_texts: Texts for each fact, by name of the fact; facts without a misleading sentence are not selected.
         count: Maximum number of misleading sentences.
         weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
     """
-    facts = draws.draw_subset(f"{name}/facts", [fact for fact, one in sayings.items() if one.misleading], count)
+    facts = draws.draw_subset(f"{name}/facts", [fact for fact, one in fact_texts.items() if one.misleading], count)
     return tuple(Statement(one.fact, one.form, True) for one in draw_statements(draws, name, facts, weights))
 
 
 def render_request(
-    frame: str, statements: Sequence[Statement], sayings: Mapping[str, Saying], values: Mapping[str, object]
+    frame: str, statements: Sequence[Statement], fact_texts: Mapping[str, FactText], values: Mapping[str, object]
 ) -> str:
     """Return the text of the user's request, with the statements of facts and other values filled in.
 
     Args:
-        frame: Text of the request with placeholders. `${dry}` stands for the statements in lines, `${rows}` for the table with
-            statements in rows, and `${told}` for the stories.
+        frame: Text of the request with placeholders. `${lines}` stands for the statements in lines, `${rows}` for the table with
+            statements in rows, and `${stories}` for the stories.
         statements: Statements in order. Those on a page or in a command's output are left out.
-        sayings: Sentences that state each fact, by name of the fact.
+        fact_texts: Sentences that state each fact, by name of the fact.
         values: Values of all other placeholders, by name.
     """
     by_form: dict[Form, list[str]] = {form: [] for form in PROMPT_FORMS}
     for one in statements:
         if one.form in by_form:
-            by_form[one.form].append(_render(one, sayings[one.fact]))
+            by_form[one.form].append(_render(one, fact_texts[one.fact]))
     rows = ["| subject | what was settled |", "| --- | --- |", *by_form["row"]] if by_form["row"] else []
     filled_frame = Template(frame).safe_substitute(
-        dry="\n".join(by_form["line"]) or "- (all of it is told below)",
+        lines="\n".join(by_form["line"]) or "- (all of it is told below)",
         rows="\n".join(rows) or "(no table was made this time)",
-        told="\n\n".join(by_form["story"]) or "(there is nothing more to tell)",
+        stories="\n\n".join(by_form["story"]) or "(there is nothing more to tell)",
     )
     return Template(filled_frame).substitute(values)
 
 
-def render_sentences(statements: Iterable[Statement], form: Form, sayings: Mapping[str, Saying]) -> list[str]:
+def render_sentences(statements: Iterable[Statement], form: Form, fact_texts: Mapping[str, FactText]) -> list[str]:
     """Return the sentences that a task states in one form, e.g. on a page.
 
     Placeholders such as `${rate}` stand for values.
     """
-    return [_select_sentence(one, sayings[one.fact]) for one in statements if one.form == form]
+    return [_select_sentence(one, fact_texts[one.fact]) for one in statements if one.form == form]
 
 
-def _render(statement: Statement, saying: Saying) -> str:
-    sentence = " ".join([_select_sentence(statement, saying), *NOTES[: statement.notes]])
+def _render(statement: Statement, fact_text: FactText) -> str:
+    sentence = " ".join([_select_sentence(statement, fact_text), *NOTES[: statement.notes]])
     if statement.form == "row":
         return f"| {statement.fact.replace('_', ' ')} | {sentence} |"
-    return f"{saying.story} {sentence}" if statement.form == "story" else f"- {sentence}"
+    return f"{fact_text.story} {sentence}" if statement.form == "story" else f"- {sentence}"
 
 
-def _select_sentence(statement: Statement, saying: Saying) -> str:
-    return saying.misleading if statement.is_misleading else saying.sentence
+def _select_sentence(statement: Statement, fact_text: FactText) -> str:
+    return fact_text.misleading if statement.is_misleading else fact_text.sentence

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from harness.task import Check, Fact
 from harness.tasks.kit.agreements import load_agreements
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import Saying, load_sayings, render_request
+from harness.tasks.kit.statements import FactText, load_fact_texts, render_request
 from harness.tasks.kit.steps import StepSpec
 from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
 from harness.tasks.kit.texts import load_text
@@ -116,7 +116,7 @@ class WorkChoices:
             looks=draws.draw_subset("looks", self.looks, look_count),
             action_time=draws.draw_order(f"{self.action} time", self.action_times)[0],
             has_option=draws.make_rng(self.option.name).random() < self.option.share,
-            sheets=draw_sheets(draws, self.stated_facts, parts, load_sayings(self.package, "constraints.md")),
+            sheets=draw_sheets(draws, self.stated_facts, parts, load_fact_texts(self.package, "constraints.md")),
         )
 
     def select_steps(self, work: Work, specs: Iterable[StepSpec]) -> Iterator[StepSpec]:
@@ -151,8 +151,8 @@ class WorkChoices:
             action_time=self.action_times[work.action_time],
             order_of_work="; ".join(self.parts[part] for part in work.parts),
         )
-        return render_request(frame, work.sheets.statements, self.load_sayings(), values)
+        return render_request(frame, work.sheets.statements, self.load_fact_texts(), values)
 
-    def load_sayings(self) -> dict[str, Saying]:
+    def load_fact_texts(self) -> dict[str, FactText]:
         """Return the sentences for all facts that the request or a sheet can need, by name of the fact."""
-        return {**load_agreements(), **load_sayings(self.package, "constraints.md")}
+        return {**load_agreements(), **load_fact_texts(self.package, "constraints.md")}

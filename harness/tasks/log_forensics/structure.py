@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.statements import load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
 COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
@@ -184,7 +184,7 @@ def draw_structure(draws: StructureDraws) -> Structure:
         filing_facts=filing,
         handover_facts=draws.draw_subset("handover", handover, draws.draw_count("handover count", HANDOVER_COUNTS)),
         misleading=draws.draw_subset("misleading messages", range(MISLEADING_COUNT), draws.draw_count("m", MISLEADING_COUNTS)),
-        sheets=draw_sheets(draws, settled, (*logs, "answers", "report"), load_sayings(__package__, "constraints.md")),
+        sheets=draw_sheets(draws, settled, (*logs, "answers", "report"), load_fact_texts(__package__, "constraints.md")),
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.task import Fact, FactKind
 from harness.tasks.kit.calls import read
 from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.statements import Saying, load_sayings
+from harness.tasks.kit.statements import FactText, load_fact_texts
 from harness.tasks.kit.texts import load_text
 from harness.tasks.long_march.schedule import Mark
 
@@ -45,17 +45,17 @@ class Values(NamedTuple):
 
 
 @cache
-def load_cairn_sayings() -> tuple[Saying, ...]:
+def load_cairn_texts() -> tuple[FactText, ...]:
     """Return the sentences for each form of a statement about a cairn (a marked place).
 
     They are in the order of `CAIRN_FORMS`.
     """
-    return tuple(Saying(*paragraph.split("\n")) for paragraph in load_text(__package__, "cairns.md").strip().split("\n\n"))
+    return tuple(FactText(*paragraph.split("\n")) for paragraph in load_text(__package__, "cairns.md").strip().split("\n\n"))
 
 
-def load_orders() -> Mapping[str, Saying]:
+def load_orders() -> Mapping[str, FactText]:
     """Return the sentences that state each order of the user, by key of the order."""
-    return load_sayings(__package__, "orders.md")
+    return load_fact_texts(__package__, "orders.md")
 
 
 def draw_values(marks: Iterable[Mark], task_seed: int) -> Values:
@@ -81,14 +81,14 @@ def describe(mark: Mark) -> str:
     return mark.key if mark.is_order else f"{CAIRN_FORMS[find_form(mark.key)][1]} of {mark.key}"
 
 
-def find_saying(mark: Mark) -> Saying:
+def find_fact_text(mark: Mark) -> FactText:
     """Return the sentences that state a fact, with placeholders for the number and the cairn (marked place)."""
-    return load_orders()[mark.key] if mark.is_order else load_cairn_sayings()[find_form(mark.key)]
+    return load_orders()[mark.key] if mark.is_order else load_cairn_texts()[find_form(mark.key)]
 
 
 def render_sentence(mark: Mark, value: str) -> str:
     """Return the sentence in which the task states a fact, with `value` as its number."""
-    sentence = find_saying(mark).sentence
+    sentence = find_fact_text(mark).sentence
     return Template(sentence).substitute({mark.key: value} if mark.is_order else {"cairn": mark.key, "number": value})
 
 

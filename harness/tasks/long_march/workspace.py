@@ -12,9 +12,9 @@ from harness.tasks.long_march.facts import (
     ORDER_KINDS,
     Values,
     describe,
+    find_fact_text,
     find_form,
-    find_saying,
-    load_cairn_sayings,
+    load_cairn_texts,
     load_orders,
     render_sentence,
 )
@@ -91,7 +91,7 @@ def _count_tokens(structure: Structure) -> float:
     """Estimate the number of tokens in the whole task that are not filler text."""
     characters, calls = 0, 0
     for mark in structure.marks:
-        sentence = len(find_saying(mark).sentence) - 10
+        sentence = len(find_fact_text(mark).sentence) - 10
         characters += len(_render_statement(mark, "0000")) if mark.told_step else 0
         characters += (sentence + 23) * len(mark.retold_steps) + (sentence + 44) * bool(mark.revised_step)
         characters += 60 * mark.on_page + 2 * len(describe(mark)) * bool(mark.use_step)
@@ -102,26 +102,29 @@ def _count_tokens(structure: Structure) -> float:
 
 
 def _render_statement(mark: Mark, value: str) -> str:
-    story = [find_saying(mark).story] if mark.has_story else []
+    story = [find_fact_text(mark).story] if mark.has_story else []
     return " ".join([*story, render_sentence(mark, value), *NOTES[: mark.notes]])
 
 
 def _render_awk_texts() -> str:
-    sayings = [
-        *((key, Template(saying.sentence).substitute({key: "%s"}), saying.story, "") for key, saying in load_orders().items()),
+    fact_texts = [
+        *(
+            (key, Template(fact_text.sentence).substitute({key: "%s"}), fact_text.story, "")
+            for key, fact_text in load_orders().items()
+        ),
         *(
             (
                 word,
-                Template(saying.sentence).substitute(cairn="%s", number="%s"),
-                saying.story,
-                Template(saying.misleading).substitute(place="%s", number="%s"),
+                Template(fact_text.sentence).substitute(cairn="%s", number="%s"),
+                fact_text.story,
+                Template(fact_text.misleading).substitute(place="%s", number="%s"),
             )
-            for (_, word), saying in zip(CAIRN_FORMS, load_cairn_sayings(), strict=True)
+            for (_, word), fact_text in zip(CAIRN_FORMS, load_cairn_texts(), strict=True)
         ),
     ]
     lines = [
         f'    form[{at}] = "{form}"; story[{at}] = "{story} "; other[{at}] = "{other}"; word[{at}] = "{word}"'
-        for at, (word, form, story, other) in enumerate(sayings)
+        for at, (word, form, story, other) in enumerate(fact_texts)
     ]
     return "\n".join([*lines, *(f'    note[{at}] = " {note}"' for at, note in enumerate(NOTES))])
 

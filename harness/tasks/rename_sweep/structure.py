@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import load_sayings
+from harness.tasks.kit.statements import load_fact_texts
 from harness.tasks.kit.structure import Levels, StructureDraws
 
 ALL_FOLDERS = (
@@ -102,5 +102,5 @@ def draw_structure(draws: StructureDraws) -> Structure:
         closing_parts=draws.draw_order("closing parts", CLOSING_PARTS),
         rule_facts=("goal_left", *draws.draw_subset("rules", RULE_FACTS, draws.draw_count("rule count", RULE_COUNTS))),
         result_facts=results,
-        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_sayings(__package__, "constraints.md")),
+        sheets=draw_sheets(draws, PROMPT_FACTS, parts, load_fact_texts(__package__, "constraints.md")),
     )

@@ -37,7 +37,7 @@ def build_workspace(
         ("depot/__init__.py", '"""The client of the parcel depot."""\n'),
         ("tests/__init__.py", ""),
         *structure.work.sheets.render_files(
-            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_sayings(), values
+            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_fact_texts(), values
         ),
     )
 

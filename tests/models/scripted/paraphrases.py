@@ -5,7 +5,7 @@ from string import Template
 
 from harness.task import Fact
 from harness.tasks.kit.agreements import load_agreements
-from harness.tasks.kit.statements import Saying, load_sayings
+from harness.tasks.kit.statements import FactText, load_fact_texts
 
 STATEMENTS = (
     "${Label}: ${marked}",
@@ -42,7 +42,7 @@ OTHERS = (
     "Earlier ${label}: ${old}",
 )
 """Forms of a sentence with a value that is not the value of the fact."""
-SAYINGS = {
+FACT_TEXTS = {
     "bug-hunt": "bug_hunt",
     "changing-requirements": "changing_requirements",
     "flashcards": "flashcards",
@@ -61,22 +61,22 @@ def write(form: str, fact: Fact, value: str, old: str = "") -> str:
     return Template(form).substitute(label=label, Label=label.capitalize(), marked=f"`{value}`", old=f"`{old}`")
 
 
-def load_all_sayings(task: str) -> Mapping[str, Saying]:
+def load_all_fact_texts(task: str) -> Mapping[str, FactText]:
     """Return the sentences of a task's facts and of all agreements, by name of the fact."""
     own = "orders.md" if task == "long-march" else "constraints.md"
-    return {**load_agreements(), **load_sayings(f"harness.tasks.{SAYINGS[task]}", own)}
+    return {**load_agreements(), **load_fact_texts(f"harness.tasks.{FACT_TEXTS[task]}", own)}
 
 
 def list_misleading(task: str, values: Mapping[str, str]) -> Iterator[str]:
     """Yield the misleading sentences of a task in every form in which a request or a summary could contain them."""
-    for name, saying in load_all_sayings(task).items():
-        if not saying.misleading:
+    for name, fact_text in load_all_fact_texts(task).items():
+        if not fact_text.misleading:
             continue
-        label, sentence = name.replace("_", " "), Template(saying.misleading).safe_substitute(values)
+        label, sentence = name.replace("_", " "), Template(fact_text.misleading).safe_substitute(values)
         yield from (
             f"- {sentence}",
             f"| {label} | {sentence} |",
-            Template(f"{saying.story} {sentence}").safe_substitute(values),
+            Template(f"{fact_text.story} {sentence}").safe_substitute(values),
             f"**{label.title()}**: {sentence}",
             f"{label} - {sentence}",
             f"{sentence} ({label})",

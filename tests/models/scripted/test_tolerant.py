@@ -17,7 +17,7 @@ from harness.models.scripted.tolerant import (
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
 from harness.tasks import SUITE, make_task
-from tests.models.scripted.paraphrases import OTHERS, REVISIONS, SAYINGS, STATEMENTS, list_misleading, write
+from tests.models.scripted.paraphrases import FACT_TEXTS, OTHERS, REVISIONS, STATEMENTS, list_misleading, write
 
 SPECIAL = re.compile(r"^[\w.:\[\]-]+(?: [A-Z][a-z]+)?$")
 """Values without characters that a text marks up, such as `=blank=` or `<withheld>`."""
@@ -163,7 +163,7 @@ def test_a_value_of_something_else_is_not_read(task: Task, seed: int, form: str,
     assert compile_tolerant_statements(task.facts).find(text) == ()
 
 
-@given(st.sampled_from(sorted(SAYINGS)), st.integers(0, 40))
+@given(st.sampled_from(sorted(FACT_TEXTS)), st.integers(0, 40))
 def test_neither_reader_reads_a_misleading_sentence_as_a_fact(name: str, seed: int) -> None:
     task = make_task(name, seed)
     reader = compile_tolerant_statements(task.facts)

@@ -75,7 +75,7 @@ def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
     assert set(seen) == set(values)
 
 
-def test_a_bullet_or_a_quotation_of_a_saying_is_read_as_well():
+def test_a_bullet_or_a_quotation_of_a_statement_is_read_as_well():
     task = make_flashcards(3)
     for fact in task.facts:
         if fact.said_in == "prompt":

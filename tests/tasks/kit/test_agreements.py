@@ -15,7 +15,7 @@ from harness.tasks.kit.agreements import (
 )
 from harness.tasks.kit.statements import Form, Statement, render_request
 
-FRAME = "${dry}\n\n${rows}\n\n${told}"
+FRAME = "${lines}\n\n${rows}\n\n${stories}"
 
 
 def read(text: str) -> dict[str, list[str]]:

@@ -9,10 +9,10 @@ import pytest
 from harness.task import DIFFICULTIES, Difficulty
 from harness.tasks.kit.agreements import NAMES, draw_agreements, load_agreements
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets, judge_sheets
-from harness.tasks.kit.statements import Saying
+from harness.tasks.kit.statements import FactText
 from harness.tasks.kit.structure import StructureDraws
 
-OWN = {"port": Saying("The port is ${port}.", "It was long."), "mode": Saying("The mode is ${mode}.", "It was dark.")}
+OWN = {"port": FactText("The port is ${port}.", "It was long."), "mode": FactText("The mode is ${mode}.", "It was dark.")}
 PARTS = {"begin": "at the beginning", "middle": "in the middle", "end": "at the end"}
 SEEDS = range(30)
 
