@@ -27,7 +27,7 @@ from harness.models.scripted.tolerant import compile_tolerant_statements, list_s
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Task
 from harness.tasks import SUITE, make_task
-from tests.models.scripted.paraphrases import FACT_TEXTS, OTHERS, list_misleading, write
+from tests.models.scripted.paraphrases import OTHERS, PACKAGES, list_misleading, write
 
 VERDICTS = FOLDER / "verdicts.json"
 """Verdicts of a person on false readings: whether the summary itself states the value that was read."""
@@ -180,7 +180,7 @@ def judge_distractors() -> dict[str, int]:
         for seed in DISTRACTOR_SEEDS:
             task, older = load(name, seed), load(name, seed + 500)
             reader = compile_tolerant_statements(task.facts)
-            texts = list(list_misleading(name, task.values)) if name in FACT_TEXTS else []
+            texts = list(list_misleading(name, task.values)) if name in PACKAGES else []
             named = [fact for fact in task.facts if fact.name in older.values and "former" not in fact.name]
             texts += [write(form, fact, "", older.values[fact.name]) for fact in named for form in OTHERS]
             sentences += len(texts)

@@ -45,9 +45,11 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
     configurations = [json.loads(text) for text in trials["config_json"].unique()]
     for reader in sorted({one.get("reader", "exact") for one in configurations if one}):  # runs of another study have none
         one = quality["readers"][reader]
+        stated_count = one["false_readings"] - one["misreadings"]
         yield (
             f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']} of "
             f"{format_count(one['stated'], 'fact')} that a summary stated, and {one['false_readings']} of "
             f"{format_count(one['readings'], 'value')} that it read were false (upper 95 % bound "
-            f"{100 * one['false_upper_bound']:.1f} %, clustered by session). Source: {quality['source']}."
+            f"{100 * one['false_upper_bound']:.1f} %, clustered by session); {stated_count} of these the summary itself stated. "
+            f"Source: {quality['source']}."
         )

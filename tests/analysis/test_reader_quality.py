@@ -29,6 +29,7 @@ def test_each_reader_in_use_is_described_if_summaries_can_be_real(level: str, co
         assert f"by the {reader} reader" in sentence
         assert f"read {figures['recalled']:,} of {figures['stated']:,} fact" in sentence
         assert f"{100 * figures['false_upper_bound']:.1f} %" in sentence
+        assert f"{figures['false_readings'] - figures['misreadings']} of these the summary itself stated" in sentence
         assert "experiments/reader_quality" in sentence
 
 
@@ -38,7 +39,7 @@ def test_figures_of_all_readers_are_stored_with_their_number_of_summaries() -> N
     assert quality["summaries"] == sum(quality["by_model"].values()) > 0
     for one in quality["readers"].values():
         assert 0 <= one["recalled"] <= one["stated"]
-        assert 0 <= one["false_readings"] <= one["readings"]
+        assert 0 <= one["misreadings"] <= one["false_readings"] <= one["readings"]
         assert 0 < one["false_upper_bound"] <= 1
     assert quality["distractors"]["read"] == 0 < quality["distractors"]["sentences"]
 

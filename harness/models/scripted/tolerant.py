@@ -7,7 +7,7 @@ type of the value, so the author of a task declares nothing twice.
 
 Precision comes before recall. A value is not read in these cases:
 
-- The clause names something else before the value.
+- The clause names something else before the value, or between the value and the subject.
 - Words such as "not" or "formerly" negate the value or mark it as outdated.
 - A noun of another subject or another unit follows a number.
 - Two values remain.
@@ -39,7 +39,7 @@ _FUNCTION_WORDS = frozenset(
         *("before", "but", "by", "can", "do", "does", "each", "every", "exactly", "following", "for"),
         *("from", "go", "goes", "has", "have", "here", "if", "in", "into", "is", "it", "its", "just", "know", "known", "least"),
         *("less", "limited", "made", "may", "more", "most", "must", "no", "not", "now", "of", "on", "one", "only", "or", "our"),
-        *("per", "run", "runs", "set", "shall", "should", "so", "stand", "still", "than", "that", "the", "their"),
+        *("per", "run", "runs", "s", "set", "shall", "should", "so", "stand", "still", "than", "that", "the", "their"),
         *("there", "these", "they", "this", "to", "under", "until", "up", "use", "used", "using", "was", "we", "were"),
         *("when", "which", "while", "who", "whole", "will", "with", "within", "you", "your", "call", "called", "calls"),
         *("name", "named", "names", "begin", "begins", "start", "starts", "end", "ends", "write", "written", "kept"),
@@ -315,7 +315,8 @@ class TolerantStatements:
         """Function that returns the statements in a text in order, each with the name of the fact, the value and its position."""
 
     def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
-        whole = (clause for clause in list_clauses(text) if not _is_cut_off(clause, text))
+        end = _find_finished_end(text)
+        whole = (clause for clause in list_clauses(text) if clause.offset + len(clause.text) <= end)
         found = {match for clause in whole for match in self._read_clause(clause)}
         return tuple(sorted(found, key=lambda match: match.offset))
 
@@ -328,9 +329,16 @@ class TolerantStatements:
                 yield patterns.FactMatch(subject.name, value[0], clause.offset + value[1])
 
 
-def _is_cut_off(clause: _Clause, text: str) -> bool:
-    """Return whether a clause ends together with a text of several lines, where no punctuation or quotation mark closes it."""
-    return clause.offset + len(clause.text) == len(text) and "\n" in text and text[-1].isalnum()
+def _find_finished_end(text: str) -> int:
+    """Return where the finished part of a text ends. A clause that reaches beyond it may be cut off, e.g. by a token limit.
+
+    The last row of a table is unfinished without its last `|`. Other text of several lines is unfinished without punctuation or a
+    quotation mark at its end; a text of one line is taken as finished.
+    """
+    last_line = text.rfind("\n") + 1
+    if text.startswith("|", last_line) and last_line:
+        return len(text) if text.rstrip().endswith("|") else last_line
+    return len(text) - (last_line > 0 and text[-1].isalnum())
 
 
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
@@ -348,7 +356,7 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
         if key_count < 0 or foreign > allowed or not _is_current(clause, start, end, subject):
             continue
         is_replacement = subject.is_outdated and _NEWER.search(clause.text[:start])  # e.g. "renamed to `b`" for the old name
-        if is_replacement or _describes_another(clause, keys, end, subject):
+        if is_replacement or _describes_another(clause, keys, end, subject) or _is_apart(clause, keys, start, end, subject):
             continue
         found.append((value, start, end))
     if len({value for value, _, _ in found}) > 1:
@@ -370,6 +378,21 @@ def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int
     if not clause.label or following is None or any(key <= stems for key in keys):
         return False
     return stem(following[1]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS
+
+
+def _is_apart(clause: _Clause, keys: Sequence[frozenset[str]], start: int, end: int, subject: _Subject) -> bool:
+    """Return whether something else stands between a value and the key words after it.
+
+    An example is "the `compat` module keeps the old name", where `compat` is not the old name.
+    """
+    before = f"{clause.label} . {clause.text[:start]}"
+    for match in _WORD.finditer(clause.text, end):
+        stems = frozenset(list_stems(f"{before} . {clause.text[end : match.end()]}"))
+        if any(key <= stems for key in keys):
+            return False
+        if stem(match[0]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS:
+            return True
+    return False
 
 
 def _list_candidates(clause: _Clause, subject: _Subject) -> Iterator[tuple[str, int, int]]:

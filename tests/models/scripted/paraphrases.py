@@ -42,7 +42,7 @@ OTHERS = (
     "Earlier ${label}: ${old}",
 )
 """Forms of a sentence with a value that is not the value of the fact."""
-FACT_TEXTS = {
+PACKAGES = {
     "bug-hunt": "bug_hunt",
     "changing-requirements": "changing_requirements",
     "flashcards": "flashcards",
@@ -64,7 +64,7 @@ def write(form: str, fact: Fact, value: str, old: str = "") -> str:
 def load_all_fact_texts(task: str) -> Mapping[str, FactText]:
     """Return the sentences of a task's facts and of all agreements, by name of the fact."""
     own = "orders.md" if task == "long-march" else "constraints.md"
-    return {**load_agreements(), **load_fact_texts(f"harness.tasks.{FACT_TEXTS[task]}", own)}
+    return {**load_agreements(), **load_fact_texts(f"harness.tasks.{PACKAGES[task]}", own)}
 
 
 def list_misleading(task: str, values: Mapping[str, str]) -> Iterator[str]:

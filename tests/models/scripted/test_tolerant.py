@@ -17,7 +17,7 @@ from harness.models.scripted.tolerant import (
 from harness.models.scripted.visible_state import FactReader
 from harness.task import Fact, Task
 from harness.tasks import SUITE, make_task
-from tests.models.scripted.paraphrases import FACT_TEXTS, OTHERS, REVISIONS, STATEMENTS, list_misleading, write
+from tests.models.scripted.paraphrases import OTHERS, PACKAGES, REVISIONS, STATEMENTS, list_misleading, write
 
 SPECIAL = re.compile(r"^[\w.:\[\]-]+(?: [A-Z][a-z]+)?$")
 """Values without characters that a text marks up, such as `=blank=` or `<withheld>`."""
@@ -61,6 +61,10 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("Max delay: 30 working seconds", {"max_delay_seconds": "30"}),
         ("Max delay: 30 working days", {}),
         ("Licence: every", {}),
+        ("`MIT` is the licence.", {"licence": "MIT"}),
+        ("The `compat` module keeps the licence.", {}),
+        ("Room 4 has 20 seats and a server port.", {}),
+        ("8443 stands for the server's port.", {"server_port": "8443"}),
         ("The server port is not 8080.", {}),
         ("The former ticket AB-1234 is closed.", {}),
         ("The ticket of the ferry is AB-1234.", {}),
@@ -85,7 +89,16 @@ def test_the_newest_statement_counts() -> None:
     assert read("Server port: 8080\n\nThe server port is 8443.") == {"server_port": "8443"}
 
 
-@pytest.mark.parametrize("end", ["| licence | MI", "Licence: `MI", "Server port: 84", "The server port was 84, now"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "| server port 8443 | The server port 84",
+        "| licence | MI",
+        "Licence: `MI",
+        "Server port: 84",
+        "The server port was 84, now",
+    ],
+)
 def test_the_last_words_of_a_text_that_may_be_cut_off_are_not_read(end: str) -> None:
     assert read(f"Ticket: AB-1234\n{end}") == {"ticket": "AB-1234"}
 
@@ -163,7 +176,7 @@ def test_a_value_of_something_else_is_not_read(task: Task, seed: int, form: str,
     assert compile_tolerant_statements(task.facts).find(text) == ()
 
 
-@given(st.sampled_from(sorted(FACT_TEXTS)), st.integers(0, 40))
+@given(st.sampled_from(sorted(PACKAGES)), st.integers(0, 40))
 def test_neither_reader_reads_a_misleading_sentence_as_a_fact(name: str, seed: int) -> None:
     task = make_task(name, seed)
     reader = compile_tolerant_statements(task.facts)
