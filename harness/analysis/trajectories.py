@@ -25,10 +25,11 @@ def add_trajectories(pairs: pd.DataFrame) -> pd.DataFrame:
     """
     outcomes = ("verdicts",) if "verdicts_a" in pairs else ("success", "score")
     names = [f"{name}_{side}" for side in "ab" for name in ("trajectory", *outcomes)]
-    known = (pairs["trajectory_a"].fillna("") != "") & (pairs["trajectory_b"].fillna("") != "")
-    rows = zip(*(pairs[name].astype(str) for name in names), strict=True)
-    texts = pd.Series(["|".join(row) for row in rows], index=pairs.index, dtype=object)
-    return pairs.assign(trajectory=texts.where(known, "replicate " + pairs["replicate"].astype(str)), is_trajectory_known=known)
+    courses = zip(pairs["trajectory_a"].tolist(), pairs["trajectory_b"].tolist(), strict=True)
+    known = np.array([isinstance(a, str) and isinstance(b, str) and "" not in (a, b) for a, b in courses], dtype=bool)
+    rows = zip(known, pairs["replicate"].tolist(), *(pairs[name].tolist() for name in names), strict=True)
+    texts = ["|".join(map(str, row)) if is_known else f"replicate {replicate}" for is_known, replicate, *row in rows]
+    return pairs.assign(trajectory=np.array(texts, dtype=object), is_trajectory_known=known)
 
 
 def list_verdicts(trials: pd.DataFrame, checks: pd.DataFrame | None) -> pd.Series:

@@ -18,7 +18,7 @@ from harness.analysis.figures.forest import use_ratio_axis
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label
 from harness.analysis.measures import METRICS, Metric, find_metric
 from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.validity import pair_trials
+from harness.analysis.validity import PAIR_COLUMNS, pair_trials
 from harness.errors import UsageError, format_count
 
 if TYPE_CHECKING:
@@ -78,25 +78,26 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     arms = describe_arms(trials)
     others = arms[arms["arm"] != against].reset_index(drop=True)
     effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
-    rows = []
-    for place, (arm, settings) in enumerate(zip(others["arm"], others["settings"], strict=True)):
-        ratios = _compute_ratios(trials[trials["arm"] == arm], reference, chosen)
-        effect = effects[arm][chosen.name]
-        rows.append(
-            ratios.assign(arm=arm, place=place, settings=settings, metric=chosen.name, baseline=against, level=level).assign(
-                typical=effect.value, low=effect.interval.low, high=effect.interval.high
-            )
-        )
-    return pd.concat(rows, ignore_index=True)[list(COLUMNS)] if rows else pd.DataFrame(columns=list(COLUMNS))
+    ratios = _compute_ratios(trials, reference, chosen)
+    shown = others[others["arm"].isin(ratios["arm"])]
+    found = [effects[arm][chosen.name] for arm in shown["arm"]]
+    shown = shown.assign(place=shown.index, metric=chosen.name, baseline=against, level=level)
+    shown = shown.assign(
+        typical=[one.value for one in found], low=[one.interval.low for one in found], high=[one.interval.high for one in found]
+    )
+    return shown.merge(ratios, on="arm", sort=False)[list(COLUMNS)]
 
 
 def _compute_ratios(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric) -> pd.DataFrame:
-    pairs = pair_trials(trials, baseline, [metric.column])
-    a, b = (pairs[f"{metric.column}_{side}"].astype(float) for side in "ab")
-    pairs = pairs[(a > 0) & (b > 0)]
-    logs = np.log(pairs[f"{metric.column}_a"].astype(float) / pairs[f"{metric.column}_b"].astype(float))
-    by_task = logs.groupby(pairs["task"], sort=True).agg(["mean", "size"])
-    return pd.DataFrame({"task": by_task.index, "n": by_task["size"].to_numpy(), "ratio": np.exp(by_task["mean"].to_numpy())})
+    """Return the typical ratio of each arm to the baseline on each task, with the number of pairs."""
+    a, b = (one[["arm", "trial_id", "success", *PAIR_COLUMNS, metric.column]] for one in (trials, baseline))
+    sides = [pair_trials(rows, b, [metric.column]).assign(arm=arm) for arm, rows in a.groupby("arm", sort=False)]
+    pairs = pd.concat(sides, ignore_index=True)
+    values_a, values_b = (pairs[f"{metric.column}_{side}"].astype(float) for side in "ab")
+    is_known = (values_a > 0) & (values_b > 0)
+    logs = np.log(values_a[is_known] / values_b[is_known])
+    by_task = logs.groupby([pairs["arm"], pairs["task"]], sort=True).agg(["mean", "size"]).reset_index()
+    return by_task.assign(ratio=np.exp(by_task["mean"])).rename(columns={"size": "n"})[["arm", "task", "n", "ratio"]]
 
 
 def draw(

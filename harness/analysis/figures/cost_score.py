@@ -20,7 +20,7 @@ from harness.analysis.figures.arm_rows import describe_arms, format_value
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_usd
 from harness.analysis.measures import METRICS, estimate_cell
 from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.validity import pair_trials
+from harness.analysis.validity import PAIR_COLUMNS, pair_trials
 from harness.errors import format_count
 
 if TYPE_CHECKING:
@@ -91,8 +91,10 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         {"arm": against, "n": len(reference), "value": value, "low": nan, "high": nan}
         | {"cost_usd": cost_usd, "cost_low_usd": nan, "cost_high_usd": nan}
     ]
+    paired = trials[["arm", "trial_id", "success", *PAIR_COLUMNS, "total_cost_usd"]]  # other columns would be copied for each arm
+    groups = dict(iter(paired.groupby("arm", sort=False)))
     for arm, by_metric in effects.items():
-        pairs = pair_trials(trials[trials["arm"] == arm], reference, ["total_cost_usd"])
+        pairs = pair_trials(groups[arm], groups[against], ["total_cost_usd"])
         cost = estimate_effect(pairs, "total_cost_usd", scale="difference", is_tested=False)
         effect = by_metric[chosen.name]
         base = {"value": value, "low": value, "high": value}
