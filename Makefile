@@ -71,7 +71,7 @@ sizes: setup    ## print the sizes of modules, functions and signatures
 names: setup    ## print the share of functions whose name begins with a participle
 	@$(BIN)/python -m tests.house.names
 
-bench: setup    ## measure speed, size and false claims against the limits, into bench.json; takes an hour, one benchmark needs docker
+bench: setup    ## measure speed, size and false claims against the limits, into bench.json; takes 40 minutes, one benchmark needs docker
 	$(BIN)/python -m tests.bench
 
 bench-peers: setup  ## measure other agent programs beside this one, into docs/peers.md; installs them, takes half an hour of CPU

@@ -137,17 +137,20 @@ def trivial() -> Iterator[Figure]:
 
 
 WHOLE_STEPS = (50, 200, 800)
-LONG_STEPS = 10_000
+LONG_STEPS, LONG_SESSIONS = 10_000, 5
 
 
 def whole() -> Iterator[Figure]:
-    """Measure whole trials, with metrics and the trial's record, of the workload that `tests/peers` runs in other systems."""
+    """Measure whole trials, with metrics and the trial's record, of the workload that `tests/peers` runs in other systems.
+
+    Lengths take turns, because the speed of a machine can change within a minute.
+    """
     run_whole_trial(50)  # import what a worker imports once
-    step_ms = {steps: median(run_whole_trial(steps, number) for number in range(SESSIONS)) for steps in WHOLE_STEPS}
-    for steps, value in step_ms.items():
+    rounds = [[run_whole_trial(steps, number) for steps in WHOLE_STEPS] for number in range(SESSIONS)]
+    for steps, values_ms in zip(WHOLE_STEPS, zip(*rounds, strict=True), strict=True):
         bar = 0.75 if steps == 200 else None
-        yield Figure(name=f"CPU of a step of a whole trial, {steps} steps, median", value=value, unit="ms", bar=bar)
-    ratio = median(run_whole_trial(LONG_STEPS, number) for number in range(3)) / step_ms[800]
+        yield Figure(name=f"CPU of a step of a whole trial, {steps} steps, median", value=median(values_ms), unit="ms", bar=bar)
+    ratio = median(run_whole_trial(LONG_STEPS, number) / run_whole_trial(800, number) for number in range(LONG_SESSIONS))
     yield Figure(name="CPU of a step of a whole trial: 10,000 ÷ 800 steps", value=ratio, unit="×", bar=1.1)
 
 
