@@ -23,6 +23,7 @@ def with_scores(tables, scores):
     return dataclasses.replace(tables, trials=tables.trials.assign(score=scores, success=scores > 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tasks", "seeds", "halves"), [(12, 2, "tasks"), (3, 8, "seeds")])
 def test_the_highest_observed_value_is_too_high_and_that_of_the_other_half_is_not(tasks, seeds, halves):
     tables, rng, truth = grid(tasks, seeds), np.random.default_rng(3), 0.5

@@ -193,6 +193,7 @@ def large_report():
     return report(grid())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", [False, True])
 def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full, large_report):
     found = large_report

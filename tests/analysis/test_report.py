@@ -118,6 +118,7 @@ def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
         assert (tmp_path / "both" / "charts" / chart.name).read_bytes() == chart.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_files(tmp_path):
     first, second = (report(small()).write(tmp_path / name) for name in ("one", "two"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]

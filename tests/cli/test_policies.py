@@ -26,6 +26,7 @@ def test_the_short_list_has_one_line_for_each_policy_and_says_where_to_read_more
     assert "harness policies NAME" in hint
 
 
+@pytest.mark.slow
 def test_a_name_shows_the_entry_of_the_long_list_alone(listed):
     assert within("policies", "keep-last").stdout.strip() == listed["keep-last"].strip()
     refused = within("policies", "keep-lst")

@@ -38,6 +38,7 @@ def loads_matplotlib(pid):
     return "/matplotlib/" in Path(f"/proc/{pid}/maps").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", [os.kill, os.killpg], ids=["alone", "with its group"])
 def test_sigterm_ends_a_report_that_draws_its_charts(to, tmp_path):
     write_experiment(tmp_path)

@@ -218,6 +218,7 @@ def test_trials_that_killed_their_sandboxes_count_and_are_not_run_again(experime
         assert done.stderr.count("failed: sandbox_killed") == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -138,6 +138,7 @@ def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
     assert "seed 1: the file '../guests.txt' cannot be written: " in told.stdout
 
 
+@pytest.mark.slow
 def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0

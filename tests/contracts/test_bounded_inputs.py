@@ -235,6 +235,7 @@ ARCHIVES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archived_session(tmp_path, measure, name):
     journal = tmp_path / "journal.sqlite"
@@ -275,6 +276,7 @@ def test_a_window_of_400_digits_on_the_command_line(tmp_path, measure):
     refuse(measure(tmp_path, "policies", "show", "keep-last", "--window", "9" * 400))
 
 
+@pytest.mark.slow
 def test_deeply_nested_values_on_the_command_line(tmp_path, measure):
     used = measure(tmp_path, "policies", "show", "keep-last", "--window", "9000", "--set", "keep_last=" + nest(30_000))
     refuse(used)

@@ -9,6 +9,8 @@ from harness.store.results import load
 from tests.bench.large import ACTIONS, ARMS, perform, write_experiment
 from tests.cli.command import within
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

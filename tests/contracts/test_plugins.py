@@ -14,6 +14,8 @@ import pytest
 from harness.store.results import load
 from tests.cli.command import LOCAL, TINY, harness_anew
 
+pytestmark = pytest.mark.slow
+
 CODE = '''
 """Policies that somebody else wrote."""
 

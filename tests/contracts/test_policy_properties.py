@@ -43,6 +43,8 @@ from harness.tokens import Counter, QuarterOfCharacters, Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 from tests.compaction.talk import lengthened, work
 
+pytestmark = pytest.mark.slow
+
 COUNTER = QuarterOfCharacters()
 WINDOW = Window(tokens=16_000, source="configuration")
 

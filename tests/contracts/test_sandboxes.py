@@ -15,6 +15,8 @@ from harness.sandboxes.tmpfs import build_mount_command
 from harness.testing.sandbox_attacks import KernelAttacks, ProcessAttacks, SandboxAttacks, ScriptedAttacks
 from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxContract
 
+pytestmark = pytest.mark.slow
+
 
 def possible_groups():
     """Return whether control groups can limit memory on this machine, and whether they can also count processes."""

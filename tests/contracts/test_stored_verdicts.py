@@ -21,7 +21,7 @@ from harness.session.verdict_cache import COMMAND, is_drawn_for_test
 from harness.store.columns import TABLES
 from harness.store.results import load
 
-pytestmark = pytest.mark.bubblewrap
+pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]
 
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
 TIMES = {"started_at", "wall_seconds", "finished_at", "tool_seconds", "logged_at", "created_at", "pruning_seconds"}

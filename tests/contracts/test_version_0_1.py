@@ -71,6 +71,7 @@ def is_revised(trial: Trial) -> bool:
     return bool(trial.policy.revision or TASK_REVISIONS.get(trial.task))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_of_a_finished_grid_only_the_trials_of_revised_policies_and_tasks_are_left_to_run(grid: Path) -> None:
     experiment = Experiment.from_toml(grid)

@@ -29,6 +29,7 @@ def test_designs_with_few_tasks_and_one_seed_are_refused():
     assert refused == {(1, 1), (3, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", CHEAP, ids=lambda cell: f"{cell.metric}-{cell.tasks}x{cell.seeds}")
 def test_a_new_simulation_gives_the_stored_results(cell):
     stored = next(one for one in read_results() if one.cell == cell)

@@ -90,6 +90,7 @@ def test_trials_that_are_made_on_demand_are_those_of_their_tables(axes_and_arms)
     assert grid[1:3] == seen[1:3]
 
 
+@pytest.mark.slow
 def test_a_grid_of_a_million_trials_holds_none_of_them():
     tracemalloc.start()
     try:

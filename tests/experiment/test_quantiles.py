@@ -216,6 +216,7 @@ def test_without_a_run_to_look_in_a_quantile_is_refused():
         Grid(BASE, {PATH: ["q0.5"]})
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_there(tmp_path):
     axes = {"max_steps": [3, 60], "window_tokens": [1_800, 100_000], "seed": [0]}

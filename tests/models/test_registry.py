@@ -79,6 +79,7 @@ def test_a_provider_that_was_turned_to_an_address_of_ones_own_takes_any_name(mon
     check_model_name(name, keys=False)
 
 
+@pytest.mark.slow
 def test_every_conversing_name_of_the_registry_whose_provider_is_known_passes():
     known = [name for name, one in load_litellm().model_cost.items() if one.get("mode") in CHAT_MODES]
     conversing = [name for name in known if name.partition("/")[0] not in INTERACTIVE_PROVIDERS]
@@ -119,6 +120,7 @@ except UnknownName as error:
 """
 
 
+@pytest.mark.slow
 def test_a_model_of_tomorrow_is_declared_in_a_file_with_its_window_and_price(tmp_path):
     table = tmp_path / "models.json"
     priced = {"input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6}

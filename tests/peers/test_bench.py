@@ -20,6 +20,7 @@ def results_of(cpu_seconds):
     return {"sessions": sessions}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS, ids=[one.key for one in SYSTEMS])
 def test_every_driver_makes_all_steps_and_its_log_has_all_outputs(system, tmp_path):
     if system.environment is not None and not system.environment.made:

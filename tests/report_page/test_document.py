@@ -312,6 +312,7 @@ def read_values(path):
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
+@pytest.mark.slow
 def test_the_page_of_an_incomplete_plan_with_declared_contrasts_contains_no_outcome(tmp_path):
     results = write_experiment(tmp_path, provenance_json=declare(20), reason="max_steps", error="")
     withheld = write_page(results, tmp_path / "withheld.html", max_sessions=6)

@@ -49,6 +49,7 @@ def test_values_follow_the_journal(tmp_path):
     assert "new" in live.page.values["parts"][0]["trials"]["id"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [1, 2])
 def test_a_plan_with_declared_contrasts_is_followed_without_taking_a_look(tmp_path, looks):
     declared = declare(19, looks)

@@ -33,6 +33,7 @@ def session():
     return RecordedSession(name="compacted", entries=run_on_sample(KeepLast(), 30_000).entries)
 
 
+@pytest.mark.slow
 def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
     history = RequestHistory(session.entries)
     reader = LogReader.from_log(session.entries)

@@ -23,6 +23,7 @@ def draw_pattern(seed):
     return tuple(run.names[run.interview.names[0]].startswith("broken_") for run in plan_runs([SUITE], Random(seed)))
 
 
+@pytest.mark.slow
 def test_who_knows_the_number_of_each_run_guesses_right_at_most_once_in_twenty_times():
     drawn = Counter(map(draw_pattern, range(20_000)))
     assert set(drawn) == set(PATTERNS)

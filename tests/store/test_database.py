@@ -15,6 +15,7 @@ from tests.store.samples import ENDED, opening, plain, step
 STEPS = 150
 
 
+@pytest.mark.slow
 def test_four_processes_write_one_journal_while_others_read(tmp_path: Path, checkout: Path) -> None:
     path = tmp_path / "journal.sqlite"
     names = ["a", "b", "c", "d"]

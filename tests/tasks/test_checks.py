@@ -221,6 +221,7 @@ SELF_MADE = {
 """Shell command that makes two files of a workspace agree on something wrong, by task and check."""
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("name", "check"), [pytest.param(*key, marks=BUN if "bun" in key[0] else ()) for key in SELF_MADE])
 def test_files_that_the_agent_can_write_are_no_expectation(name, check, finished, passed_finished):

@@ -44,6 +44,7 @@ def test_the_untouched_workspace_fails_every_check(tmp_path):
     assert failed(grade(task, lay(task, tmp_path))) == {check.name for check in task.checks}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fact", [fact.name for fact in FACTS])
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, client, tmp_path):
     task, root = TASK, tmp_path / "copy"

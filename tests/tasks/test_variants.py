@@ -117,6 +117,7 @@ def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> Non
     assert session(world).failed_checks == set()
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
     world = World(redundancy=4)
@@ -128,6 +129,7 @@ def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
     assert session(world).failed_checks == set()
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_first_use() -> None:
     world = World(update_rate=1.0)
@@ -203,6 +205,7 @@ def test_a_correction_that_would_come_too_late_is_refused() -> None:
         vary_task(hasty, 1, World(update_rate=1.0))
 
 
+@pytest.mark.slow
 def test_a_request_without_facts_is_refused() -> None:
     def silent(seed: int) -> Task:
         return replace(load_task(NAME)(seed), facts=(make_output_fact("desk", "next-step", "", "office", r"the desk `(\w+)`"),))

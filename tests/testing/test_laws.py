@@ -439,6 +439,7 @@ def hashing(folder, spoiled, law="template"):
     return list(BY_NAME[law].find(SessionCache(load_task(name), name=name, sandbox=LOCAL), 1, "extractive"))
 
 
+@pytest.mark.slow
 def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
     drawn = "    times, greeting ="
     findings = hashing(tmp_path, {drawn: f'    values["times"] = str(hash(f"times {{task_seed}}") % 10**9)\n{drawn}'})
@@ -447,6 +448,7 @@ def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
     assert all("in another process" in one.message and one.seed == 0 for one in findings)
 
 
+@pytest.mark.slow
 def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
     (finding,) = hashing(tmp_path, {'"Try it."': 'f"Try it, {hash(NAME)}."', "FACTS = (": 'NAME = "x"\nFACTS = ('})
     assert (finding.step, finding.fact) == ("try", "")

@@ -142,6 +142,7 @@ def test_a_cut_output_proposes_to_explore_where_the_agent_can_and_the_policy_is_
     )
 
 
+@pytest.mark.slow
 def test_the_proposal_counts_towards_the_limit_on_characters() -> None:
     """S3.20."""
     output = Bench(NoCompaction(), explore=True).use("execute_command", command="x").output

@@ -309,6 +309,7 @@ def test_earlier_rows_are_given_in_windows(before, numbers):
     assert feed.list_rows(before) == feed.rows[numbers.start : numbers.stop]
 
 
+@pytest.mark.slow
 def test_a_window_of_long_rows_fits_a_message():
     feed = Feed(CompactionHistory())
     for _ in range(200):

@@ -186,6 +186,7 @@ def test_retention_is_unknown_for_trials_without_a_compaction():
     assert (arm["value"], arm["n"]) == (0.25, 1), "the figure of the earlier run of the trial is forgotten"
 
 
+@pytest.mark.slow
 def test_hidden_outcomes_are_in_no_item_for_the_page():
     grid = experiment()
     hidden, shown = SuccessGrid(grid, hides_outcomes=True), SuccessGrid(grid)

@@ -20,6 +20,7 @@ def table():
     return compaction_rounds.table(grid(seeds=(0,)))
 
 
+@pytest.mark.slow
 def test_a_chart_is_the_same_file_every_time(table):
     for theme, file_format in zip(cycle(THEMES), FORMATS):
         first, second = (render(compaction_rounds.draw(table, theme=theme), file_format) for _ in range(2))

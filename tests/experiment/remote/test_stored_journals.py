@@ -19,6 +19,7 @@ def store(request, tmp_path, monkeypatch):
         yield ObjectStore(url)
 
 
+@pytest.mark.slow
 def test_a_later_run_imports_what_workers_left_in_the_store(store, tmp_path):
     jobs = [make_sample_job("finish", 0, tmp_path / "journals"), make_sample_job("die", 1, tmp_path / "journals")]
     with ThreadPoolExecutor(1) as executor:

@@ -140,6 +140,7 @@ def test_a_folder_that_cannot_be_is_named(tmp_path):
         ActionCache(tmp_path / "file" / "below")
 
 
+@pytest.mark.slow
 def test_processes_that_race_and_are_killed_leave_a_sound_cache(tmp_path):
     killed = subprocess.run([sys.executable, str(WORKER), str(tmp_path)], capture_output=True, text=True, check=True)
     assert (killed.stdout.split(), killed.stderr) == (["-9"] * 24, "")

@@ -53,6 +53,7 @@ def test_what_the_script_builds_passes_every_check(seed, tmp_path):
     assert grade(task, build.root) == {check.name: "pass" for check in task.checks}
 
 
+@pytest.mark.slow
 def test_a_build_with_all_its_commands_passes_every_check(reference, copied):
     assert grade(make_flashcards(1), copied()) == {check.name: "pass" for check in CHECKS}
 

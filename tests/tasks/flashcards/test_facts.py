@@ -28,10 +28,12 @@ def found(name: str, text: str) -> list[str]:
     return [match[1] for pattern in BY_NAME[name].patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
+@pytest.mark.slow
 def test_no_prior_is_right_under_any_seed():
     assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if draw_values(seed)[fact.name] == fact.prior] == []
 
 
+@pytest.mark.slow
 def test_every_fact_has_several_values():
     seen = {fact.name: {draw_values(seed)[fact.name] for seed in SEEDS} for fact in FACTS}
     assert [name for name, values in seen.items() if len(values) < 3] == []
@@ -64,6 +66,7 @@ def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
         assert fact.said_in == "prompt" or found(fact.name, task.prompt) == []
 
 
+@pytest.mark.slow
 def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
     values = make_flashcards(1).values
     seen: Counter[str] = Counter()

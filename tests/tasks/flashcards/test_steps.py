@@ -184,6 +184,7 @@ def test_only_what_must_not_be_repeated_has_no_files_for_evidence():
     assert {step.name for step in STEPS if not step.done.listed_paths} == NON_IDEMPOTENT
 
 
+@pytest.mark.slow
 def test_a_session_shows_the_same_in_another_folder(reference, tmp_path):
     """Outputs are reproducible: no times, absolute paths or hash-table orders."""
     from tests.tasks.flashcards.reference import Agent
