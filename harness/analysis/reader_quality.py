@@ -50,6 +50,6 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
             f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']} of "
             f"{format_count(one['stated'], 'fact')} that a summary stated, and {one['false_readings']} of "
             f"{format_count(one['readings'], 'value')} that it read were false (upper 95 % bound "
-            f"{100 * one['false_upper_bound']:.1f} %, clustered by session); {stated_count} of these the summary itself stated. "
+            f"{100 * one['false_upper_bound']:.1f} %, clustered by session); the summary itself stated {stated_count} of these. "
             f"Source: {quality['source']}."
         )

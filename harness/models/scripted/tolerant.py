@@ -336,9 +336,11 @@ def _find_finished_end(text: str) -> int:
     quotation mark at its end; a text of one line is taken as finished.
     """
     last_line = text.rfind("\n") + 1
-    if text.startswith("|", last_line) and last_line:
+    if not last_line:
+        return len(text)
+    if text.startswith("|", last_line):
         return len(text) if text.rstrip().endswith("|") else last_line
-    return len(text) - (last_line > 0 and text[-1].isalnum())
+    return len(text) - 1 if text[-1].isalnum() else len(text)
 
 
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
