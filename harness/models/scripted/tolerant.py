@@ -358,7 +358,7 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
         if key_count < 0 or foreign > allowed or not _is_current(clause, start, end, subject):
             continue
         is_replacement = subject.is_outdated and _NEWER.search(clause.text[:start])  # e.g. "renamed to `b`" for the old name
-        if is_replacement or _describes_another(clause, keys, end, subject) or _is_apart(clause, keys, start, end, subject):
+        if is_replacement or _describes_another(clause, keys, end, subject) or _is_separated(clause, keys, start, end, subject):
             continue
         found.append((value, start, end))
     if len({value for value, _, _ in found}) > 1:
@@ -382,7 +382,7 @@ def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int
     return stem(following[1]) not in subject.vocabulary | _FUNCTION_STEMS | _UNIT_STEMS
 
 
-def _is_apart(clause: _Clause, keys: Sequence[frozenset[str]], start: int, end: int, subject: _Subject) -> bool:
+def _is_separated(clause: _Clause, keys: Sequence[frozenset[str]], start: int, end: int, subject: _Subject) -> bool:
     """Return whether something else stands between a value and the key words after it.
 
     An example is "the `compat` module keeps the old name", where `compat` is not the old name.

@@ -29,6 +29,17 @@ def test_a_typical_ratio_of_one_can_hide_a_half_and_a_double():
     assert math.isnan(table["low"].iloc[0])  # ratios without spread within the tasks
 
 
+def test_trials_without_costs_have_no_ratio_and_arms_keep_their_places():
+    costs_usd = {"base": (1.0, 1.0), "free": (0.0, 0.0), "mixed": (0.0, 3.0)}
+    rows = [
+        {"arm": arm, "task": "x", "seed": seed, "cost_usd": cost, "summarizer_cost_usd": 0.0}
+        for arm, costs in costs_usd.items()
+        for seed, cost in enumerate(costs)
+    ]
+    table = cost_ratios.table(results(rows), baseline="base")
+    assert table[["arm", "place", "n", "ratio"]].to_numpy().tolist() == [["mixed", 1, 1, pytest.approx(3.0)]]
+
+
 def test_every_task_is_a_dot():
     figure: Any = cost_ratios.draw(cost_ratios.table(made()))
     assert len(figure.axes[0].collections[0].get_offsets()) == 2
