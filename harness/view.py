@@ -1,8 +1,9 @@
 """The view of a session (the messages that the model sees next), computed from the log event by event.
 
-Only the function `fold` applies an event to a view, so a live session, a replay of its log and a preview agree. A view is
-immutable: `fold` returns a new view, which shares messages with the previous one. A view contains everything that compaction
-policies need, such as the token count of each message and the number of compactions, so that a policy keeps no state.
+Only the function `fold` applies an event to a view, so a live session, a replay of its log and a preview agree; `fold_entries`
+gives the same result for several events. A view is immutable: `fold` returns a new view, which shares messages with the previous
+one. A view contains everything that compaction policies need, such as the token count of each message and the number of
+compactions, so that a policy keeps no state.
 
 Each rule that providers enforce is a class, which defines where a conversation may be cut and what makes it invalid.
 """
@@ -135,6 +136,38 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     assert_never(event)
 
 
+def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View:
+    """Return the messages that the model sees next (the view) after several more events of the log.
+
+    The result equals that of `fold` for one event after the other, and takes less time: messages and steps between two events of
+    other kinds are added together.
+
+    Raises:
+        UsageError: One of the events is a rollback; see `fold`.
+    """
+    items: list[Item] = []
+    tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
+    for entry in entries:
+        event = entry.event
+        match event:
+            case MessageAdded():
+                message = event.message
+                item = Item(ItemId(entry.seq), message, counter.count(message))
+                items.append(item)
+                tokens, events = Estimated(tokens + item.tokens), events + count_events(message)
+                if task is None and message.role == "user":
+                    task = message
+            case StepFinished():
+                steps, since = event.step, since + 1
+            case WorkspaceSaved() | CallStarted():  # nothing that the model sees, but frequent
+                pass
+            case _:
+                before = _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since)
+                view, items = fold(before, entry, counter), []
+                tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
+    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since)
+
+
 def _copy_view(
     view: View, items: Sequence[Item], tokens: Estimated, events: int, task: Message | None, steps: int, since_compaction: int
 ) -> View:
@@ -192,10 +225,7 @@ def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
 
     Entries that a rollback undid are left out.
     """
-    view, rule = View(), counter or QuarterOfCharacters()
-    for entry in drop_rolled_back(entries):
-        view = fold(view, entry, rule)
-    return view
+    return fold_entries(View(), drop_rolled_back(entries), counter or QuarterOfCharacters())
 
 
 def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) -> View:

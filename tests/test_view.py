@@ -19,6 +19,7 @@ from harness.view import (
     find_violation,
     fold,
     fold_all,
+    fold_entries,
     render_messages,
 )
 from tests.store.samples import events
@@ -133,6 +134,21 @@ def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, d
     assert fold_all(rolled) == fold_all(entries[:to_event])
     later = Entry(len(rolled) + 1, MessageAdded(message=user("and now"), step=1))
     assert fold_all((*rolled, later)) == fold(fold_all(entries[:to_event]), later, COUNTER)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
+@given(events(), st.data())
+def test_folding_several_events_together_equals_folding_them_one_by_one(batches, data):
+    log = MemoryLog()
+    for batch in batches:
+        log.append(batch)
+    entries = drop_rolled_back(log.entries())
+    cut = data.draw(st.integers(0, len(entries)))
+    views = [View()]
+    for entry in entries:
+        views.append(fold(views[-1], entry, COUNTER))
+    assert fold_entries(View(), entries[:cut], COUNTER) == views[cut]
+    assert fold_entries(views[cut], entries[cut:], COUNTER) == views[-1]
 
 
 def test_a_rollback_is_not_folded_alone() -> None:

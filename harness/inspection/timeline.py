@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.codec import copy_fields, digest_message, encode_message
@@ -19,7 +20,7 @@ from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.view import Item, View, drop_rolled_back, fold, render_messages
+from harness.view import Item, View, drop_rolled_back, fold, fold_entries, render_messages
 
 MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Kind of a message in the statistics of a session. Messages of the session itself are classified by their role.
@@ -198,8 +199,7 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
     """
     log = tuple(entries)
     reader = LogReader.from_log(log)
-    for entry in drop_rolled_back(log):
-        reader.read(entry)
+    reader.read(drop_rolled_back(log))
     return reader.build_inspection()
 
 
@@ -227,7 +227,7 @@ def _parse_policy(policy_json: str) -> Mapping[str, object]:
 
 @dataclass(slots=True)
 class LogReader:
-    """Collector that reads a session's log entry by entry, and builds an `Inspection` from its numbers."""
+    """Collector that reads a session's log piece by piece, and builds an `Inspection` from its numbers."""
 
     counter: TokenCounter
     events: Counter[str]
@@ -248,21 +248,38 @@ class LogReader:
         """Return a new collector for the numbers of a session; it has read nothing of the session's log yet."""
         return cls(find_counter(log), Counter(entry.event.kind for entry in log))
 
-    def read(self, entry: Entry) -> None:
-        """Read the next log entry, and update the messages that the model sees and all numbers about the session."""
+    def read(self, entries: Iterable[Entry]) -> None:
+        """Read the next log entries, and update the messages that the model sees and all numbers about the session."""
+        for is_compaction, run in groupby(entries, _is_compaction):
+            if is_compaction:
+                for entry in run:
+                    self._read_compaction(entry)
+            else:
+                self._read_run(list(run))
+
+    def _read_run(self, run: Sequence[Entry]) -> None:
+        """Read entries without a compaction."""
+        self.view = fold_entries(self.view, run, self.counter)
+        added = 0
+        for entry in run:
+            self.totals(entry)
+            match entry.event:
+                case MessageAdded():
+                    added += 1
+                case StepFinished() as finished:
+                    self.timeline.append(_make_step_point(finished, self.view.rounds))
+        for item in self.view.items[len(self.view.items) - added :]:
+            self.added_messages[item.item_id] = item.message
+            self._count_item(item)
+
+    def _read_compaction(self, entry: Entry) -> None:
         before, event = self.view, entry.event
+        assert isinstance(event, Compaction)
         self.view = fold(before, entry, self.counter)
         self.totals(entry)
-        match event:
-            case MessageAdded():
-                self.added_messages[ItemId(entry.seq)] = event.message
-                self._count_item(self.view.items[-1])
-            case StepFinished():
-                self.timeline.append(_make_step_point(event, before.rounds))
-            case Compaction():
-                self.compactions.append(_make_compaction_point(entry.seq, event))
-                if event.status == "applied":
-                    self._apply_compaction(entry.seq, event, before)
+        self.compactions.append(_make_compaction_point(entry.seq, event))
+        if event.status == "applied":
+            self._apply_compaction(entry.seq, event, before)
 
     def _apply_compaction(self, seq: int, event: Compaction, before: View) -> None:
         visible_ids = {item.item_id for item in before.items}
@@ -322,6 +339,10 @@ class LogReader:
             compactions=tuple(self.compactions),
             totals=self.totals,
         )
+
+
+def _is_compaction(entry: Entry) -> bool:
+    return isinstance(entry.event, Compaction)
 
 
 def _make_step_point(event: StepFinished, rounds: int) -> StepPoint:
@@ -455,15 +476,12 @@ class RequestHistory:
         for step, place in sorted(self._places.items()):
             if place.answer is None:
                 raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
-            for entry in self._entries[position : place.answer]:
-                reader.read(entry)
+            reader.read(self._entries[position : place.answer])
             view = reader.view
-            for entry in self._entries[place.answer : place.end + 1]:
-                reader.read(entry)
+            reader.read(self._entries[place.answer : place.end + 1])
             position = place.end + 1
             yield self._build_request(step, place, place.answer, view)
-        for entry in self._entries[position:]:
-            reader.read(entry)
+        reader.read(self._entries[position:])
 
     def _build_request(self, step: int, place: _StepPlace, answer_index: int, view: View) -> SentRequest:
         answer, *later = [

@@ -14,6 +14,17 @@ async function readBlock(name) {
   return inflate(new Blob([bytes]).stream());
 }
 
+/** Return an embedded session. Messages that are stored in the blocks of other sessions are read from there. */
+async function readSession(block) {
+  const session = await readBlock(`block-${block}`);
+  const isReference = (row) => row.length === 2;
+  const others = new Set(session.messages.filter(isReference).map(([other]) => other));
+  const read = async (other) => [other, (await readBlock(`block-${other}`)).messages];
+  const tables = new Map(await Promise.all([...others].map(read)));
+  session.messages = session.messages.map((row) => (isReference(row) ? tables.get(row[0])[row[1]] : row));
+  return session;
+}
+
 /** Format a value of one trial or of an axis; texts of estimates come with the values. */
 function formatValue(metric, value) {
   if (value === null || value === undefined) return "–";
@@ -623,7 +634,7 @@ class ReportPage {
 
   async loadSession(place) {
     const { trials } = this.part;
-    if (trials.block[place] >= 0) return readBlock(`block-${trials.block[place]}`);
+    if (trials.block[place] >= 0) return readSession(trials.block[place]);
     if (!this.values.served || !trials.session[place]) return null;
     const answer = await fetch(`session/${encodeURIComponent(trials.session[place])}`);
     if (!answer.ok) throw new Error(await answer.text());

@@ -1,7 +1,9 @@
 """Sessions as compressed texts for the report page: all sessions of a small experiment, or a sample of a large one.
 
 Each session is a separate text (block) that the page decodes when its trial is opened. It contains every message once; each step
-lists its messages by their indices. Nothing is escaped: the text is compressed and encoded in base64 before it is embedded.
+lists its messages by their indices. A message that the block of an earlier session contains, too, is a reference to that block:
+the trials of a task and seed begin alike, so less than a third of the text is left. Nothing is escaped: the text is compressed
+and encoded in base64 before it is embedded.
 """
 
 import base64
@@ -88,6 +90,7 @@ def build_blocks(
             text = base64.b64encode(compress(plain)).decode("ascii")
             if size + len(text) > max_bytes:
                 break
+            known.locate(plain["messages"], len(blocks))
             blocks[session_id], size = text, size + len(text)
     return blocks
 
@@ -103,6 +106,8 @@ def compress(plain: Mapping[str, Any]) -> bytes:
 
 Row: TypeAlias = tuple[str, str, str]
 """Role, first line and whole text of a message, as the page shows them."""
+Reference: TypeAlias = tuple[int, int]
+"""Block that contains a message, and the index of the message among the messages of that block."""
 
 
 @dataclass(slots=True)
@@ -117,6 +122,8 @@ class KnownMessages:
     encoded: EncodedMessages = field(default_factory=dict)
     rows: dict[int, tuple[Message, Row]] = field(default_factory=dict)
     """Texts that the page shows of a message, by its Python `id`; the message is kept, so that no other gets this `id`."""
+    references: dict[Row, Reference] = field(default_factory=dict)
+    """Blocks that contain messages, by the texts of the messages."""
     characters: int = 0
     """Number of characters of all messages in `rows`."""
 
@@ -134,9 +141,14 @@ class KnownMessages:
             self.by_row.clear()
             self.encoded.clear()
             self.rows.clear()
+            self.references.clear()
             self.characters = len(row[2])
         self.rows[id(message)] = message, row
         return row
+
+    def locate(self, rows: Iterable[Row | Reference], block: int) -> None:
+        """Add the messages of a finished block, so that later sessions refer to them; references in it are ignored."""
+        self.references.update((row, (block, index)) for index, row in enumerate(rows) if len(row) == 3)
 
 
 def encode_session(session: RecordedSession, known: KnownMessages | None = None) -> dict[str, Any] | None:
@@ -144,7 +156,8 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
 
     Args:
         session: Session with its log.
-        known: Cache of the messages of other sessions; None for an empty one.
+        known: Cache of the messages of other sessions. Messages in finished blocks are replaced by references to these blocks.
+            None for an empty cache, so that the result contains all messages.
     """
     known = known or KnownMessages()
     steps = SessionSteps(session, known.encoded)
@@ -157,7 +170,7 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
 
 class _MessageTable:
     def __init__(self, known: KnownMessages) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[Row | Reference] = []
         self._known = known
         self._messages: list[Message] = []  # keeps the messages alive, so that no other message gets the same id
         self._index_by_id: dict[int, int] = {}
@@ -170,7 +183,7 @@ class _MessageTable:
             row = self._known.format(message)
             index = self._index_by_row.setdefault(row, len(self.rows))
             if index == len(self.rows):
-                self.rows.append(row)
+                self.rows.append(self._known.references.get(row, row))
             self._messages.append(message)
             self._index_by_id[id(message)] = index
         return index

@@ -33,6 +33,10 @@ def session():
     return RecordedSession(name="compacted", entries=run_on_sample(KeepLast(), 30_000).entries)
 
 
+def decode(block):
+    return json.loads(zlib.decompress(base64.b64decode(block)))
+
+
 @pytest.mark.slow
 def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
     history = RequestHistory(session.entries)
@@ -62,8 +66,35 @@ def test_a_block_has_every_message_of_every_step(session):
 
 def test_a_block_is_base64_of_compressed_json(session):
     blocks = build_blocks(["s"], lambda *_: session.entries)
-    plain = json.loads(zlib.decompress(base64.b64decode(blocks["s"])))
+    plain = decode(blocks["s"])
     assert plain["session"]["name"] == "s"
+
+
+def test_a_message_of_an_earlier_block_is_a_reference_to_it(session):
+    shorter = session.entries[: len(session.entries) // 2]
+    blocks = build_blocks(["whole", "again", "half"], lambda name, _: shorter if name == "half" else session.entries)
+    whole, again, half = map(decode, blocks.values())
+    assert all(len(row) == 3 for row in whole["messages"])
+    assert again["steps"] == whole["steps"]
+    for other in (again, half):
+        assert all(len(row) == 2 for row in other["messages"])
+        alone = encode_session(RecordedSession(name="alone", entries=shorter if other is half else session.entries))
+        found = [decode(list(blocks.values())[block])["messages"][index] for block, index in other["messages"]]
+        assert found == [list(row) for row in alone["messages"]]
+
+
+def test_messages_of_a_session_that_is_left_out_are_not_referred_to(session):
+    broken = ["empty", "broken"]
+
+    def read(name, _):
+        if name == "broken":
+            yield from session.entries[:-4]
+            raise UsageError("broken")
+        yield from small_log() if name == "empty" else session.entries
+
+    blocks = build_blocks([*broken, "whole"], read)
+    assert list(blocks) == ["whole"]
+    assert all(len(row) == 3 for row in decode(blocks["whole"])["messages"])
 
 
 @pytest.mark.parametrize("most", [10**9, 3_000])
@@ -93,8 +124,9 @@ def test_sessions_without_a_step_or_with_a_broken_log_are_left_out(session):
 
 
 def test_blocks_end_at_the_size_limit(session):
-    size = len(build_blocks(["0"], lambda *_: session.entries)["0"])
-    blocks = build_blocks([str(place) for place in range(5)], lambda *_: session.entries, max_bytes=3 * size + size // 2)
+    names = [str(place) for place in range(5)]
+    sizes = list(map(len, build_blocks(names, lambda *_: session.entries).values()))
+    blocks = build_blocks(names, lambda *_: session.entries, max_bytes=sum(sizes[:3]) + sizes[3] // 2)
     assert list(blocks) == ["0", "1", "2"]
 
 
