@@ -16,6 +16,10 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from harness.models.local.catalogue import LocalWeights
 from harness.models.local.weights import verify
 
+CHUNK_TOKENS = 256
+"""Number of tokens that a layer computes at once outside of attention: the values of more do not fit into a core's cache, which
+doubles the time."""
+
 
 class Answer(NamedTuple):
     """Answer of a model to a prompt, with the lengths of both in tokens."""
@@ -137,7 +141,8 @@ class BatchModel:
             keys[rows, :, places], values[rows, :, places] = key, value
             mixed = self._attend(query, key, value) if mask is None else self._look_back(query, keys, values, mask)
             hidden = hidden + attention.o_proj(mixed.transpose(1, 2).reshape(count, length, -1))
-            hidden = hidden + layer.mlp(layer.post_attention_layernorm(hidden))
+            chunks = hidden.split(CHUNK_TOKENS, dim=1)
+            hidden = torch.cat([chunk + layer.mlp(layer.post_attention_layernorm(chunk)) for chunk in chunks], dim=1)
         return core.norm(hidden)
 
     def _attend(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:

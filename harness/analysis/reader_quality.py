@@ -47,9 +47,10 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
         one = quality["readers"][reader]
         stated_count = one["false_readings"] - one["misreadings"]
         yield (
-            f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']} of "
+            f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']:,} of "
             f"{format_count(one['stated'], 'fact')} that a summary stated, and {one['false_readings']} of "
             f"{format_count(one['readings'], 'value')} that it read were false (upper 95 % bound "
-            f"{100 * one['false_upper_bound']:.1f} %, clustered by session); the summary itself stated {stated_count} of these. "
+            f"{100 * one['false_upper_bound']:.1f} %, clustered by session); of these, the summary itself stated {stated_count}, "
+            f"and the reader misread {one['misreadings']} (bound {100 * one['misreading_upper_bound']:.1f} %). "
             f"Source: {quality['source']}."
         )

@@ -29,7 +29,8 @@ def test_each_reader_in_use_is_described_if_summaries_can_be_real(level: str, co
         assert f"by the {reader} reader" in sentence
         assert f"read {figures['recalled']:,} of {figures['stated']:,} fact" in sentence
         assert f"{100 * figures['false_upper_bound']:.1f} %" in sentence
-        assert f"the summary itself stated {figures['false_readings'] - figures['misreadings']} of these" in sentence
+        assert f"the summary itself stated {figures['false_readings'] - figures['misreadings']}, and" in sentence
+        assert f"misread {figures['misreadings']} (bound {100 * figures['misreading_upper_bound']:.1f} %)" in sentence
         assert "experiments/reader_quality" in sentence
 
 
