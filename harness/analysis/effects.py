@@ -128,7 +128,7 @@ def estimate_effect(
     values = _collect_values(pairs, metric, is_ratio=scale == "ratio")
     if kind == "binary" and not all(np.isin(one, (0, 1)).all() for one in (*values.a, *values.b)):
         kind = "bounded"  # averages over replicates or arms
-    estimand = choose_estimand(len(values.a), estimand)
+    estimand = _choose_estimand(pairs, values, estimand)
     interval, p_value, value = UNKNOWN, nan, nan
     refusal = find_refusal(values.unit_counts, estimand)
     if values.a:
@@ -171,10 +171,15 @@ def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Esti
     """
     kind: Kind = BOUNDED_METRICS.get(metric, "amount")  # type: ignore[assignment]
     values = _collect_values(pairs, metric, is_ratio=kind == "amount")
-    estimand = choose_estimand(len(values.a), estimand)
+    estimand = _choose_estimand(pairs, values, estimand)
     if find_refusal(values.unit_counts, estimand):
         return nan
     return compute_p(kind, values.a, values.b, estimand, null)
+
+
+def _choose_estimand(pairs: pd.DataFrame, values: _Values, wanted: Estimand | None) -> Estimand:
+    """Return the quantity to estimate. If one is wanted, all tasks of the pairs count, even if a value is unknown on some."""
+    return choose_estimand(len(values.a) if wanted is None else pairs["task"].nunique(), wanted)
 
 
 def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Values:

@@ -71,6 +71,8 @@ def find_refusal(unit_counts: Sequence[int], estimand: Estimand) -> str:
     """
     if not unit_counts:
         return "no pairs"
+    if estimand == "tasks like these" and len(unit_counts) < MIN_TASKS:
+        return f"known on {format_count(len(unit_counts), 'task')}, and tasks like these need {MIN_TASKS}"
     if estimand == "these tasks" and min(unit_counts) < 2:
         return "a single seed" if len(unit_counts) == 1 else "a task with a single seed"
     return ""

@@ -250,7 +250,8 @@ def _describe_smallest_p(claims: Sequence[Claim]) -> str:
     """Return a clause on the smallest possible corrected p-value; empty if it is far below the significance level."""
     effects = [one.effect for one in claims if one.effect.task_count and not one.effect.refusal]
     smallest = len(claims) * min(
-        (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand) for one in effects), default=0.0
+        (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand, one.metric) for one in effects),
+        default=0.0,
     )
     tasks = max((one.task_count for one in effects), default=0)
     if not ALPHA / 10 < smallest < 1:
@@ -379,7 +380,7 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     if not known:
         return "Cannot be said: how the arms differ, since no two of them ran the same task and seed."
     largest = max(known, key=lambda effect: (effect.task_count, effect.unit_count))
-    smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand)
+    smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand, largest.metric)
     if smallest > ALPHA:
         return f"Cannot be said: which arm is better. {describe_too_few(smallest)}"
     widths = [effect.half_width for effect in known if not effect.refusal and not isnan(effect.half_width)]

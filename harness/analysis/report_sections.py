@@ -480,7 +480,7 @@ def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[
     if not effects:
         return
     largest = max(effects, key=lambda effect: (effect.task_count, effect.unit_count))
-    smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand)
+    smallest = compute_smallest_p(largest.task_count, largest.unit_count // largest.task_count, largest.estimand, largest.metric)
     if smallest > ALPHA:
         yield describe_too_few(smallest)
     widths = [100 * effect.half_width for effect in effects if not effect.refusal]

@@ -14,6 +14,8 @@ from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError, format_count
 
 Metric = Literal["success", "score", "prompt_tokens", "steps", "total_cost_usd"]
+SHARE_METRICS = frozenset({"success", "score"})
+"""Metrics between 0 and 1, of which differences are compared; amounts are compared by their ratios."""
 Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
 """Tasks about which a comparison makes a statement: all tasks of this kind, or only those that ran."""
 SIGNIFICANCE_LEVEL = 0.05
@@ -71,7 +73,7 @@ class Contrast:
         refuse_mistyped_fields(self)
         if self.margin is None:
             return
-        is_share = self.metric in {"success", "score"}
+        is_share = self.metric in SHARE_METRICS
         if not (0 < self.margin < 1 if is_share else self.margin > 1):
             allowed = "between 0 and 1" if is_share else "above 1, as a ratio"
             raise UsageError(f"margin: must be {allowed} for {self.metric} (got {self.margin!r})")
@@ -126,7 +128,7 @@ def refuse_invalid_contrasts(
             raise UsageError(f"contrasts[{place}]: these tasks need 2 seeds of each task (the plan has {seed_count})")
     if not contrasts:
         return
-    possible = min(count_possible_contrasts(task_count, seed_count, one.estimand, looks) for one in contrasts)
+    possible = min(count_possible_contrasts(task_count, seed_count, one.estimand, looks, one.metric) for one in contrasts)
     if len(contrasts) > possible:
         corrections = "Holm's correction" if looks == 1 else f"the corrections for contrasts and {looks} looks"
         raise UsageError(
@@ -135,7 +137,9 @@ def refuse_invalid_contrasts(
         )
 
 
-def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1) -> int:
+def count_possible_contrasts(
+    task_count: int, seed_count: int, estimand: Estimand | None = None, looks: int = 1, metric: Metric = "success"
+) -> int:
     """Return how many comparisons (contrasts) a plan may declare if each shall be able to reach p <= 0.05.
 
     The p-values are those after all corrections, in the best case: all seeds of all tasks differ in favour of one arm.
@@ -145,20 +149,23 @@ def count_possible_contrasts(task_count: int, seed_count: int, estimand: Estiman
         seed_count: Number of seeds of each task.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
         looks: Number of declared looks, i.e. times at which the results are inspected.
+        metric: Metric that the comparisons are about.
     """
-    smallest = compute_smallest_p(task_count, seed_count, estimand) * looks
+    smallest = compute_smallest_p(task_count, seed_count, estimand, metric) * looks
     return int(min(MAX_CONTRASTS, SIGNIFICANCE_LEVEL / smallest * (1 + 1e-9))) if smallest else MAX_CONTRASTS
 
 
-def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None) -> float:
-    """Return the smallest p-value that a difference in success can reach; 1 if nothing can be tested.
+def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None, metric: str = "success") -> float:
+    """Return the smallest p-value that a difference can reach; 1 if nothing can be tested.
 
-    It is reached if all seeds of all tasks differ in favour of one arm.
+    It is reached if all seeds of all tasks differ in favour of one arm. For a score about `these tasks`, it is a lower bound.
+    Amounts, such as costs, have no smallest p-value about `these tasks`: the less they vary, the smaller it is.
 
     Args:
         task_count: Number of tasks.
         seed_count: Number of seeds, or distinct runs, of each task.
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None chooses by the number of tasks.
+        metric: Metric that is compared.
     """
     if task_count < 1 or seed_count < 1:
         return 1.0
@@ -166,6 +173,8 @@ def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | No
         return float(2.0 ** (1 - task_count))
     if seed_count < 2:
         return 1.0
+    if metric not in SHARE_METRICS:
+        return 0.0
     smallest = float(2.0 ** (1 - task_count * seed_count))
     if task_count == 1:
         return smallest

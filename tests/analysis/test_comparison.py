@@ -210,3 +210,18 @@ def test_costs_without_a_prompt_cache_are_named_with_the_ratio_that_a_cache_woul
         found = compare_costs(**changes)
         assert found.cached_cost_ratio is None
         assert "prompt cache" not in str(found)
+
+
+def test_tasks_like_these_may_be_asked_for_although_costs_are_unknown_on_some_tasks():
+    rows = [
+        {"arm": arm, "task": f"t{task}", "seed": seed, "score": 0.5 + 0.1 * (arm == "a"), "cost_usd": 1.0 if task < 5 else None}
+        for arm in ("a", "b")
+        for task in range(8)
+        for seed in range(2)
+    ]
+    found = compare(results(rows), "a", "b", estimand="tasks like these")
+    score, cost = found.find_effect("score"), found.find_effect("total_cost_usd")
+    assert (score.task_count, score.refusal, score.estimand) == (8, "", "tasks like these")
+    assert (cost.task_count, cost.refusal) == (5, "known on 5 tasks, and tasks like these need 6")
+    with pytest.raises(UsageError, match="4 tasks cannot speak for tasks like these"):
+        compare(results([row for row in rows if row["task"] < "t4"]), "a", "b", estimand="tasks like these")

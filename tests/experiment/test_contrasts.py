@@ -1,9 +1,11 @@
 """Primary contrasts: what a plan may declare, how they are read, and their digest."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.errors import UnknownName, UsageError
-from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
+from harness.experiment.contrasts import Contrast, Family, compute_smallest_p, refuse_invalid_contrasts
 from harness.experiment.plan import read_plan
 
 ONE = Contrast(a="a", b="b")
@@ -88,3 +90,12 @@ def test_the_digest_depends_on_contrasts_and_looks_and_not_on_the_size_of_the_pl
     assert family.digest == Family(contrasts=(ONE,), planned_trials=20).digest
     assert family.digest != Family(contrasts=(ONE,), planned_trials=10, looks=2).digest
     assert family.digest != Family(contrasts=(Contrast(a="a", b="b", margin=0.1),), planned_trials=10).digest
+
+
+def test_amounts_on_these_tasks_have_no_smallest_p():
+    contrasts = [Contrast(a="a", b=b, metric="total_cost_usd") for b in "bc"]
+    refuse_invalid_contrasts(contrasts, {"a", "b", "c"}, task_count=2, seed_count=3)
+    assert compute_smallest_p(2, 3, metric="steps") == 0
+    assert compute_smallest_p(7, 3, metric="steps") == compute_smallest_p(7, 3) > 0
+    with pytest.raises(UsageError, match="can show at most 1 after"):
+        refuse_invalid_contrasts([replace(one, metric="success") for one in contrasts], {"a", "b", "c"}, 2, 3)
