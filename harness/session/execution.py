@@ -30,7 +30,8 @@ from harness.session.assembly import (
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.preflight import check_spec, find_sub_agent_warnings, find_warnings
 from harness.session.spec import SessionSpec, encode_setup
-from harness.session.storage import ProgressSaver, fail_on_error, open_storage
+from harness.session.storage import ProgressSaver, SessionMemory, fail_on_error, open_storage
+from harness.store.log import MemoryOutputs
 from harness.store.records import UnfinishedStep
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import MemoryWorkspaces, Workspaces
@@ -82,7 +83,7 @@ def execute_session(
     check_spec(spec)
     with (
         lock_session(spec.journal, session_id),
-        open_storage(spec.journal, session_id, (), MemoryWorkspaces(), clock) as storage,
+        open_storage(spec.journal, session_id, (), SessionMemory(MemoryWorkspaces(), MemoryOutputs()), clock) as storage,
         fail_on_error(storage.fail_session),
     ):
 

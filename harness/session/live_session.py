@@ -34,9 +34,10 @@ from harness.session.history import find_compaction, find_dropped_facts
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
-from harness.session.storage import load_log, refuse_without_workspace, restore_spec
+from harness.session.storage import SessionMemory, load_log, refuse_without_workspace, restore_spec
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
+from harness.store.log import MemoryOutputs
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copy_workspaces
 from harness.task import Task
@@ -115,7 +116,7 @@ class LiveSession:
         self.session_id = session_id or ids.make_descending()
         self._clock, self._ids = clock, ids
         self._control = SessionControl(self.session_id, on_event)
-        self._memory_workspaces = MemoryWorkspaces()
+        self._memory = SessionMemory(MemoryWorkspaces(), MemoryOutputs())
         self._worker: SessionWorker | None = None
         self._thread: threading.Thread | None = None
 
@@ -231,7 +232,7 @@ class LiveSession:
                 exit_stack.close()
             else:
                 sources = self._clock, self._ids
-                self._worker = SessionWorker(self._control, self.spec, self._memory_workspaces, sources, exit_stack)
+                self._worker = SessionWorker(self._control, self.spec, self._memory, sources, exit_stack)
                 self._thread = threading.Thread(target=self._worker.run, name=f"harness-session-{self.session_id}", daemon=True)
                 self._thread.start()
         return self
@@ -519,25 +520,40 @@ class LiveSession:
                 if path != self.spec.journal:
                     copy_workspaces(history.list_trees(entries_copy), source, target)
                 opened.open_session_log(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)
+                outputs = opened.open_outputs(new_id, self._clock)
+                for text in self._list_outputs():
+                    outputs.save(text)
         branch = type(self)(spec, session_id=new_id, on_event=on_event, clock=self._clock, ids=self._ids)
         branch._control = SessionControl(new_id, on_event, entries_copy)
-        branch._memory_workspaces = self._memory_workspaces
+        branch._memory = self._memory
         return branch
 
     def _diff_trees(self, older: str, newer: str) -> tuple[FileChange, ...]:
         with self._open_workspaces() as workspaces:
             return diff_snapshots(workspaces, workspaces.load(older), workspaces.load(newer))
 
+    def _list_outputs(self) -> list[str]:
+        """Return the tool outputs that this session has saved outside its log."""
+        if self.spec.journal is None:
+            return self._memory.outputs.list_texts()
+        with Journal.open(self.spec.journal) as journal:
+            return journal.open_outputs(self.session_id, self._clock).list_texts()
+
     @contextmanager
     def _open_workspaces(self) -> Iterator[Workspaces]:
         if self.spec.journal is None:
-            yield self._memory_workspaces
+            yield self._memory.workspaces
         else:
             with closing(JournalWorkspaces(self.spec.journal)) as workspaces:
                 yield workspaces
 
     def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
         """Run a function in the session's own thread and return its result; the session must be idle."""
+        if threading.get_ident() == self._control.thread_number:
+            raise UsageError(
+                f"session {self.session_id!r} cannot wait for itself: its listener runs in the session's own thread; call this "
+                "from another thread"
+            )
         future: Future[ResultT] = Future()
         worker = self._worker
 

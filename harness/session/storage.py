@@ -36,6 +36,13 @@ from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 
 
+class SessionMemory(NamedTuple):
+    """Snapshots of the workspace and saved tool outputs of a session without a journal file, which its forks share."""
+
+    workspaces: MemoryWorkspaces
+    outputs: MemoryOutputs
+
+
 class SessionStorage(NamedTuple):
     """Log, saved tool outputs and workspace snapshots of one session, in a journal file or in memory."""
 
@@ -108,9 +115,10 @@ class ProgressSaver:
         snapshot = self._take_snapshot() if self._saves_after_each_call else None
         if self._workspaces is None or snapshot is None:
             return
-        if self._snapshot is not None and snapshot.tree_id == self._snapshot.tree_id:
-            return
         with self._results_lock:
+            former_id = self._draft.tree_id or (self._snapshot.tree_id if self._snapshot else "")
+            if snapshot.tree_id == former_id:
+                return
             self._workspaces.save(snapshot)
             self._draft = self._draft._replace(tree_id=snapshot.tree_id)
             self._save_draft(self._draft)
@@ -138,7 +146,7 @@ def fail_on_error(fail_session: Callable[[Stop], None]) -> Iterator[None]:
 
 @contextmanager
 def open_storage(
-    journal: Path | None, session_id: str, entries: Sequence[Entry], memory_workspaces: MemoryWorkspaces, clock: Clock
+    journal: Path | None, session_id: str, entries: Sequence[Entry], memory: SessionMemory, clock: Clock
 ) -> Iterator[SessionStorage]:
     """Open the log, saved tool outputs and snapshots of a session, and close them at the end of the context.
 
@@ -146,7 +154,7 @@ def open_storage(
         journal: Path of the journal file; None keeps everything in memory.
         session_id: Name under which the journal stores the session.
         entries: Log of the session so far. Entries that the journal does not contain yet are added to it.
-        memory_workspaces: Store of workspace snapshots for a session without a journal.
+        memory: Stores for a session without a journal.
         clock: Source of the time of each event, in seconds since the epoch.
 
     Raises:
@@ -156,7 +164,8 @@ def open_storage(
     if journal is None:
         memory_log = MemoryLog()
         memory_log.append([event for _, event in entries])
-        yield SessionStorage(memory_log, _save_offloaded(MemoryOutputs(), entries), memory_workspaces, ignore, ignore, ignore)
+        outputs = _save_offloaded(memory.outputs, entries)
+        yield SessionStorage(memory_log, outputs, memory.workspaces, ignore, ignore, ignore)
         return
     now_ms = int(clock() * 1000)
     with (
@@ -204,7 +213,7 @@ def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock)
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
     """Save the tool outputs that compactions moved to the store there again, and return the store.
 
-    The store may lack these outputs: a fork (a copy of a session) starts with an empty store, and stored outputs expire.
+    The store may lack these outputs, since stored outputs expire.
     """
     for text in list_offloaded_texts(entries):
         outputs.save(text)

@@ -26,8 +26,7 @@ from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, connect_saver, finish_session, open_session
 from harness.session.spec import SessionSpec, find_setup
-from harness.session.storage import UNSAVED_WORKSPACES, SessionStorage, fail_session_later, open_storage
-from harness.store.workspaces import MemoryWorkspaces
+from harness.session.storage import UNSAVED_WORKSPACES, SessionMemory, SessionStorage, fail_session_later, open_storage
 
 CONTINUE_MESSAGE = "Go on."
 """Text of the user message that is added when an interrupted turn continues after a message of the agent.
@@ -47,7 +46,7 @@ class SessionWorker:
         self,
         control: SessionControl,
         spec: SessionSpec,
-        memory_workspaces: MemoryWorkspaces,
+        memory: SessionMemory,
         sources: tuple[Clock, IdFactory],
         exit_stack: ExitStack,
     ) -> None:
@@ -56,12 +55,12 @@ class SessionWorker:
         Args:
             control: State of the session that is shared with the callers of the session.
             spec: Configuration of the session that the worker runs.
-            memory_workspaces: Store of workspace snapshots for a session without a journal file.
+            memory: Stores for a session without a journal file.
             sources: Source of the time of each event, in seconds since the epoch, and source of the ids of sub-agents.
             exit_stack: Open resources of the session, which are released after the journal is closed.
         """
         self._exit_stack = exit_stack
-        self._control, self._spec, self._memory_workspaces = control, spec, memory_workspaces
+        self._control, self._spec, self._memory = control, spec, memory
         self._clock, self._ids = sources
         self.result: SessionResult | None = None
         self._unrecorded_stop: Stop | None = None
@@ -78,7 +77,7 @@ class SessionWorker:
             with self._exit_stack as stack:
                 entries = control.log.entries()
                 storage = stack.enter_context(
-                    open_storage(self._spec.journal, control.session_id, entries, self._memory_workspaces, self._clock)
+                    open_storage(self._spec.journal, control.session_id, entries, self._memory, self._clock)
                 )
                 with self._end_session(storage):
                     control.log.open(storage.log, storage.save_draft)

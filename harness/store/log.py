@@ -345,6 +345,15 @@ class SavedOutputs:
             raise FileMissing(name)
         return Packer(self._database.path).unpack(row[0])
 
+    def list_texts(self) -> list[str]:
+        """Return the full texts of all saved tool outputs of the session."""
+        with self._lock:
+            rows: Any = self._database.execute(
+                "SELECT data FROM saved_output WHERE session = ? ORDER BY name", (self._session,)
+            ).fetchall()
+        unpack = Packer(self._database.path).unpack
+        return [unpack(data) for (data,) in rows]
+
 
 class MemoryOutputs:
     """Store for the full tool outputs of one session in memory. Thread-safe."""
@@ -367,6 +376,10 @@ class MemoryOutputs:
         if name not in self._texts:
             raise FileMissing(name)
         return self._texts[name]
+
+    def list_texts(self) -> list[str]:
+        """Return the full texts of all saved tool outputs."""
+        return list(self._texts.values())
 
 
 class MemoryLog:

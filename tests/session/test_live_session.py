@@ -1302,3 +1302,20 @@ def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
     for name in "abcd":
         assert [text for text in said if text.startswith(name)] == [f"{name} {number}" for number in range(8)]
     assert live.view == fold_all(live.entries)
+
+
+def test_a_listener_that_waits_for_its_own_session_is_refused(living):
+    refused = []
+
+    def listen(heard):
+        if isinstance(heard, StateChanged) and heard.state == "idle":
+            for wait in (live.compact, lambda: live.roll_back(1)):
+                with pytest.raises(UsageError, match="cannot wait for itself") as caught:
+                    wait()
+                refused.append(caught)
+
+    live = living.too(LiveSession(session(), on_event=listen))
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.close()
+    assert len(refused) == 2

@@ -10,11 +10,15 @@ from harness.compaction.presets.gemini import GeminiMasking
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, StepFinished
 from harness.inspection.import_export import export_session, import_session
+from harness.messages import ToolResult
+from harness.protocols import Snapshot
 from harness.session import control
 from harness.session.execution import execute_session
 from harness.session.live_session import LiveSession
+from harness.session.storage import ProgressSaver
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
+from harness.store.workspaces import MemoryWorkspaces
 from harness.truncation import name_output
 from harness.widgets.agent import AgentWidget
 from tests.cli.command import within
@@ -152,7 +156,7 @@ def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(liv
     again = fork
     if journal is not None:
         with Journal.open(journal) as opened:
-            assert opened.remove_outputs(2**60) == 1, "it was kept long enough"
+            assert opened.remove_outputs(2**60) == 2, "of the session and its fork; they were kept long enough"
         again = living.too(LiveSession.reopen(journal, live.session_id, spec=live.spec))
     for one, found in ((again, "336: 1334"), (fork, "337: 1335"))[: 2 if journal else 1]:
         one.start()
@@ -160,3 +164,45 @@ def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(liv
         one.send("look again")
         assert one.wait(SECONDS) == "idle", one.failure
         assert newest_result(one) == f"{found}\n[1 of 1 lines that hold it]"
+
+
+@pytest.mark.parametrize("kept", ["in memory", "in the same journal", "in another journal"])
+def test_a_fork_has_the_saved_outputs_of_its_original(living, tmp_path, kept):
+    path, other = tmp_path / "j.sqlite", tmp_path / "other.sqlite"
+    live = living(journal=None if kept == "in memory" else path)
+    assert live.wait(SECONDS) == "idle", live.failure
+    texts = ["a long output", "another one"]
+    if kept == "in memory":
+        names = [live._memory.outputs.save(text) for text in texts]
+        fork = living.too(live.fork(2))
+        assert [fork._memory.outputs.load(name) for name in names] == texts
+        return
+    with Journal.open(path) as opened:
+        names = [opened.open_outputs(live.session_id, lambda: START).save(text) for text in texts]
+    fork = living.too(live.fork(2, other if kept == "in another journal" else None))
+    with Journal.open(fork.spec.journal) as opened:
+        assert [opened.open_outputs(fork.session_id, lambda: START).load(name) for name in names] == texts
+
+
+class Trees:
+    """Sandbox whose workspace has the given tree ids, one after the other."""
+
+    def __init__(self, *tree_ids):
+        self.snapshots = [Snapshot(tree_id=one) for one in tree_ids]
+
+    def restore(self, snapshot):
+        assert snapshot in self.snapshots
+
+    def snapshot(self):
+        return self.snapshots.pop(0)
+
+
+def test_a_workspace_that_a_later_call_changed_back_is_saved_as_it_is():
+    drafts = []
+    sandbox = Trees("old", "new", "old")
+    saver = ProgressSaver(sandbox, MemoryWorkspaces(), drafts.append, listen=drafts.append, saves_after_each_call=True)
+    saver.restore_workspace(Snapshot(tree_id="old"))
+    sandbox.snapshots.pop(0)
+    for call in ("first", "second"):
+        saver.save_result(1, ToolResult(call_id=call, name="run", output=""))
+    assert (len(drafts[-1].results), drafts[-1].tree_id) == (2, "old")
