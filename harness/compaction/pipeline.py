@@ -43,6 +43,8 @@ class Rule:
     """Point in the session at which the condition is checked, such as before each model call or after an overflow."""
     quiet: bool = False
     """Whether attempts that find nothing to compact are left out of the log."""
+    on_request: bool = True
+    """Whether the rule also runs if the user requests a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Pipeline:
         pending: Plan | None = None
         rule_hook = self._find_rule_hook() if hook == "manual" else hook
         for rule in self.rules:
-            if rule.hook != rule_hook:
+            if rule.hook != rule_hook or (hook == "manual" and not rule.on_request):
                 continue
             if pending is not None:
                 view, usage, pending = apply_plan(view, pending, self.counter), None, None
@@ -88,7 +90,8 @@ class Pipeline:
 
     def _find_rule_hook(self) -> Hook:
         """Return the hook whose rules run if the user requests a compaction: the first automatic one that has any."""
-        return next((hook for hook in AUTOMATIC_HOOKS if any(rule.hook == hook for rule in self.rules)), "step")
+        known = {rule.hook for rule in self.rules if rule.on_request}
+        return next((hook for hook in AUTOMATIC_HOOKS if hook in known), "step")
 
 
 def join_plans(first: Plan, second: Plan) -> Plan:

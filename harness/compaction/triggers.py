@@ -206,6 +206,8 @@ class UsableInput:
             reserve = min(self.input_reserve_tokens, output)
             usable = min(limit - reserve, window.tokens)
             formula = f"input limit of {limit} − {reserve}" if reserve else "input limit"
+            if usable < limit - reserve:
+                formula = f"window, which is smaller than the {formula},"
         rule = f"{formula} = {usable} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
 
@@ -419,9 +421,12 @@ class SmallestThreshold:
     """Rules that each compute a threshold in tokens from the context window; the smallest threshold is used."""
 
     def compute_budget(self, window: Window) -> Budget:
-        """Compute a budget for the window by each rule, and return the one with the smallest threshold."""
+        """Compute a budget for the window by each rule, and return the one with the smallest threshold.
+
+        A rule without a threshold counts only if no rule has one: in a window of unknown size, a share of it is unknown.
+        """
         budgets = [division.compute_budget(window) for division in self.divisions]
-        return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
+        return min(budgets, key=lambda budget: math.inf if budget.threshold_tokens is None else budget.threshold_tokens)
 
 
 def make_budget(window: Window, threshold_tokens: int, rule: str) -> Budget:

@@ -148,7 +148,7 @@ class SessionCompactor:
             hook: Point in the session at which the policy is asked, such as before a step or after an overflow.
             signal: Function that receives warnings and notices of waits.
         """
-        if self._warning_policy is not None and (text := self._warning_policy.check_view(view)):
+        if self._warning_policy is not None and hook == "step" and (text := self._warning_policy.check_view(view)):
             signal(Notice(text=text))
         if hook not in HOOKS_WITHOUT_PAUSE and _should_hold_back(view):
             return None
@@ -163,6 +163,7 @@ class SessionCompactor:
         """Carry out a plan, or the plan's fallback if the plan saves no tokens, and return the log event."""
         if plan.is_empty:
             return attempt
+        self._refuse_unknown_ids(plan, view)
         outcome = _SummaryOutcome()
         event = self._build_event(attempt, outcome, view, self._build_patch(plan, view, outcome, signal))
         if event.status == "no-op" and plan.fallback is not None and not event.failure:
@@ -308,20 +309,30 @@ class SessionCompactor:
             summarizer_seconds=sum(reply.seconds for reply in replies),
         )
 
+    def _refuse_unknown_ids(self, plan: Plan, view: View) -> None:
+        """Raise IllegalPlan if a plan or one of its fallbacks names an unknown message, before a summary is paid for."""
+        view_ids = {item.item_id for item in view.items}
+        known_ids = view_ids | {item.item_id for item in view.set_aside}
+        later: Plan | None = plan
+        while later is not None:
+            places = (one.after for one in (*later.insert, *later.slots))
+            named = (*later.forget, *(one.item for one in later.replace), *places)
+            strangers = [item for item in named if item not in view_ids]
+            strangers += [item for slot in later.slots for item in slot.stands_for if item not in known_ids]
+            if strangers:
+                raise IllegalPlan(
+                    self._policy_name,
+                    f"it names {_describe_id(strangers[0])}, which is not in view; the view has "
+                    f"{format_count(len(view.items), 'message')}, whose ids are in `view.items`",
+                )
+            later = later.fallback
+
     def _check_patch(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
         """Check a planned change of the conversation; return its event, marked as applied if it saves tokens.
 
         Raises:
-            IllegalPlan: The change names an unknown message, touches the system message or breaks a rule of providers.
+            IllegalPlan: The change touches the system message or breaks a rule of providers.
         """
-        known_ids = {item.item_id for item in view.items}
-        named_ids = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
-        if strangers := [item for item in named_ids if item not in known_ids]:
-            raise IllegalPlan(
-                self._policy_name,
-                f"it names {_describe_id(strangers[0])}, which is not in view; the view has "
-                f"{format_count(len(view.items), 'message')}, whose ids are in `view.items`",
-            )
         evicted_ids = {*patch.forget, *(item.item_id for item in view.set_aside)}
         if strangers := [item for item in patch.set_aside if item not in evicted_ids]:
             raise IllegalPlan(

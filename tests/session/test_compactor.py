@@ -96,8 +96,16 @@ def test_a_policy_may_be_given_by_its_name() -> None:
 
 
 def test_a_summary_that_would_stand_nowhere_is_refused_and_not_lost() -> None:
-    with pytest.raises(IllegalPlan, match="not in view"):
-        apply(Plan(reason="r", forget=forget(2), slots=(slot(77, (2,)),)), FakeModel([assistant("s")]))
+    model = FakeModel([assistant("s")])
+    for unknown in (slot(77, (2,)), slot(1, (77,))):
+        with pytest.raises(IllegalPlan, match="not in view"):
+            apply(Plan(reason="r", forget=forget(2), slots=(unknown,)), model)
+    assert not model.requests, "nothing is paid for a plan that is refused"
+
+
+def test_an_unknown_message_in_a_fallback_is_refused() -> None:
+    with pytest.raises(IllegalPlan, match="log event 77"):
+        apply(Plan(reason="r", forget=forget(2), fallback=Plan(reason="else", forget=forget(77))))
 
 
 @pytest.mark.parametrize("second", [assistant(" \n"), ProviderFailed("s", 500, "down")])

@@ -251,8 +251,8 @@ class _ClearToolUses(Preset):
             counter=counter,
         )
 
-    def _build_pipeline(self, reducer: Reducer, counter: Counter, *, quiet: bool) -> Pipeline:
-        rule = Rule(Full(measure="unedited", above=True), reducer, quiet=quiet)
+    def _build_pipeline(self, reducer: Reducer, counter: Counter) -> Pipeline:
+        rule = Rule(Full(measure="unedited", above=True), reducer, quiet=True)
         return Pipeline(FixedTokens(tokens=self.trigger_tokens), (rule,), counter=counter)
 
 
@@ -294,7 +294,7 @@ class LangChainClear(_ClearToolUses):
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which clears old tool results once the conversation exceeds a number of tokens."""
         mask = self._build_mask(COUNTER, self.enough_tokens)
-        return self._build_pipeline(mask, COUNTER, quiet=False)
+        return self._build_pipeline(mask, COUNTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -505,4 +505,4 @@ class AnthropicClear(_ClearToolUses):
         """The policy's only rule, which clears old tool results if that saves enough tokens."""
         counter = QuarterOfCharacters()
         reducer = IfSaves(tokens=self.least_saved_tokens, reducer=self._build_mask(counter), counter=counter)
-        return self._build_pipeline(reducer, counter, quiet=True)
+        return self._build_pipeline(reducer, counter)

@@ -177,7 +177,7 @@ class RooCode(_RooCode, SummarizingPreset):
         soft, hard = ShareOfAvailable(share=self.condense_share), self._build_hard_division()
         full: Measure = "reported-and-since"
         rules = (
-            Rule(FullBy(division=hard, measure=full), reducer),
+            Rule(FullBy(division=hard, measure=full), reducer, on_request=False),
             Rule(Full(measure=full), alone),
             Rule(Always(), reducer, hook="overflow"),
         )

@@ -5,6 +5,7 @@ import pytest
 from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
+from harness.tokens import Window
 from harness.view import View
 from tests.compaction.talk import Room, grown, report, said, step, view_of, window
 
@@ -127,3 +128,7 @@ def test_when_nothing_more_can_be_left_out_the_summary_has_failed() -> None:
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
     with pytest.raises(UsageError, match="compact_at_tokens"):
         Codex(compact_at_tokens=0)
+
+
+def test_a_threshold_in_tokens_holds_in_a_window_of_unknown_size() -> None:
+    assert Codex(compact_at_tokens=50_000).budget(Window(tokens=0, source="unknown")).threshold_tokens == 50_000

@@ -208,7 +208,7 @@ CHOICES: dict[str, Choices] = {
     # S0.5
     "keep-last": BY_ASSISTANT,
     # LangChain 1.4.7
-    "langchain-clear-tool-uses": {**ABOVE, "Full.measure": ("unedited",), "Mask.exempt_count": (True,)},
+    "langchain-clear-tool-uses": {**ABOVE, "Full.measure": ("unedited",), "Mask.exempt_count": (True,), "Rule.quiet": (True,)},
     "langchain-summary": {**RETOLD, **AT_LEAST_EMPTY, "Full.measure": ("reported", "rescaled")},
     # Letta 56ba9c25
     "letta": {**ABOVE, **REPORTED, **REFUSED, **RETOLD},
@@ -268,6 +268,7 @@ CHOICES: dict[str, Choices] = {
         "ForgetHalf.place": ("behind",),
         "FullBy.measure": ("reported-and-since",),
         "IfMessages.with_summary": (True,),
+        "Rule.on_request": (False,),
     },
     "roo-sliding": {**SINCE, **REFUSED, "ForgetHalf.place": ("behind",)},
     # S1.7

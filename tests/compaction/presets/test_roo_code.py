@@ -88,3 +88,10 @@ def test_the_notice_stands_behind_the_results_of_a_call_that_a_recording_begins_
     after = room.after(view, room.ask(view))
     assert [message.role for message in after.messages[:4]] == ["system", "assistant", "tool", "user"]
     assert "older messages are hidden" in after.messages[3].text
+
+
+def test_a_failed_summary_on_request_drops_nothing_below_the_hard_limit() -> None:
+    view = view_of(user("request"), *work(0, 9, 20), policy=ROO)
+    event = Room(ROO, 50_000, ProviderFailed("s", 500, "down")).ask(view, report(900), hook="manual")
+    assert event is not None
+    assert (event.status, event.patch.forget) == ("failed", ())
