@@ -309,6 +309,9 @@ STEPS: tuple[Column, ...] = (
     _make_delay("d"),
 )
 
+TEXT_MARK = "="
+"""First character of the texts in the query of summaries, which tells them apart from references to stored texts."""
+_SUMMARY_SQL = f"iif(json_type(e.body, '$.summary') = 'text', '{TEXT_MARK}', '') || json_extract(e.body, '$.summary')"
 _OFFLOADED_SQL = "coalesce(json_array_length(e.body, '$.offloaded'), 0)"
 COMPACTIONS: tuple[Column, ...] = (
     _TRIAL,
@@ -327,7 +330,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("replaced", "int64", "messages", "Number of messages replaced by shorter ones"),
     Column("inserted", "int64", "messages", "Number of summaries and markers inserted into the view"),
     Column("offloaded", "int64", "texts", "Number of tool results moved from the view to saved outputs", _OFFLOADED_SQL),
-    Column("summary", "str", "", "Text of the summary; empty if no summary was written", "json_extract(e.body, '$.summary')"),
+    Column("summary", "str", "", "Text of the summary; empty if no summary was written", _SUMMARY_SQL),
     Column("summary_characters", "int64", "characters", "Length of the summary"),
     Column("summarizer", "str", "", "Model that wrote the summary; empty if no summarizer was called"),
     Column(

@@ -309,7 +309,13 @@ class PublishedResults(Results):
             tables = []
             for file in self._list_table(name):
                 with self._store.open(file) as content:
-                    tables.append(pq.read_table(content).replace_schema_metadata())
+                    table = pq.read_table(content).replace_schema_metadata()
+                if table.column_names != [column.name for column in TABLES[name]]:
+                    raise StoreError(
+                        f"{self._find_address(file)!r} was written by another version of harness, whose table {name!r} has other "
+                        "columns; run the experiment again with this version, which publishes its tables again"
+                    )
+                tables.append(table)
             self._tables[name] = pa.concat_tables(tables)
         return self._tables[name]
 
@@ -342,12 +348,16 @@ class JoinedResults(Results):
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
         if name == "trials":
             return pd.concat(_label_arms([one.trials for one in self._parts]), ignore_index=True)
+        """Return a table of all parts; of a trial that several parts contain, only the rows of the first one."""
         frames, seen = [], set[str]()
         for part in self._parts:
             rows = part._load_frame(name, column_names)
-            by = "trial_id" if "trial_id" in rows else f"{SOURCES[name].owner}_id"
-            frames.append(rows[~rows[by].isin(seen)])
-            seen |= set(rows[by])
+            if {"trial_id", "session_id"} <= set(rows):
+                owners = rows["trial_id"].fillna(rows["session_id"])  # sub-agents have sessions that are no trial's
+            else:
+                owners = rows[f"{SOURCES[name].owner}_id"]
+            frames.append(rows[~owners.isin(seen)])
+            seen |= set(owners)
         return pd.concat(frames, ignore_index=True)
 
     def _register(self, name: str) -> None:

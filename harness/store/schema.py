@@ -230,7 +230,8 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite itself may have rolled back, e.g. when the disk was full
+                connection.execute("ROLLBACK")
             raise
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import StoreError
 from harness.messages import PART_TEXTS
-from harness.store.columns import SOURCES, TABLES, Column, build_select
+from harness.store.columns import SOURCES, TABLES, TEXT_MARK, Column, build_select
 from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.log import load_texts
@@ -109,13 +109,13 @@ def build_schema(columns: Sequence[Column]) -> pa.Schema:
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Return the column `summary` of the table of compactions, with references to long texts replaced by the texts."""
-    summaries = list(values_by_name["summary"])
-    references = {
-        index: summary
-        for index, (summary, characters) in enumerate(zip(summaries, values_by_name["summary_characters"], strict=True))
-        if len(summary) != characters and summary.startswith('{"address":')
-    }
+    """Return the column `summary` of the table of compactions, with references to long texts replaced by the texts.
+
+    The query marks texts by a first character, so that no text can pass for a reference.
+    """
+    marked = values_by_name["summary"]
+    summaries = [summary.removeprefix(TEXT_MARK) for summary in marked]
+    references = {index: summary for index, summary in enumerate(marked) if not summary.startswith(TEXT_MARK)}
     texts = load_texts(journal.database, references.values())
     for index, reference in references.items():
         summaries[index] = parse_stored(reference, texts)
@@ -251,8 +251,8 @@ def locate_old_file(results_dir: Path, name: str) -> Path:
 
 
 def list_files(results_dir: Path, name: str) -> list[Path]:
-    """Return the paths of the Parquet files of a table of results, in the order of their rows."""
-    return sorted((results_dir / name).glob("*.parquet"))
+    """Return the paths of the Parquet files of a table of results, in the order of their rows; other files are ignored."""
+    return sorted(path for path in (results_dir / name).glob("*.parquet") if path.stem.isdecimal())
 
 
 def read_states(results_dir: Path, name: str) -> BlockStates:

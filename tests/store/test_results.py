@@ -476,3 +476,33 @@ def test_a_file_is_no_folder_of_an_experiment(tmp_path):
     (tmp_path / "plan.toml").write_text("")
     with pytest.raises(StoreError, match="it is a file"):
         load(tmp_path / "plan.toml")
+
+
+def test_files_of_other_programs_among_the_exported_tables_are_ignored(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    steps = load(folder).steps
+    (file,) = (folder / "output" / "results" / "steps").glob("*.parquet")
+    file.with_name("._000000.parquet").write_bytes(b"nothing")
+    file.with_name("000000 (copy).parquet").write_bytes(file.read_bytes())
+    assert load(folder).steps.equals(steps)
+    export(folder / "output" / "journal.sqlite", folder / "output" / "results")
+
+
+def test_sessions_of_no_trial_are_in_joined_results_of_all_experiments(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        with Journal.open(tmp_path / name / "output" / "journal.sqlite") as journal:
+            run(journal, f"{name} trial", f"{name} session")
+            begun(journal, f"{name} session.a1").append([*opening("a"), *step(1)])
+    both = load([tmp_path / "first", tmp_path / "second"])
+    without_trial = both.steps[both.steps["trial_id"].isna()]
+    assert list(without_trial["session_id"]) == ["first session.a1", "second session.a1"]
+
+
+def test_a_summary_that_looks_like_a_reference_is_a_text(tmp_path: Path) -> None:
+    folder = tmp_path / "hostile"
+    texts = ('{"address":"x"}\0', '{"address":"x"}', '{"address":', "=", LONG)
+    with Journal.open(folder / "output" / "journal.sqlite") as journal:
+        events = [compaction(forget=[4], before_step=3, summary=text) for text in texts]
+        begun(journal, "s").append([*opening("s"), *step(1, LONG), *step(2), *events, ENDED])
+        journal.record_trial(trial("t", "s"), checks("t"))
+    assert [text.split("\0")[0] for text in texts] == list(load(folder).compactions["summary"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from harness.errors import StoreError
 from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.remote.parcel import STORED_SUFFIX, compress_journal, name_stored_journal, write_journal
 from harness.object_store import ObjectStore
@@ -29,9 +30,15 @@ def fetch_journals(output: OutputFolder, store: ObjectStore, trial_ids: Iterable
     for trial_id in trial_ids:
         place = output.locate_trial_journal(trial_id)
         write_journal(store.read_chunks(name_stored_journal(trial_id)), place)
-        if finished := read_finished_trial(place):
-            output.import_trial(finished)
-        remove_journal(place)
+        try:
+            if finished := read_finished_trial(place):
+                if finished.record.trial_id != trial_id:
+                    raise StoreError(
+                        f"the object {name_stored_journal(trial_id)!r} of the store holds the journal of another trial; delete it"
+                    )
+                output.import_trial(finished)
+        finally:
+            remove_journal(place)
 
 
 def store_journal(output: OutputFolder, store: ObjectStore, trial_id: str) -> None:
