@@ -86,13 +86,9 @@ class Runner:
         self.display.show(self.progress)
         try:
             while (waiting or running) and not self.stop_event.is_set():
-                while (
-                    waiting
-                    and sum(not future.done() for future in running) < workers.count
-                    and not self._has_reached_limit(waiting)
-                ):
-                    self._submit(workers, running, waiting)
-                if not running and self.progress.reached_limit:
+                while sum(not future.done() for future in running) < workers.count and (job := self._take_job(waiting)):
+                    self._submit(workers, running, waiting, job)
+                if not running and self.progress.reached_limit and not waiting.has_repeated:
                     self.display.show(self.progress)
                     break
                 self._collect_finished(workers, running, waiting)
@@ -105,10 +101,12 @@ class Runner:
             remove_journal(job.journal)
         return self.progress
 
-    def _has_reached_limit(self, waiting: "_Queue") -> bool:
+    def _take_job(self, waiting: "_Queue") -> Job | None:
+        """Return the next job, if any. When a limit is reached, only trials that had begun before may begin again."""
+        return waiting.take_new() if waiting.has_new and not self._has_reached_limit() else waiting.take_repeated()
+
+    def _has_reached_limit(self) -> bool:
         """Return whether a limit of the run (trials, cost or time) is reached, and show it in the progress."""
-        if waiting.is_next_repeated:  # its trial had begun before the limit was reached
-            return False
         elapsed_seconds = self.clock() - self._began_at
         reached = self.limits.find_reached(
             begun_trials=len(self._begun_trials), spent_usd=self._spent_usd, elapsed_seconds=elapsed_seconds
@@ -116,8 +114,7 @@ class Runner:
         self.progress = replace(self.progress, reached_limit=reached)
         return bool(reached)
 
-    def _submit(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue") -> None:
-        job = waiting.take()
+    def _submit(self, workers: Workers, running: "dict[Future[FinishedTrial], Job]", waiting: "_Queue", job: Job) -> None:
         self._begun_trials.add(job.trial_id)
         try:
             running[workers.submit(job)] = job
@@ -255,16 +252,26 @@ class _Queue:
         self._again = deque[Job]()
 
     def __bool__(self) -> bool:
-        return self._next is not None or bool(self._again)
+        return self.has_new or self.has_repeated
 
     @property
-    def is_next_repeated(self) -> bool:
-        """Whether the next job was given to a worker before and has to start again."""
-        return self._next is None and bool(self._again)
+    def has_new(self) -> bool:
+        """Whether a job waits that no worker has had before."""
+        return self._next is not None
 
-    def take(self) -> Job:
+    @property
+    def has_repeated(self) -> bool:
+        """Whether a job waits that has to start again."""
+        return bool(self._again)
+
+    def take_new(self) -> Job | None:
+        """Return the next job that no worker has had before, if any."""
         job, self._next = self._next, next(self._jobs, None)
-        return self._again.popleft() if job is None else job
+        return job
+
+    def take_repeated(self) -> Job | None:
+        """Return the next job that has to start again, if any."""
+        return self._again.popleft() if self._again else None
 
     def put_back(self, job: Job) -> None:
         self._again.append(job)

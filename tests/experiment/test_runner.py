@@ -232,8 +232,8 @@ class BreaksOff(EndsAtOnce):
         return future
 
 
-def break_off(folder, *errors):
-    """Run one trial whose first attempts break off, and return its record and the number of its attempts."""
+def break_off(folder, *errors, others=0, **options):
+    """Run trials of which the first one's first attempts break off; return its record and the number of all attempts."""
     pools = []
 
     def open_pool(count, doing, timeout_seconds):
@@ -241,7 +241,7 @@ def break_off(folder, *errors):
         pools[0].errors = errors
         return pools[0]
 
-    [record] = run(folder, [0], pool=open_pool).values()
+    record = run(folder, range(1 + others), pool=open_pool, count=1, **options)[0]
     return record, len(pools[0].submitted)
 
 
@@ -471,3 +471,8 @@ def ghost():
 def test_a_job_that_a_worker_cannot_read_is_an_error_of_that_trial(tmp_path, ghost):
     records = run(tmp_path, [0, 1], doing=ghost.work)
     assert {record.error for record in records.values()} == {"ModuleNotFoundError: No module named 'ghost_of_a_plugin'"}
+
+
+def test_a_trial_that_broke_off_is_run_again_although_the_limit_of_trials_is_reached(tmp_path):
+    record, attempts = break_off(tmp_path, RuntimeError("poison"), others=3, limits=RunLimits(max_trials=1))
+    assert (record.status, attempts) == ("completed", 2)

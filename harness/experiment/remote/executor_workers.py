@@ -116,6 +116,7 @@ class _ParcelFuture(Future[FinishedTrial]):
     def __init__(self, inner: "Future[Outcome]", job: Job, store: str) -> None:
         super().__init__()
         self._inner, self._job, self._store = inner, job, store
+        self._is_taken_back = False
         inner.add_done_callback(self._finish)
 
     def running(self) -> bool:
@@ -123,11 +124,12 @@ class _ParcelFuture(Future[FinishedTrial]):
         return not self.done() and self._inner.running()
 
     def cancel_parcel(self) -> None:
-        """Take the job back from the executor if it has not started."""
+        """Take the job back from the executor; if it has started, its result is ignored, since another run may have begun."""
+        self._is_taken_back = True
         self._inner.cancel()
 
     def _finish(self, inner: "Future[Outcome]") -> None:
-        if inner.cancelled():
+        if self._is_taken_back:
             self.cancel()
             return
         try:
@@ -137,9 +139,9 @@ class _ParcelFuture(Future[FinishedTrial]):
             elif outcome.journal:
                 write_journal(split(outcome.journal), self._job.journal)
             self.set_result(outcome.resolve())
-        except BrokenExecutor as error:
-            self.set_exception(WorkersUnavailable(BROKEN_MESSAGE.format(error)))
-        except Exception as error:  # noqa: BLE001  (the error of the job, which the future reports)
+        except (BrokenExecutor, CancelledError) as error:
+            self.set_exception(WorkersUnavailable(BROKEN_MESSAGE.format(str(error) or "it has cancelled a job")))
+        except BaseException as error:  # noqa: BLE001  (the error of the job, which the future reports, e.g. KeyboardInterrupt)
             self.set_exception(error)
 
 
