@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isnan
+from math import inf, isnan
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -196,14 +196,17 @@ def _encode_number(value: float) -> float | None:
 
 
 def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str]:
-    """Return the Pareto front, cheapest arm first: no other arm is better and no dearer, or cheaper and no worse."""
+    """Return the Pareto front, cheapest arm first: no other arm is better and no dearer, or cheaper and no worse.
+
+    Arms with equal values are all in it.
+    """
     sign = 1 if METRICS[metric].is_higher_better else -1
     points = [(one["cost"].value, -sign * one[metric].value, arm) for arm, one in cells.items()]
-    front, best = [], float("inf")
-    for _cost_usd, loss, arm in sorted(point for point in points if not isnan(point[0]) and not isnan(point[1])):
-        if loss < best:
+    front, last = list[str](), (inf, inf)
+    for cost_usd, loss, arm in sorted(point for point in points if not isnan(point[0]) and not isnan(point[1])):
+        if loss < last[1] or (cost_usd, loss) == last:
             front.append(arm)
-            best = loss
+            last = cost_usd, loss
     return front
 
 
@@ -319,6 +322,7 @@ def _encode_task_effect(metric: Metric, effect: Effect) -> list[Any]:
 def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: Sequence[str]) -> None:
     """Mark the effects of comparisons that the plan declared (contrasts); the effects are changed in place.
 
+    They are estimated for the tasks about which the plan declared to speak (estimand).
     A verdict such as `better` is replaced by the one after correction for all declared contrasts, and a text such as
     `better (declared)` is appended. If the contrast has a margin, the verdict stays, and a text on whether the margin was kept is
     appended.
@@ -332,6 +336,8 @@ def mark_declared(effects: Mapping[str, Json], claims: Sequence[Claim], names: S
             cell = effects[baseline][metric.name].get(names.index(arm))
             if cell is None:
                 continue
+            if claim.effect.estimand != cell[7]:
+                cell[:] = _encode_effect(metric, claim.effect if arm == contrast.a else turn_effect(claim.effect))
             if contrast.margin is not None:
                 cell.append(
                     f"{'shown' if claim.is_shown else 'not shown'} to be worse by less than {contrast.margin:g} (declared)"

@@ -159,7 +159,7 @@ def test_a_declared_contrast_has_the_verdict_of_its_family(results, margin, show
     claim = Claim(contrast=contrast, effect=effect, p_value=0.01, holm_p=0.03 if shown else 0.2)
     names = ["a", "b"]
     effects = {
-        arm: {"score": {1 - place: [4, sign * 0.1, 0, 0, "", "", "worse", ""]}}
+        arm: {"score": {1 - place: [4, sign * 0.1, 0, 0, "", "", "worse", effect.estimand]}}
         for place, (arm, sign) in enumerate((("a", -1), ("b", 1)))
     }
     mark_declared(effects, [claim], names)
