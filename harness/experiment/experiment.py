@@ -387,12 +387,12 @@ class _ExperimentRun:
         cells = self.experiment.grid
         cache_settings = self._prepare_cache()
         store = ObjectStore(self.experiment.settings.store) if self.experiment.settings.store else None
-        with open_output(folder) as output, handle_interrupts(self.stop_event) as interrupted:
+        runs_here = not (is_cluster(self.executor) or isinstance(self.executor, Executor))  # others write to the store themselves
+        publish = partial(store_journal, store=store) if store is not None and runs_here else None
+        with open_output(folder, publish) as output, handle_interrupts(self.stop_event) as interrupted:
             if store is not None:
                 missing = list_missing(output, store)
                 fetch_journals(output, store, [cell.trial_id for cell in cells if cell.trial_id in missing] if missing else ())
-                if not (is_cluster(self.executor) or isinstance(self.executor, Executor)):  # these write to the store themselves
-                    output.before_import = partial(store_journal, output, store)
             finished_ids = output.list_finished(retry_failed=retry_failed)
             if self.experiment.contrasts and not finished_ids:
                 begin_record(folder)

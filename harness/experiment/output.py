@@ -35,8 +35,8 @@ RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "i
 """Reasons of failure that may not occur again in another run, such as external faults or bugs that have been fixed since."""
 
 
-PART_SUFFIX = ".part"
-"""End of the name of a journal that is being received from another machine."""
+PART_SUFFIX, PACKED_SUFFIX = ".part", ".packed"
+"""Ends of the names of a journal that is being received from another machine, and of one that is being sent to a store."""
 _EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
@@ -54,10 +54,9 @@ class Label(NamedTuple):
 class OutputFolder:
     """Output folder of a running experiment, with the journal of all trials."""
 
-    def __init__(self, folder: Path, journal: Journal) -> None:
+    def __init__(self, folder: Path, journal: Journal, publish: "Callable[[OutputFolder, str], None] | None" = None) -> None:
         self.folder, self.journal = folder, journal
-        self.before_import: Callable[[str], None] = lambda _: None
-        """Function that is called with a trial's id before the trial's own journal is imported and deleted."""
+        self._publish = publish
 
     def locate_trial_journal(self, trial_id: str) -> Path:
         """Return the path of the journal file that a trial writes while it runs."""
@@ -88,12 +87,20 @@ class OutputFolder:
             if relabelled != record:
                 self.journal.record_trial(relabelled, self.journal.list_checks(record.trial_id))
 
-    def import_trial(self, finished_trial: FinishedTrial) -> None:
+    def import_trial(self, finished_trial: FinishedTrial, *, is_published: bool = False) -> None:
         """Move a finished trial from its own journal into the journal of the experiment.
 
         The trial's own journal is deleted.
+
+        Args:
+            finished_trial: Results of the trial.
+            is_published: Whether the trial's own journal needs no publishing.
+
+        Raises:
+            StoreError: The journal cannot be published. It is kept, and the next run publishes it.
         """
-        self.before_import(finished_trial.record.trial_id)
+        if self._publish is not None and not is_published:
+            self._publish(self, finished_trial.record.trial_id)
         source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
             merge(source, self.journal)
@@ -101,13 +108,19 @@ class OutputFolder:
         remove_journal(source)
 
     def recover_journals(self) -> None:
-        """Import the complete trials that an interrupted run left behind, and delete the journals of the others."""
+        """Import the complete trials that an interrupted run left behind, and delete the journals of the others.
+
+        Raises:
+            StoreError: A journal cannot be published. It is kept, and the next run publishes it.
+        """
         for source in list_trial_journals(self.folder):
-            if read_finished_trial(source):
-                merge(source, self.journal)
+            finished_trial = read_finished_trial(source)
+            if finished_trial is not None and finished_trial.record.trial_id == source.stem:
+                self.import_trial(finished_trial)
             remove_journal(source)
-        for part in (self.folder / JOURNALS_FOLDER).glob(f"*{PART_SUFFIX}"):
-            part.unlink()
+        for suffix in (PART_SUFFIX, PACKED_SUFFIX):
+            for part in (self.folder / JOURNALS_FOLDER).glob(f"*{suffix}"):
+                part.unlink()
 
 
 @contextmanager
@@ -124,8 +137,12 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_output(folder: Path) -> Iterator[OutputFolder]:
+def open_output(folder: Path, publish: "Callable[[OutputFolder, str], None] | None" = None) -> Iterator[OutputFolder]:
     """Lock an output folder, open its journal, and recover what an interrupted run left behind.
+
+    Args:
+        folder: Folder to open.
+        publish: Function that is called with the folder and a trial's id before the trial's own journal is imported and deleted.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -133,7 +150,7 @@ def open_output(folder: Path) -> Iterator[OutputFolder]:
     """
     with lock_folder(folder), Journal.open(folder / JOURNAL_FILE) as journal:
         journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
-        output = OutputFolder(folder, journal)
+        output = OutputFolder(folder, journal, publish)
         output.recover_journals()
         yield output
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from harness.errors import StoreError
-from harness.experiment.output import OutputFolder, read_finished_trial, remove_journal
+from harness.experiment.output import PACKED_SUFFIX, OutputFolder, read_finished_trial, remove_journal
 from harness.experiment.remote.parcel import STORED_SUFFIX, compress_journal, name_stored_journal, write_journal
 from harness.object_store import ObjectStore
 from harness.store.sessions.lookup import JOURNALS_FOLDER
@@ -36,12 +36,12 @@ def fetch_journals(output: OutputFolder, store: ObjectStore, trial_ids: Iterable
                     raise StoreError(
                         f"the object {name_stored_journal(trial_id)!r} of the store holds the journal of another trial; delete it"
                     )
-                output.import_trial(finished)
+                output.import_trial(finished, is_published=True)
         finally:
             remove_journal(place)
 
 
-def store_journal(output: OutputFolder, store: ObjectStore, trial_id: str) -> None:
+def store_journal(output: OutputFolder, trial_id: str, store: ObjectStore) -> None:
     """Write the journal of a trial that ran on this machine to a store; do nothing if the trial has no journal.
 
     Raises:
@@ -49,7 +49,7 @@ def store_journal(output: OutputFolder, store: ObjectStore, trial_id: str) -> No
     """
     journal = output.locate_trial_journal(trial_id)
     if journal.exists():
-        packed = journal.with_suffix(".zst")
+        packed = journal.with_suffix(PACKED_SUFFIX)
         try:
             compress_journal(journal, packed)
             store.write_file(name_stored_journal(trial_id), packed)

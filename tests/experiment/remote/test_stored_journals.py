@@ -1,12 +1,14 @@
 """Journals of trials in a store, a folder or S3: workers write them there, and a later run finds them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from harness.errors import StoreError
-from harness.experiment.output import open_output, read_finished_trial
+from harness.experiment.output import PACKED_SUFFIX, open_output, read_finished_trial
 from harness.experiment.remote.executor_workers import ExecutorWorkers
+from harness.experiment.remote.parcel import compress_journal
 from harness.experiment.remote.stored_journals import fetch_journals, list_missing, store_journal
 from harness.object_store import ObjectStore
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
@@ -39,14 +41,42 @@ def test_a_later_run_imports_what_workers_left_in_the_store(store, tmp_path):
 
 
 def test_a_trial_of_this_machine_is_stored_before_its_journal_is_deleted(store, tmp_path):
-    with open_output(tmp_path / "output") as output:
+    with open_output(tmp_path / "output", partial(store_journal, store=store)) as output:
         job = make_sample_job("finish", 0, tmp_path / "output" / "journals")
-        output.before_import = lambda trial_id: store_journal(output, store, trial_id)
         output.import_trial(run_sample_job(job))
         assert not job.journal.exists()
     with open_output(tmp_path / "other") as output:
         fetch_journals(output, store, list_missing(output, store))
         assert output.list_finished(retry_failed=False) == {job.trial_id}
+
+
+def test_a_trial_that_could_not_be_stored_is_stored_by_the_next_run(store, tmp_path):
+    def refuse(output, trial_id):
+        raise StoreError("the store cannot be reached")
+
+    job = make_sample_job("finish", 0, tmp_path / "output" / "journals")
+    with open_output(tmp_path / "output", refuse) as output:
+        finished = run_sample_job(job)
+        for move in (lambda: output.import_trial(finished), output.recover_journals):
+            with pytest.raises(StoreError, match="cannot be reached"):
+                move()
+        assert output.list_stored() == set()
+    job.journal.with_suffix(PACKED_SUFFIX).write_bytes(b"half a journal")
+    with open_output(tmp_path / "output", partial(store_journal, store=store)) as output:
+        assert output.list_stored() == {job.trial_id}
+        assert list((tmp_path / "output" / "journals").iterdir()) == []
+    with open_output(tmp_path / "other") as output:
+        assert list_missing(output, store) == {job.trial_id}
+
+
+def test_the_journal_of_another_trial_is_refused(store, tmp_path):
+    jobs = [make_sample_job("finish", seed, tmp_path / "made") for seed in (0, 1)]
+    run_sample_job(jobs[0])
+    packed = tmp_path / "packed"
+    compress_journal(jobs[0].journal, packed)
+    store.write_file(f"journals/{jobs[1].trial_id}.sqlite.zst", packed)
+    with open_output(tmp_path / "other") as output, pytest.raises(StoreError, match="holds the journal of another trial"):
+        fetch_journals(output, store, [jobs[1].trial_id])
 
 
 def test_a_damaged_journal_in_the_store_is_an_error(store, tmp_path):
