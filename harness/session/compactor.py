@@ -315,7 +315,7 @@ class SessionCompactor:
         known_ids = view_ids | {item.item_id for item in view.set_aside}
         later: Plan | None = plan
         while later is not None:
-            places = (one.after for one in (*later.insert, *later.slots))
+            places = (*(one.after for one in later.insert), *(one.after for one in later.slots))
             named = (*later.forget, *(one.item for one in later.replace), *places)
             strangers = [item for item in named if item not in view_ids]
             strangers += [item for slot in later.slots for item in slot.stands_for if item not in known_ids]

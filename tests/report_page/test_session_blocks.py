@@ -80,6 +80,7 @@ def test_a_message_of_an_earlier_block_is_a_reference_to_it(session):
         assert all(len(row) == 2 for row in other["messages"])
         alone = encode_session(RecordedSession(name="alone", entries=shorter if other is half else session.entries))
         found = [decode(list(blocks.values())[block])["messages"][index] for block, index in other["messages"]]
+        assert alone is not None
         assert found == [list(row) for row in alone["messages"]]
 
 

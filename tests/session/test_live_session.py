@@ -1305,7 +1305,7 @@ def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
 
 
 def test_a_listener_that_waits_for_its_own_session_is_refused(living):
-    refused = []
+    refused = list[object]()
 
     def listen(heard):
         if isinstance(heard, StateChanged) and heard.state == "idle":

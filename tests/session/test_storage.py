@@ -3,6 +3,7 @@
 import shlex
 import time
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -198,8 +199,8 @@ class Trees:
 
 
 def test_a_workspace_that_a_later_call_changed_back_is_saved_as_it_is():
-    drafts = []
-    sandbox = Trees("old", "new", "old")
+    drafts = list[Any]()
+    sandbox: Any = Trees("old", "new", "old")
     saver = ProgressSaver(sandbox, MemoryWorkspaces(), drafts.append, listen=drafts.append, saves_after_each_call=True)
     saver.restore_workspace(Snapshot(tree_id="old"))
     sandbox.snapshots.pop(0)
