@@ -233,7 +233,7 @@ class BreaksOff(EndsAtOnce):
 
 
 def break_off(folder, *errors, others=0, **options):
-    """Run trials of which the first one's first attempts break off; return its record and the number of all attempts."""
+    """Run trials of which only the first begins, and whose first attempts break off; return record and number of attempts."""
     pools = []
 
     def open_pool(count, doing, timeout_seconds):
@@ -241,7 +241,7 @@ def break_off(folder, *errors, others=0, **options):
         pools[0].errors = errors
         return pools[0]
 
-    record = run(folder, range(1 + others), pool=open_pool, count=1, **options)[0]
+    [record] = run(folder, range(1 + others), pool=open_pool, count=1, **options).values()
     return record, len(pools[0].submitted)
 
 
