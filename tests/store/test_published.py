@@ -1,6 +1,7 @@
 """Tables of results that are copied to a store, a folder or S3, and read from there by DuckDB."""
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 import harness
@@ -49,3 +50,12 @@ def test_only_changed_files_are_copied_again(store, output):
 def test_an_empty_store_is_an_error_that_says_how_to_fill_it(store):
     with pytest.raises(StoreError, match=r"no results in the store .* `store` set to this URL"):
         harness.load(store.url)
+
+
+def test_tables_of_another_version_are_refused_by_name(store, output):
+    (file,) = (output / "results" / "trials").glob("*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.drop_columns(["verdict_cached"]), file)
+    publish_tables(output / "results", store)
+    with pytest.raises(StoreError, match="written by another version of harness, whose table 'trials' has other columns"):
+        _ = harness.load(store.url).trials

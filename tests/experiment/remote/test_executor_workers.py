@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import tempfile
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -89,3 +89,46 @@ def test_workers_of_your_own_are_opened_with_the_function_that_runs_trials_and_t
     results = SMALL.run(tmp_path / "output", progress="off", executor=open_workers)
     assert opened == [SMALL.settings.trial_timeout_seconds]
     assert len(results.trials) == len(SMALL.grid)
+
+
+class Waiting(Executor):
+    """Executor whose jobs wait until a test decides what becomes of them."""
+
+    def __init__(self):
+        self.jobs = []
+
+    def submit(self, run, /, *arguments):
+        self.jobs.append((Future(), run, arguments))
+        return self.jobs[-1][0]
+
+
+def test_a_job_that_the_executor_cancels_ends_the_run(tmp_path):
+    executor = Waiting()
+    workers = ExecutorWorkers(executor, 1, run_sample_job, 60.0)
+    future = workers.submit(make_sample_job("finish", 0, tmp_path))
+    executor.jobs[0][0].cancel()
+    assert isinstance(future.exception(timeout=5), WorkersUnavailable)
+    workers.stop()
+
+
+def test_an_interrupted_process_of_an_executor_reports_its_interruption(tmp_path):
+    executor = Waiting()
+    workers = ExecutorWorkers(executor, 1, run_sample_job, 60.0)
+    future = workers.submit(make_sample_job("finish", 0, tmp_path))
+    executor.jobs[0][0].set_exception(KeyboardInterrupt())
+    assert isinstance(future.exception(timeout=5), KeyboardInterrupt)
+    workers.stop()
+
+
+def test_a_result_that_arrives_after_the_run_was_stopped_writes_nothing(tmp_path):
+    executor = Waiting()
+    workers = ExecutorWorkers(executor, 1, run_sample_job, 60.0)
+    job = make_sample_job("finish", 0, tmp_path / "journals")
+    future = workers.submit(job)
+    inner, run, arguments = executor.jobs[0]
+    assert inner.set_running_or_notify_cancel()
+    outcome = run(*arguments)
+    workers.stop()
+    inner.set_result(outcome)
+    assert future.cancelled()
+    assert not job.journal.exists()
