@@ -284,6 +284,14 @@ class LangChainClear(_ClearToolUses):
     enough_tokens: NonNegative = 0
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: attempts that find nothing to clear are not logged and do not pause the policy, as in the original.
+        """
+        return 1
+
     def check_combination(self) -> None:
         """Raise UsageError if `enough_tokens` is combined with `clear_arguments`."""
         if self.enough_tokens and self.clear_arguments:
