@@ -71,11 +71,16 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
     Args:
         journal: Journal to search.
         before_ms: Time in milliseconds since the epoch. A session is old if its last event was logged earlier.
-        with_trials: Whether to archive old sessions of trials, too, instead of keeping them.
+        with_trials: Whether to archive old sessions of trials and of their sub-agents, too, instead of keeping them.
     """
-    old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
-    trial_sessions = [row for row in old if row.trial_id and not with_trials]
-    return DueSessions(tuple([row for row in old if row not in trial_sessions]), tuple(trial_sessions))
+    rows = queries.list_sessions(journal)
+    of_trials = {row.session_id for row in rows if row.trial_id}
+    due, kept = list[queries.SessionRow](), list[queries.SessionRow]()
+    for row in rows:
+        if row.updated_at_ms < before_ms:
+            is_of_trial = not of_trials.isdisjoint({row.session_id, row.session_id.rpartition(".")[0]})  # a sub-agent: TRIAL.NAME
+            (kept if is_of_trial and not with_trials else due).append(row)
+    return DueSessions(tuple(due), tuple(kept))
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:

@@ -127,6 +127,16 @@ def test_only_old_sessions_are_due_and_those_of_trials_only_when_they_are_asked_
     assert len(archive.find_due_sessions(journal, last + 1, with_trials=True).sessions) == 3
 
 
+def test_sub_agents_of_a_trial_are_kept_with_it(journal):
+    for name in ("of-trial.a1", "b.a1"):
+        begun(journal, name).append([started(name, "explore"), *step(1)])
+    last = max(row.updated_at_ms for row in queries.list_sessions(journal))
+    due = archive.find_due_sessions(journal, last + 1, with_trials=False)
+    assert {row.session_id for row in due.sessions} == {"a", "b", "b.a1"}
+    assert {row.session_id for row in due.trial_sessions} == {"of-trial", "of-trial.a1"}
+    assert len(archive.find_due_sessions(journal, last + 1, with_trials=True).sessions) == 5
+
+
 def test_tables_show_no_trial_without_its_steps(journal):
     archive.archive_sessions(journal, ["of-trial"])
     results = load(journal.path.parent)
