@@ -493,6 +493,7 @@ class DaskWorkers:
         if not attempt.deaths:
             detail = f"{format_count(attempt.losses, 'worker')} left before the trial began"
         error = WorkerDied(exit_code=exit_code, has_begun=True, detail=detail)
+        remove_journal(attempt.job.journal)  # the attempts are counted here; a session in it would make the run begin again
         attempt.future.set_exception(error)
 
 
