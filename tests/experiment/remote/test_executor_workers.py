@@ -97,7 +97,7 @@ class Waiting(Executor):
     def __init__(self):
         self.jobs = []
 
-    def submit(self, run, /, *arguments):
+    def submit(self, run, /, *arguments, **options):
         self.jobs.append((Future(), run, arguments))
         return self.jobs[-1][0]
 
