@@ -122,13 +122,17 @@ def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_ans
     assert compute_context_usage(longer, usage).trailing_tokens == trailing + 10
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
-@given(events(), st.data())
-def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, data):
+def log_batches(batches):
     log = MemoryLog()
     for batch in batches:
         log.append(batch)
-    entries = log.entries()
+    return log.entries()
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
+@given(events(), st.data())
+def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, data):
+    entries = log_batches(batches)
     to_event = data.draw(st.sampled_from([0, *(entry.seq for entry in drop_rolled_back(entries))]))
     rolled = (*entries, Entry(len(entries) + 1, RolledBack(step=0, to_event=to_event)))
     assert fold_all(rolled) == fold_all(entries[:to_event])
@@ -139,10 +143,7 @@ def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, d
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
 @given(events(), st.data())
 def test_folding_several_events_together_equals_folding_them_one_by_one(batches, data):
-    log = MemoryLog()
-    for batch in batches:
-        log.append(batch)
-    entries = drop_rolled_back(log.entries())
+    entries = drop_rolled_back(log_batches(batches))
     cut = data.draw(st.integers(0, len(entries)))
     views = [View()]
     for entry in entries:

@@ -2,7 +2,7 @@
 
 Each session is a separate text (block) that the page decodes when its trial is opened. It contains every message once; each step
 lists its messages by their indices. A message that the block of an earlier session contains, too, is a reference to that block:
-the trials of a task and seed begin alike, so less than a third of the text is left. Nothing is escaped: the text is compressed
+the trials of a task and seed begin alike, so less than half of the text is left. Nothing is escaped: the text is compressed
 and encoded in base64 before it is embedded.
 """
 
@@ -90,7 +90,7 @@ def build_blocks(
             text = base64.b64encode(compress(plain)).decode("ascii")
             if size + len(text) > max_bytes:
                 break
-            known.locate(plain["messages"], len(blocks))
+            known.add_references(plain["messages"], len(blocks))
             blocks[session_id], size = text, size + len(text)
     return blocks
 
@@ -146,8 +146,8 @@ class KnownMessages:
         self.rows[id(message)] = message, row
         return row
 
-    def locate(self, rows: Iterable[Row | Reference], block: int) -> None:
-        """Add the messages of a finished block, so that later sessions refer to them; references in it are ignored."""
+    def add_references(self, rows: Iterable[Row | Reference], block: int) -> None:
+        """Let later sessions refer to the messages of a finished block; messages that it only refers to itself are left out."""
         self.references.update((row, (block, index)) for index, row in enumerate(rows) if len(row) == 3)
 
 
