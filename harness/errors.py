@@ -265,13 +265,15 @@ class VerdictMismatch(HarnessError):
 class WorkerDied(HarnessError):
     """A worker process ended before its trial did, e.g. because its memory ran out.
 
-    Perhaps the trial never began.
+    Perhaps the trial never began. Workers that run a trial again by themselves, such as those of a cluster, state the number of
+    attempts in `attempts`.
     """
 
-    def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, detail: str = "") -> None:
-        self.exit_code, self.has_begun, self.detail = exit_code, has_begun, detail
+    def __init__(self, *, exit_code: int | None = None, has_begun: bool = True, attempts: int = 1, detail: str = "") -> None:
+        self.exit_code, self.has_begun, self.attempts, self.detail = exit_code, has_begun, attempts, detail
         code = "" if exit_code is None else f" (exit code {exit_code})"
-        super().__init__(f"the worker process died{code}: {detail or 'out of memory, or killed from outside'}")
+        repeated = f" in each of {attempts} attempts" if attempts > 1 else ""
+        super().__init__(f"the worker process died{code}{repeated}: {detail or 'out of memory, or killed from outside'}")
 
 
 class WorkersUnavailable(HarnessError):

@@ -140,7 +140,8 @@ class Runner:
             if _has_died_unstarted(future):
                 self._retry_job(job, waiting)
             else:
-                self._record_or_repeat(self._resolve_result(future, job), job, waiting)
+                attempts = error.attempts if isinstance(error, WorkerDied) else 1
+                self._record_or_repeat(self._resolve_result(future, job), job, waiting, attempts)
             del running[future]
         names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
         self.progress = replace(self.progress, running_trials=names)
@@ -150,21 +151,21 @@ class Runner:
         elif waiting and not workers.count:  # all workers have left a cluster, and others may come
             self.stop_event.wait(POLL_SECONDS)
 
-    def _record_or_repeat(self, finished_trial: FinishedTrial, job: Job, waiting: "_Queue") -> None:
+    def _record_or_repeat(self, finished_trial: FinishedTrial, job: Job, waiting: "_Queue", attempts: int) -> None:
         """Store the results of a trial, or run it again if it broke off after its session had begun.
 
-        If each attempt broke off in the same way, the trial is stored as failed.
+        If each attempt broke off in the same way, the trial is stored as failed. The workers have made `attempts` attempts.
         """
         record = finished_trial.record
         self._spent_usd += compute_spent_usd(job.trial, record)
         if record.status == "crashed" and _has_begun_session(job):
-            self._failed_attempts[job.trial_id, record.reason] += 1
+            self._failed_attempts[job.trial_id, record.reason] += attempts
             if self._failed_attempts[job.trial_id, record.reason] < MAX_ATTEMPTS:
                 remove_journal(job.journal)
                 waiting.put_back(job)
                 return
             reason = "repeated_crash" if record.reason == "crashed" else record.reason
-            error = f"{record.error}; the same in {MAX_ATTEMPTS} attempts"
+            error = record.error if attempts > 1 else f"{record.error}; the same in {MAX_ATTEMPTS} attempts"
             finished_trial = finished_trial._replace(record=replace(record, status="failed", reason=reason, error=error))
         self._record_trial(finished_trial)
 

@@ -276,6 +276,13 @@ def test_a_session_that_breaks_off_in_each_of_three_attempts_has_failed_and_coun
     assert (record.steps, record.treatment) == (3, "as planned")
 
 
+def test_attempts_that_the_workers_have_made_count(tmp_path):
+    """The workers of a cluster run a trial again by themselves when a machine is lost."""
+    record, attempts = break_off(tmp_path, WorkerDied(exit_code=-signal.SIGKILL, attempts=3, detail="on three machines"))
+    assert (record.status, record.reason, record.steps, attempts) == ("failed", "repeated_crash", 3, 1)
+    assert record.error == "the worker process died (exit code -9) in each of 3 attempts: on three machines"
+
+
 @pytest.mark.parametrize(
     "trouble",
     [StoreError("the disk is full"), OSError(errno.ENOSPC, "No space left on device"), WorkerDied(exit_code=-signal.SIGBUS)],

@@ -489,12 +489,11 @@ class DaskWorkers:
 
     def _set_aside(self, attempt: _Attempt, exit_code: int | None = None) -> None:
         """Make the future of a job fail because too many workers have died with the job."""
-        detail = f"in each of {format_count(len(attempt.deaths), 'attempt')}, on {', '.join(attempt.deaths)}"
+        detail = f"on {', '.join(attempt.deaths)}"
         if not attempt.deaths:
             detail = f"{format_count(attempt.losses, 'worker')} left before the trial began"
-        error = WorkerDied(exit_code=exit_code, has_begun=True, detail=detail)
-        remove_journal(attempt.job.journal)  # the attempts are counted here; a session in it would make the run begin again
-        attempt.future.set_exception(error)
+        attempts = max(1, len(attempt.deaths))
+        attempt.future.set_exception(WorkerDied(exit_code=exit_code, has_begun=True, attempts=attempts, detail=detail))
 
 
 def _format_address(client: Any) -> str:
