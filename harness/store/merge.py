@@ -64,19 +64,21 @@ def _merge_contents(target: Journal, only: str | None) -> None:
 
 def _merge_sessions(target: Journal, only: str | None) -> None:
     execute = target.database.execute
+    chosen, parameters = ("", ()) if only is None else ("AND theirs.id = ?", (only,))
     last = "coalesce((SELECT max(seq) FROM {0}.event AS e WHERE e.session = {1}.key), 0)"
     newer = f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
-    replaced_sql = f"FROM main.session AS ours JOIN source.session AS theirs ON theirs.id = ours.id AND {newer}"
+    # CROSS JOIN makes SQLite begin with the source, which usually has a single session; the target can have many thousands.
+    replaced_sql = f"FROM source.session AS theirs CROSS JOIN main.session AS ours ON ours.id = theirs.id AND {newer} {chosen}"
     sub_agent_sql = "JOIN main.session AS a ON a.id > ours.id || '.' AND a.id < ours.id || '/'"  # '/' follows '.' in ASCII
+    of_trial_sql = "EXISTS (SELECT 1 FROM main.trial AS t WHERE t.session_id = ours.id)"
     execute(
         f"""DELETE FROM main.session WHERE key IN (SELECT ours.key {replaced_sql}
-        UNION SELECT a.key {replaced_sql} {sub_agent_sql} WHERE ours.id IN (SELECT session_id FROM main.trial))"""
+        UNION SELECT a.key {replaced_sql} {sub_agent_sql} WHERE {of_trial_sql})""",
+        2 * parameters,
     )
     columns = _list_columns(target, "session", without={"key"})
-    known = {row[0] for row in execute("SELECT id FROM main.session WHERE id IN (SELECT id FROM source.session)")}
-    for key, session_id in execute("SELECT key, id FROM source.session").fetchall():
-        if session_id in known or only not in {None, session_id}:
-            continue
+    missing_sql = f"SELECT key FROM source.session AS theirs WHERE id NOT IN (SELECT id FROM main.session) {chosen}"
+    for (key,) in execute(missing_sql, parameters).fetchall():
         copied = execute(f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?", (key,))
         for table in _SESSION_TABLES:
             rest = _list_columns(target, table, without={"session"})
@@ -89,10 +91,10 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
 def _merge_trials(target: Journal, only: str | None) -> None:
     execute = target.database.execute
     columns = _list_columns(target, "trial", without={"revision"})
-    same_sql = f"SELECT {columns} FROM main.trial WHERE trial_id IN (SELECT trial_id FROM source.trial)"
-    fresh_sql = f"SELECT trial_id, session_id FROM (SELECT {columns} FROM source.trial EXCEPT {same_sql})"
-    trials = [trial_id for trial_id, session_id in execute(fresh_sql).fetchall() if only in {None, session_id}]
-    for trial_id in trials:
+    chosen, parameters = ("", ()) if only is None else ("WHERE session_id = ?", (only,))
+    same_sql = f"SELECT {columns} FROM main.trial WHERE trial_id IN (SELECT trial_id FROM source.trial {chosen})"
+    fresh_sql = f"SELECT trial_id FROM (SELECT {columns} FROM source.trial {chosen} EXCEPT {same_sql})"
+    for (trial_id,) in execute(fresh_sql, 2 * parameters).fetchall():
         execute('DELETE FROM main."check" WHERE trial_id = ?', (trial_id,))
         execute("DELETE FROM main.trial WHERE trial_id = ?", (trial_id,))
         execute(f"INSERT INTO main.trial ({columns}) SELECT {columns} FROM source.trial WHERE trial_id = ?", (trial_id,))

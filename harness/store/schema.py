@@ -192,6 +192,7 @@ _STATEMENTS: dict[int, Migration] = {
     ),
     14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
     16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
+    18: ("CREATE INDEX trial_session ON trial (session_id)",),
 }
 """SQL statements of each migration, by the form (schema version) to which it brings a journal.
 

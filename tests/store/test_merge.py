@@ -145,3 +145,56 @@ def test_sessions_of_no_trial_lose_no_other_session_whose_id_begins_alike(tmp_pa
     merge(small(tmp_path / "old.sqlite", "s", opening(), created_at_ms=5), target)
     merge(small(tmp_path / "new.sqlite", "s", [*opening(), *step(1)], created_at_ms=6), target)
     assert set(target.list_session_ids()) == {"s", "s.mine"}
+
+
+def test_one_session_of_a_journal_leaves_the_other_sessions_of_the_target_alone(tmp_path: Path, target: Journal) -> None:
+    merge(small(tmp_path / "old.sqlite", "other", opening(), created_at_ms=5), target)
+    source = small(tmp_path / "new.sqlite", "other", [*opening(), *step(1)], created_at_ms=6)
+    merge(small(source, "s", [*opening(), *step(2)], created_at_ms=6), target, only="s")
+    assert [entry.event for entry in target.read_entries("other")] == opening()
+    assert [entry.event for entry in target.read_entries("s")] == [*opening(), *step(2)]
+
+
+def fill(journal: Journal, count: int) -> None:
+    for number in range(count):
+        begun(journal, f"{number}").append([*opening(f"{number}"), *step(1)])
+        journal.record_trial(trial(f"t{number}", f"{number}"), checks(f"t{number}"))
+
+
+def count_instructions(source: Path, target: Journal, only: str | None = None) -> int:
+    """Return how many thousands of instructions SQLite executes to merge a journal into another."""
+    calls: list[int] = []
+    connection = target.database.execute("SELECT 1").connection
+    connection.set_progress_handler(lambda: calls.append(1), 1_000)
+    merge(source, target, only=only)
+    connection.set_progress_handler(None, 0)
+    return len(calls)
+
+
+@pytest.mark.parametrize("is_run_again", [False, True])
+def test_the_cost_of_merging_a_trial_does_not_grow_with_the_target(tmp_path: Path, is_run_again: bool) -> None:
+    """Otherwise an experiment of many trials would take time that grows with their square."""
+    counts = []
+    for size in (10, 1_000):
+        with Journal.open(tmp_path / f"{size}.sqlite") as target:
+            fill(target, size)
+            source = tmp_path / f"source-{size}.sqlite"
+            with Journal.open(source) as journal:
+                session_id, trial_id = ("0", "t0") if is_run_again else ("s", "t")
+                begun(journal, session_id, 9).append([*opening(session_id), *step(1, LONG)])
+                journal.record_trial(trial(trial_id, session_id), checks(trial_id))
+            counts.append(count_instructions(source, target))
+    assert counts[1] <= counts[0] + 1, counts
+
+
+def test_the_cost_of_taking_one_session_out_does_not_grow_with_the_source(tmp_path: Path) -> None:
+    counts = []
+    for size in (10, 1_000):
+        source = tmp_path / f"{size}.sqlite"
+        with Journal.open(source) as journal:
+            fill(journal, size)
+        with Journal.open(tmp_path / f"target-{size}.sqlite") as target:
+            counts.append(count_instructions(source, target, only="7"))
+            assert target.list_session_ids() == ("7",)
+            assert [one.trial_id for one in target.list_trials()] == ["t7"]
+    assert counts[1] <= counts[0] + 1, counts

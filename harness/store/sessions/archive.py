@@ -171,11 +171,12 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
         StoreError: A session is not archived, cannot be read, or is in the journal already; earlier sessions stay restored.
     """
     archived_by_id = {one.session_id: one for one in list_archived(journal.path)}
+    known_ids = set(journal.list_session_ids())
     restored_ids = []
     for session_id in session_ids:
         if session_id not in archived_by_id:
             raise StoreError(f"session {session_id!r} is not archived in {str(locate_archive(journal.path))!r}")
-        if session_id in journal.list_session_ids():
+        if session_id in known_ids:
             raise StoreError(
                 f"session {session_id!r} is in the journal already; {str(archived_by_id[session_id].file)!r} was not changed"
             )
@@ -184,5 +185,6 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
             _unpack(archived_by_id[session_id].file, whole)
             merge(whole, journal)
         archived_by_id[session_id].file.unlink()
+        known_ids.add(session_id)
         restored_ids.append(session_id)
     return tuple(restored_ids)
