@@ -45,6 +45,11 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else many}"
 
 
+def advise_extra(extra: str) -> str:
+    """Return advice on how to install the packages of an extra, i.e. of an optional feature of this package."""
+    return f"run `pip install -e '.[{extra}]'` in the folder of the project harness"
+
+
 def shorten_repr(text: str) -> str:
     """Return a text in quotes for an error message; a long text is cut, and its length is added."""
     if len(text) <= MAX_SHOWN_CHARACTERS:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, advise_extra
 
 CHUNK_BYTES = 1 << 20
 """Number of bytes of an object that are read at once."""
@@ -37,7 +37,7 @@ class ObjectStore:
 
             self.file_system, self._root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except ImportError as error:
-            raise UsageError(f"store: {url!r} needs the extra `cluster`: pip install 'harness[cluster]' ({error})") from error
+            raise UsageError(f"store: {url!r} needs the extra `cluster`: {advise_extra('cluster')} ({error})") from error
         except ValueError as error:
             raise UsageError(f"store: {url!r} is no URL of a store: {error}") from error
         protocol = self.file_system.protocol

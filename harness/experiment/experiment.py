@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from harness.codec import OptionalPathField, to_path
-from harness.errors import UsageError, format_count
+from harness.errors import UsageError, advise_extra, format_count
 from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
 from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
 from harness.experiment.grid import Arm, Cell, Grid
@@ -333,7 +333,7 @@ def connect_cluster(address: str) -> "Client":
     try:
         from harness.experiment.remote.dask_workers import open_client  # noqa: PLC0415  (needs the extra `cluster`)
     except ImportError as error:
-        raise UsageError(f"a cluster needs the extra `cluster`: pip install 'harness[cluster]' ({error})") from error
+        raise UsageError(f"a cluster needs the extra `cluster`: {advise_extra('cluster')} ({error})") from error
     return open_client(address)
 
 

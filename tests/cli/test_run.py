@@ -130,7 +130,7 @@ def test_without_the_extra_the_command_says_what_to_install(experiment, monkeypa
     monkeypatch.delitem(sys.modules, "harness.experiment.remote.dask_workers", raising=False)
     done = within("run", experiment, "--cluster", "tcp://127.0.0.1:1")
     assert done.exit_code == 2
-    assert "a cluster needs the extra `cluster`: pip install 'harness[cluster]'" in done.stderr
+    assert "a cluster needs the extra `cluster`: run `pip install -e '.[cluster]'`" in done.stderr
 
 
 @pytest.mark.slow

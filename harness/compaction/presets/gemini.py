@@ -1,5 +1,6 @@
 """Policies of the Gemini CLI, which, in a half-full window, summarize 70 % of the conversation, or mask old tool output."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -53,6 +54,10 @@ class BeforeUserMessage:
         return end if end > 1 and not items[end - 1].message.calls else last_candidate
 
 
+_CUT_MARK = re.compile(r"\n\[\.\.\. \d+ characters \.\.\.\]\n")
+"""Line between the two ends of a shortened tool result; a result that is no longer than its ends and this line stays as it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipOldResults:
     """Part of a policy that cuts long old tool results whenever another part shortens the conversation.
@@ -88,15 +93,20 @@ class ClipOldResults:
         return replace(plan, replace=(*plan.replace, *changes[::-1]))
 
     def _is_long(self, result: ToolResult) -> bool:
-        return len(result.output) > self.characters
+        mark = _CUT_MARK.match(result.output, self._head_characters)
+        return len(result.output) > self.characters + (len(mark[0]) if mark else 0)
 
     def _clip_result(self, result: ToolResult) -> ToolResult:
-        text, head = result.output, int(self.characters * self.head_share)
+        text, head = result.output, self._head_characters
         if not self._is_long(result):
             return result
         gone = len(text) - self.characters
         output = f"{text[:head]}\n[... {gone} characters ...]\n{text[len(text) - self.characters + head :]}"
         return replace(result, output=output, clipped_characters=result.clipped_characters + gone)
+
+    @property
+    def _head_characters(self) -> int:
+        return int(self.characters * self.head_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from typing import IO
 
 import platformdirs
 
-from harness.errors import ModelError, UsageError
+from harness.errors import ModelError, UsageError, advise_extra
 from harness.models.local.catalogue import LocalWeights
 
 EXTRA = "local-llm"
@@ -48,7 +48,7 @@ def explain_missing(weights: LocalWeights) -> str | None:
     Of the weights only the size is checked, not the content.
     """
     if find_spec("xllamacpp") is None:
-        return f"the package xllamacpp is not installed: pip install 'harness[{EXTRA}]'"
+        return f"the package xllamacpp is not installed: {advise_extra(EXTRA)}"
     path = locate_weights(weights)
     if not path.is_file():
         return f"its weights ({weights.size_bytes / 1e6:.0f} MB) are missing: harness models fetch {weights.name}"

@@ -249,8 +249,21 @@ def test_long_old_results_that_stay_are_clipped_to_their_ends() -> None:
     view = view_of(user("do it"), *talk, policy=policy)
     room = Room(policy, 10_000, "D", "C")
     after = room.after(view, room.ask(view, FULL))
-    outputs = [item.message.results[0].output for item in after.items if item.message.role == "tool"]
-    assert outputs[0] == "H" * 20 + "\n[... 900 characters ...]\n" + "T" * 80
+    assert results(after)[0] == "H" * 20 + "\n[... 900 characters ...]\n" + "T" * 80
+
+
+def test_a_result_is_clipped_once() -> None:
+    policy = GeminiCli(adapted=True, keep_share=0.9, protect_tokens=100, result_characters=100)
+    talk = [m for at in range(10) for m in step(at, "H" * 500 + "T" * 500)]
+    room = Room(policy, 10_000, *"DCDC")
+    first = room.after(view := view_of(user("do it"), *talk, policy=policy), room.ask(view, FULL))
+    second = room.after(first, room.ask(first, FULL))
+    assert len(results(second)) < len(results(first))
+    assert results(second) == results(first)[-len(results(second)) :]
+    fake = "H" * 20 + "\n[... 900 characters ...]\n" + "T" * 800
+    view = view_of(user("do it"), *[m for at in range(10) for m in step(at, fake)], policy=policy)
+    room = Room(policy, 10_000, "D", "C")
+    assert len(results(room.after(view, room.ask(view, FULL)))[0]) < 150, "a tool cannot escape by writing the line itself"
 
 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:

@@ -106,7 +106,7 @@ def test_a_missing_extra_is_told_by_its_name(monkeypatch):
     path = fetch(MADE, lambda _: None, carrier())
     assert path.exists()
     monkeypatch.setitem(sys.modules, "xllamacpp", None)  # as if it were not installed
-    with pytest.raises(UsageError, match=r"pip install 'harness\[local-llm\]'"):
+    with pytest.raises(UsageError, match=r"pip install -e '\.\[local-llm\]'"):
         check(MADE)
 
 
