@@ -47,8 +47,11 @@ class Database:
         self.packer = Packer(path)
         self._shows_whole_texts = False
         self._write_lock = threading.RLock()
-        with translate_errors(path):
-            self._connection = _open_read_only(path) if read_only else _open_writable(path)
+        self._unlocked_file = _find_unlocked_file(path) if read_only else None
+        """State of the file before it was opened, if it is read without locks; None if SQLite protects the reader."""
+        with self._translate_errors():
+            is_locked = self._unlocked_file is None
+            self._connection = _open_read_only(path, is_locked=is_locked) if read_only else _open_writable(path)
         self.execute = self._connection.execute
         self.executemany = self._connection.executemany
 
@@ -71,12 +74,12 @@ class Database:
 
     def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a SQL statement over the journal's tables; compressed texts stay compressed."""
-        with translate_errors(self.path):
+        with self._translate_errors():
             return self._connection.execute(sql, parameters).fetchall()
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """Return the rows of a SQL query over the journal's tables and views; views show compressed texts in full."""
-        with translate_errors(self.path):
+        with self._translate_errors():
             if not self._shows_whole_texts:
                 self._show_whole_texts()
             try:
@@ -94,6 +97,22 @@ class Database:
         cursor = self._connection.cursor()
         cursor.row_factory = sqlite3.Row
         return list(cursor.execute(sql, parameters))
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        """Run the `with` block, which reads from the journal, with errors that give advice.
+
+        Raises:
+            StoreError: SQLite failed, or the file is read without locks and another process has changed it.
+        """
+        with translate_errors(self.path):
+            try:
+                yield
+            finally:
+                if self._unlocked_file is not None and _has_changed(self.path, self._unlocked_file):
+                    raise StoreError(
+                        f"journal {str(self.path)!r}: another process changed the file while it was read; read it again"
+                    )
 
     def _show_whole_texts(self) -> None:
         self._connection.create_function("unpacked", 1, self._unpack_text, deterministic=True)
@@ -150,12 +169,30 @@ def _open_writable(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _open_read_only(path: Path) -> sqlite3.Connection:
+def _find_unlocked_file(path: Path) -> os.stat_result | None:
+    """Return the state of a journal that no process has open for writing; None if one may have, or if there is no such file.
+
+    SQLite can lock such a journal only by creating files beside it, which a reader must not do.
+    """
+    try:
+        return path.stat() if path.is_file() and not path.with_name(f"{path.name}-wal").exists() else None
+    except FileNotFoundError:
+        return None
+
+
+def _has_changed(path: Path, before: os.stat_result) -> bool:
+    try:
+        now = path.stat()
+    except FileNotFoundError:  # SQLite still reads the deleted file
+        return False
+    return now.st_ino == before.st_ino and (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+
+
+def _open_read_only(path: Path, *, is_locked: bool) -> sqlite3.Connection:
     """Open a journal without creating or changing any file; an older journal is migrated in memory."""
     if not path.is_file():
         raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
-    has_write_ahead_log = path.with_name(f"{path.name}-wal").exists()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_write_ahead_log else '&immutable=1'}"
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if is_locked else '&immutable=1'}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema")

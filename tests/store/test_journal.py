@@ -135,6 +135,25 @@ def test_a_reader_sees_what_is_committed_while_a_writer_works(journal: Journal) 
             reader.record_trial(trial())
 
 
+def test_a_reader_whose_journal_changes_on_the_disk_gets_an_error_and_no_wrong_rows(tmp_path: Path) -> None:
+    """A reader of a journal that nobody writes takes no locks, since they would create files."""
+    path = tmp_path / "j.sqlite"
+    with Journal.open(path) as journal:
+        begun(journal).append(opening())
+    with Journal.open(path, read_only=True) as reader:
+        assert len(list(reader.read_entries("s"))) == 3
+        with Journal.open(path) as journal:
+            journal.open_session_log("s", created_at_ms=7, clock=lambda: 1.0).append(step(1))
+            assert len(list(reader.read_entries("s"))) == 3, "the file itself has not changed yet"
+        for read in (lambda: list(reader.read_entries("s")), lambda: reader.query("SELECT count(*) FROM event")):
+            with pytest.raises(StoreError, match="another process changed the file while it was read; read it again"):
+                read()
+    with Journal.open(path, read_only=True) as reader:
+        assert len(list(reader.read_entries("s"))) == 6
+        path.unlink()
+        assert len(list(reader.read_entries("s"))) == 6, "a deleted file does not change"
+
+
 def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
     with pytest.raises(StoreError, match="no such column"):
         journal.query("SELECT colour FROM messages")
