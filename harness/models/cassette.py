@@ -189,6 +189,8 @@ class CassetteFile:
                         self._parse_line(line)
             except OSError as error:
                 raise StoreError(f"the cassette {str(self._path)!r} cannot be read: {error.strerror}") from None
+            if self._line_count == 0 and not HEADER.startswith(line):
+                raise _refuse_header(self._path, line)
             if len(line) == MAX_LINE_BYTES:
                 raise MalformedRecording(
                     str(self._path), f"line {self._line_count + 1}", f"a line of at most {MAX_LINE_BYTES:,} bytes"
@@ -197,7 +199,7 @@ class CassetteFile:
     def _parse_line(self, line: bytes) -> None:
         where = f"line {self._line_count + 1}"
         if self._line_count == 0 and line != HEADER:
-            raise MalformedRecording(str(self._path), where, "the header of a cassette", f"{line[:40]!r}")
+            raise _refuse_header(self._path, line)
         if self._line_count:
             answer = _parse_answer(line)
             if answer is None:
@@ -210,6 +212,7 @@ class CassetteFile:
         """Create the cassette file if it does not exist.
 
         Raises:
+            MalformedRecording: The file is not a cassette. It is not changed.
             StoreError: The file cannot be written.
         """
         self._append(b"")
@@ -218,6 +221,7 @@ class CassetteFile:
         """Record an answer of a model in the cassette file.
 
         Raises:
+            MalformedRecording: The file is not a cassette. It is not changed.
             StoreError: The answer could not be written.
         """
         line = json.dumps({"key": key, **answer}, ensure_ascii=False, separators=(",", ":"))
@@ -229,7 +233,7 @@ class CassetteFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                _repair_tail(file)
+                _repair_tail(file, self._path)
                 file.write(line)
         except OSError as error:
             raise StoreError(
@@ -237,18 +241,27 @@ class CassetteFile:
             ) from None
 
 
-def _repair_tail(file: BinaryIO) -> None:
+def _repair_tail(file: BinaryIO, path: Path) -> None:
     """Prepare a cassette file for a new line: write the missing header, or delete an incomplete last line.
 
     A process that was killed while it was writing leaves an incomplete line.
     """
-    if file.seek(0, os.SEEK_END) == 0:
+    file.seek(0)
+    start = file.read(len(HEADER))
+    if start != HEADER:
+        if not HEADER.startswith(start):
+            raise _refuse_header(path, start)
+        file.truncate(0)
         file.write(HEADER)
         return
     file.seek(-1, os.SEEK_END)
     if file.read() != b"\n":
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def _refuse_header(path: Path, line: bytes) -> MalformedRecording:
+    return MalformedRecording(str(path), "line 1", "the header of a cassette", f"{line[:40]!r}")
 
 
 def _parse_answer(line: bytes) -> dict[str, Any] | None:

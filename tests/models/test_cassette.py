@@ -150,6 +150,29 @@ def test_a_line_that_a_killed_process_left_is_written_over(tmp_path):
     assert all(json.loads(line) for line in path.read_bytes().splitlines())
 
 
+@pytest.mark.parametrize("written", [b"", HEADER[:1], HEADER[:-1]])
+def test_a_file_whose_header_a_killed_process_did_not_finish_gets_it_again(tmp_path, written):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(written)
+    Cassette(path=path, mode="record").check()
+    assert path.read_bytes() == HEADER
+    taped(path, "record").reply(HELLO)
+    assert taped(path, "replay").reply(HELLO).message.text == "answer 1"
+
+
+@pytest.mark.parametrize("content", [b'{"only": "copy"}', b"one line", b'{"only":\n "copy"}', b"lines\n"])
+def test_a_file_that_is_no_cassette_is_refused_and_stays_as_it_is(tmp_path, content):
+    path = tmp_path / "results.json"
+    path.write_bytes(content)
+    for mode in ("record", "replay"):
+        with pytest.raises(MalformedRecording, match="line 1: expected the header of a cassette"):
+            Cassette(path=path, mode=mode).check()
+    for record in (lambda: open_cassette_file(path).create(), lambda: open_cassette_file(path).add("key", {"overflow": [1, 2]})):
+        with pytest.raises(MalformedRecording, match="line 1: expected the header of a cassette"):
+            record()
+    assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
