@@ -34,7 +34,22 @@ PROMPT_TOKENS = re.compile(
 """Phrases in provider errors that state the token count of a prompt, for each provider in `harness.models.endpoint.faults`."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
-"""Phrases in a 429 response that mean that the credit or quota is exhausted, so that waiting and retrying is useless."""
+"""Phrases in a 429 response that mean that the credit or quota is exhausted, so that waiting and retrying is useless.
+
+Except for `insufficient_quota`, providers also use them for rate limits; `RATE_LIMIT` tells these apart.
+"""
+
+RATE_LIMIT = re.compile(
+    r"per.?minute|\b[rt]pm\b|\brate[ _]limit|retry.?delay|\btry again (in|after) \d|\bretry (in|after) \d", re.IGNORECASE
+)
+"""Phrases in a 429 response that mean that the same request may succeed later. `RateLimitError`, a class of litellm, is none."""
+
+DELAY = re.compile(
+    r"(?:\b(?:try again|retry) (?:in|after) |\bretry.?delay\W{1,8})"
+    r"(?:(?P<h>\d{1,6})h)?(?:(?P<m>\d{1,6})m(?!s))?(?:(?P<s>\d{1,9}(?:\.\d{1,12})?) ?(?P<unit>ms|s))?",
+    re.IGNORECASE,
+)
+"""Phrase in a 429 response that states how long to wait, e.g. `try again in 1m20s`, `retry after 7 seconds`, `retryDelay: 9s`."""
 
 ADVICE = {
     401: "check the provider's key in the environment",
@@ -140,13 +155,34 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
     if type(error).__name__ == "ContextWindowExceededError" or too_long:
         counted = PROMPT_TOKENS.search(text)
         return ContextOverflow(model, int(counted[counted.lastindex or 0]) if counted else None, window_tokens or None)
-    if status == 429 and not NO_CREDIT.search(text):
-        return RateLimited(model, parse_retry_after_seconds(_read_headers(error), now or datetime.now(UTC)))
+    if status == 429:
+        asked_seconds = parse_retry_after_seconds(_read_headers(error), now or datetime.now(UTC))
+        if asked_seconds is None:
+            asked_seconds = _find_delay_seconds(str(error))
+        if not _means_no_credit(str(error), asked_seconds):
+            return RateLimited(model, asked_seconds)
     if status is None or status in (408, 409) or status >= 500:
         if reason := _find_connection_failure(error):  # litellm reports status 500, although no server answered
             return ProviderFailed(model, None, f"{redact_secrets(reason)}; {UNREACHABLE_ADVICE}")
         return ProviderFailed(model, status, f"{text}; {UNREACHABLE_ADVICE}" if UNREACHABLE.search(text) else text)
     return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
+
+
+def _means_no_credit(text: str, asked_seconds: float | None) -> bool:
+    """Return whether a 429 response means that the credit is exhausted, and not that requests came too fast."""
+    if "insufficient_quota" in text:
+        return True
+    return bool(NO_CREDIT.search(text)) and asked_seconds is None and not RATE_LIMIT.search(text)
+
+
+def _find_delay_seconds(text: str) -> float | None:
+    """Return how many seconds the text of a 429 response asks to wait; None if it does not say so."""
+    for found in DELAY.finditer(text):
+        hours, minutes, seconds, unit = found.group("h", "m", "s", "unit")
+        if hours or minutes or seconds:
+            last_part = float(seconds or 0) / (1000 if unit and unit.lower() == "ms" else 1)
+            return int(hours or 0) * 3600 + int(minutes or 0) * 60 + last_part
+    return None
 
 
 def _find_connection_failure(error: BaseException | None) -> str:

@@ -46,6 +46,60 @@ def test_each_fault_becomes_the_error_that_says_what_to_do(status, text, kind):
     assert type(map_provider_error("m", 8192, Raised(text, status))) is kind
 
 
+OPENAI_RATE_LIMIT = (
+    "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached for gpt-4o in organization org-x on requests "
+    "per min (RPM): Limit 3, Used 3, Requested 1. Please try again in {0}. Visit https://a.example/account/rate-limits to "
+    "learn more. You can increase your rate limit by adding a payment method at https://platform.openai.com/account/billing."
+)
+GEMINI_RATE_LIMIT = (
+    "You exceeded your current quota, please check your plan and billing details. For more information on this error, head to: "
+    "https://ai.google.dev/gemini-api/docs/rate-limits. * Quota exceeded for metric: "
+    "generativelanguage.googleapis.com/generate_content_paid_tier_input_token_count, limit: 1000000{0}"
+)
+EXHAUSTED = (
+    "litellm.RateLimitError: RateLimitError: OpenAIException - You exceeded your current quota, please check your plan and "
+    "billing details. For more information on this error, read the docs: https://platform.openai.com/docs/guides/error-codes/api-errors."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "asked_seconds"),
+    [
+        (OPENAI_RATE_LIMIT.format("20s"), {}, 20.0),
+        (OPENAI_RATE_LIMIT.format("6m0s"), {}, 360.0),
+        (OPENAI_RATE_LIMIT.format("1h2m3.5s"), {}, 3723.5),
+        (OPENAI_RATE_LIMIT.format("250ms"), {}, 0.25),
+        (OPENAI_RATE_LIMIT.format("20s"), {"retry-after": "7"}, 7.0),
+        (OPENAI_RATE_LIMIT.format("a while"), {}, None),
+        (GEMINI_RATE_LIMIT.format("\nPlease retry in 36.512s."), {}, 36.512),
+        (GEMINI_RATE_LIMIT.format('", "details": [' + "x" * 600 + '{"retryDelay": "36s"}]'), {}, 36.0),
+        (GEMINI_RATE_LIMIT.format('", "quotaId": "GenerateContentPaidTierInputTokensPerModelPerMinute"'), {}, None),
+        (GEMINI_RATE_LIMIT.format(""), {"retry-after": "20"}, 20.0),
+        ("Your requests exceeded the call rate limit of your billing tier. Please retry after 12 seconds.", {}, 12.0),
+        ('billing tier exceeded, {"retryDelay":"0s"}', {}, 0.0),
+    ],
+)
+def test_a_rate_limit_that_mentions_quota_or_billing_is_waited_for(text, headers, asked_seconds):
+    error = map_provider_error("m", 0, Raised(text, 429, headers), NOW)
+    assert isinstance(error, RateLimited)
+    assert error.retry_after_seconds == asked_seconds
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Raised(EXHAUSTED, 429),
+        Raised(EXHAUSTED + " insufficient_quota", 429, {"retry-after": "20"}),
+        Raised('{"code": "insufficient_quota", "message": "retry in 20s"}', 429),
+        Raised("Your credit balance is too low. Please go to Plans & Billing.", 429),
+    ],
+)
+def test_exhausted_credit_is_not_waited_for(error):
+    found = map_provider_error("m", 0, error, NOW)
+    assert isinstance(found, RequestRefused)
+    assert str(found).endswith("; the account has no credit")
+
+
 @given(status=st.integers(400, 599))
 def test_only_what_the_document_lists_and_what_a_server_did_not_wait_for_is_tried_again(status):
     """S3.12: 429 and 500 to 599 are tried again, and so are 408 and 409, which providers send for their own faults."""
