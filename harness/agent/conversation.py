@@ -29,7 +29,10 @@ class Conversation:
     last_sent_view: View
     """Messages that were sent in the last request before the session was continued from its log; empty in a new session."""
     usage: Usage | None
-    """Token usage that the provider reported for the last request; None before the first request and after a compaction."""
+    """Token usage that the provider reported for the last request.
+
+    It is None before the first request, and after a compaction or an interrupted answer.
+    """
 
     def __init__(self, log: Log, counter: Counter) -> None:
         """Restore the conversation of a session from its log; the log of a new session is empty."""
@@ -56,7 +59,7 @@ class Conversation:
         for entry in drop_rolled_back(self._log.entries()):
             match entry.event:
                 case MessageAdded(message=Message(role="assistant")):
-                    asked_view = self.view
+                    asked_view, self.usage = self.view, None  # an interrupted answer has no report, because its step has no end
                 case StepFinished(usage=usage):
                     self.last_sent_view, self.usage = asked_view, usage
                 case Compaction(status="applied"):

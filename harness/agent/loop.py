@@ -424,6 +424,7 @@ class Session:
         partial_message, self.stream_buffer = self.stream_buffer.build_message(), StreamBuffer()
         if step is not None and partial_message:
             self.record(_build_message_event(partial_message, step))
+            self.usage = None  # the last report measured the view before this answer
         return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.loop import Agent, Limits, Outcome, Session
 from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Middle
+from harness.compaction.triggers import measure_tokens
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled, UsageError
 from harness.events import (
     Compaction,
@@ -483,6 +484,31 @@ def test_a_usage_report_is_forgotten_once_the_view_is_another() -> None:
     agent.compactor = Masking()
     agent.run(STARTED, "Be a coding agent.")
     assert reports == [("step", False), ("turn", True), ("step", True), ("turn", True), ("step", False)]
+
+
+def test_tool_results_before_a_stopped_answer_still_count() -> None:
+    log, cancellation, stalling = MemoryLog(), Cancellation(), Stalling()
+
+    class StallingLater(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+            return super().reply(request, listen) if not self.requests else stalling.reply(request, listen)
+
+    model = StallingLater([assistant("", call(1))])
+    output = ExecResult(exit_code=0, stdout=b"x" * 8_000, stderr=b"", stdout_bytes=8_000, stderr_bytes=0)
+    agent = make(model, log, cancellation=cancellation, answer=lambda _: output)
+    session = Session(agent)
+    session.begin(STARTED, "Be a coding agent.")
+    thread = threading.Thread(target=session.run_turn)
+    thread.start()
+    assert stalling.asked.wait(60)
+    cancellation.request()
+    thread.join(60)
+    stalling.let_go.set()
+    for continued in (session, Session(agent)):
+        view = continued.conversation.view
+        assert [item.message.role for item in view.items][-2:] == ["tool", "assistant"]
+        assert measure_tokens("reported-and-since", view, continued.usage) == view.tokens > 2_000
+        assert measure_tokens("rescaled", view, continued.usage) == view.tokens
 
 
 def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None:
