@@ -317,6 +317,26 @@ def find_compaction(entries: Iterable[Entry], round_number: int) -> int:
     return seq_by_round[round_number]
 
 
+def find_compaction_end(entries: Sequence[Entry], compaction_seq: int) -> int:
+    """Return the number of the last log event that belongs to a compaction: the compaction, or the opening of the turn after it.
+
+    A compaction at the beginning of a turn is logged before the user message that opens the turn.
+
+    Args:
+        entries: Entries of the session's log.
+        compaction_seq: Number of the log event that records the compaction.
+    """
+    end = compaction_seq
+    compaction = entries[compaction_seq - 1].event
+    if isinstance(compaction, Compaction) and compaction.moment == "turn":
+        for seq, event in entries[compaction_seq:]:
+            if isinstance(event, MessageAdded) and event.message.role == "user":
+                end = seq
+            elif not isinstance(event, MessageQueued | MessageUnqueued):  # other threads may log these at any time
+                break
+    return end
+
+
 def find_dropped_facts(
     entries: Sequence[Entry], task: Task, compaction_seq: int, counter: Counter, reader: Reader = EXACT
 ) -> DroppedFacts:

@@ -30,7 +30,7 @@ from harness.session import history
 from harness.session.control import SessionControl, UnfinishedWork
 from harness.session.diffs import FilePatch, build_patches
 from harness.session.execution import CopiedFiles, SessionResult
-from harness.session.history import find_compaction, find_dropped_facts
+from harness.session.history import find_compaction, find_compaction_end, find_dropped_facts
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
@@ -469,6 +469,8 @@ class LiveSession:
     ) -> "LiveSession":
         """Create another session that continues right after a compaction, reminded of the facts that were removed.
 
+        If the compaction took place at the beginning of a turn, the new session also has the user message of that turn.
+
         Facts are the values that the agent has to remember. A user message repeats the lines with the facts that the model saw
         before the compaction but not after it. A second fork with `remind=False` differs in this message only, so a comparison of
         the two forks shows the effect of losing these facts.
@@ -494,7 +496,8 @@ class LiveSession:
         dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter, self.spec.reader)
         step = history.find_last_step(entries[:compaction_seq]) + 1
         reminder = (MessageAdded(message=user(dropped_facts.reminder), step=step),) if remind and dropped_facts.lines else ()
-        return self._branch(entries, compaction_seq, reminder, (to_path(journal), spec), on_event)
+        end = find_compaction_end(entries, compaction_seq)
+        return self._branch(entries, end, reminder, (to_path(journal), spec), on_event)
 
     def _branch(
         self,

@@ -1261,6 +1261,24 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
         live.fork_after_compaction(999)
 
 
+def test_a_fork_after_a_compaction_between_two_turns_has_the_message_of_the_turn(living):
+    policy = policy_from_plain({"kind": "goose", "adapted": False, "summarizer": "scripted/empty", "threshold": 0.2})
+    live = stopped_after(living, 6, policy=policy, window_tokens=16_000)
+    live.send("Which port was it?")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [entry.event.moment for entry in live.entries if isinstance(entry.event, Compaction)] == ["turn"]
+    reminded, plain = living.too(live.fork_after_compaction(1)), living.too(live.fork_after_compaction(1, remind=False))
+    assert user_texts(plain)[-1] == "Which port was it?"
+    assert user_texts(reminded)[:-1] == user_texts(plain)
+    assert "The port is 4000." in user_texts(reminded)[-1]
+    assert plain.queued_messages == reminded.queued_messages == ()
+    plain.start()
+    plain.wait(SECONDS)
+    plain.resume()
+    assert plain.wait(SECONDS) == "idle", plain.failure
+    assert user_texts(plain)[-1] == "Which port was it?"
+
+
 def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):
     live = stopped_after(living, 5)
     live.close()
