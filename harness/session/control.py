@@ -342,6 +342,7 @@ class QueuedLog:
         self._entries = list(entries)
         self._queued_by_seq = history.find_queued_messages(entries)
         self._early: list[MessageQueued] = []
+        self._was_first_taken = False
         self._log: Log | None = None
         self._save_draft: Callable[[UnfinishedStep], None] | None = None
         self._taken_seq: int | None = None
@@ -400,6 +401,11 @@ class QueuedLog:
         return bool(self._entries)
 
     @property
+    def awaits_first_message(self) -> bool:
+        """Whether the next queued message begins the session, if the session was created without a request."""
+        return not (self.has_begun or self._was_first_taken)
+
+    @property
     def queued_messages(self) -> tuple[str, ...]:
         """User messages that wait in the queue, the next one first."""
         with self._lock:
@@ -432,7 +438,10 @@ class QueuedLog:
         Returns None if the queue is empty.
         """
         with self._lock:
-            return self._early.pop(0).text if self._early else None
+            if not self._early:
+                return None
+            self._was_first_taken = True
+            return self._early.pop(0).text
 
     def take_next(self, step: int) -> tuple[Event, ...]:
         """Return the log events that begin a turn with the next queued user message; empty if no message is queued."""
@@ -443,16 +452,25 @@ class QueuedLog:
         unqueued_event = MessageUnqueued(queued=self._taken_seq, why="taken")
         return unqueued_event, MessageAdded(message=sanitize_message(user(message.text, *message.files)), step=step)
 
-    def withdraw(self, position: int) -> str:
+    def withdraw(self, position: int, *, first_is_request: bool) -> str:
         """Remove a user message from the queue and return its text.
 
+        Args:
+            position: Position of the message in the queue; 1 is the next message.
+            first_is_request: Whether the next message becomes the request of the session, which cannot have files.
+
         Raises:
-            UsageError: No message is queued at that position, or its turn has just begun.
+            UsageError: No message is queued at that position, its turn has just begun, or a message with files would become the
+                request.
         """
         with self._lock:
             sequence_numbers, queued = list(self._queued_by_seq), self.queued_messages
             if not 1 <= position <= len(queued) or sequence_numbers[position - 1 : position] == [self._taken_seq]:
                 raise UsageError(f"no message is queued at position {position}; {len(queued)} in the queue")
+            if first_is_request and position == 1 and len(self._early) > 1 and self._early[1].files:
+                raise UsageError(
+                    "the next message would become the request of the session and cannot have files; withdraw that message first"
+                )
             if position > len(sequence_numbers):
                 return self._early.pop(position - len(sequence_numbers) - 1).text
             self.append((MessageUnqueued(queued=sequence_numbers[position - 1], why="withdrawn"),))

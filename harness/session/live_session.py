@@ -204,6 +204,11 @@ class LiveSession:
         loop_session = self._control.inner
         return loop_session.agent.compactor.budget if loop_session else None
 
+    @property
+    def _awaits_request(self) -> bool:
+        """Whether the next message becomes the request of the session."""
+        return not self.spec.request and self._control.log.awaits_first_message
+
     def start(self) -> Self:
         """Start the sandbox and the model in the session's thread, then work on the request.
 
@@ -260,7 +265,7 @@ class LiveSession:
         message = MessageQueued(text=text, files=tuple([_read_attachment(Path(file)) for file in files]))
         with self._control.condition:
             self._control.refuse_if_over()
-            if files and not self.spec.request and not self._control.log.has_begun and not self.queued_messages:
+            if files and self._awaits_request and not self.queued_messages:
                 raise UsageError("the first message is the request of the session and cannot have files; send them with the next")
             position = self._control.log.enqueue(message)
             self._control.request_work()
@@ -273,10 +278,10 @@ class LiveSession:
             position: Position of the message in the queue; 1 is the next message.
 
         Raises:
-            UsageError: No message is queued at that position.
+            UsageError: No message is queued at that position, or a message with files would become the request of the session.
         """
         with self._control.condition:
-            text = self._control.log.withdraw(position)
+            text = self._control.log.withdraw(position, first_is_request=self._awaits_request)
             self._control.update_state()
         return text
 

@@ -319,6 +319,33 @@ def test_the_request_of_a_session_has_no_files_but_the_next_message_may(living, 
     assert live.send("Use this.", files=[tmp_path / "a"]) == 2
 
 
+def test_a_message_with_files_does_not_become_the_request_when_another_is_withdrawn(living, tmp_path):
+    live = living(start=False, task=None, request="")
+    (tmp_path / "a").write_text("x")
+    live.send("Do it.")
+    live.send("Use this.", files=[tmp_path / "a"])
+    with pytest.raises(UsageError, match="would become the request of the session and cannot have files"):
+        live.withdraw(1)
+    assert live.queued_messages == ("Do it.", "Use this.")
+    assert live.withdraw(2) == "Use this."
+    live.send("Then this.")
+    assert live.withdraw(1) == "Do it."
+    assert live.queued_messages == ("Then this.",)
+
+
+def test_a_message_may_have_files_once_the_request_was_taken(living, silent_engine, tmp_path):
+    live = living(request="", sandbox=silent_engine)
+    (tmp_path / "a").write_text("x")
+    live.send("Do it.")
+    end = time.monotonic() + SECONDS
+    while live.queued_messages and time.monotonic() < end:
+        time.sleep(0.01)
+    assert [live.send("Now."), live.send("Use this.", files=[tmp_path / "a"])] == [1, 2]
+    assert live.withdraw(1) == "Now."
+    assert live.withdraw(1) == "Use this."
+    assert live.send("Use this.", files=[tmp_path / "a"]) == 1
+
+
 def test_a_policy_without_rules_compacts_for_nobody(living):
     live = living()
     live.wait(SECONDS)
