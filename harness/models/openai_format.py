@@ -199,6 +199,8 @@ class StreamedReply:
     texts: list[str] = field(default_factory=list)
     reasonings: list[str] = field(default_factory=list)
     calls: dict[int, StreamedCall] = field(default_factory=dict)
+    newest_by_index: dict[int, int] = field(default_factory=dict)
+    """Key in `calls` of the newest call that the provider sends under each index; some servers send all calls under one index."""
     finish_reason: str = ""
     usage: Usage | None = None
 
@@ -227,12 +229,21 @@ class StreamedReply:
 
     def _add_calls(self, pieces: Sequence[object]) -> None:
         for piece in map(_coerce_mapping, pieces):
-            index = piece.get("index")
-            call = self.calls.setdefault(index if isinstance(index, int) else 0, StreamedCall())
             function = _coerce_mapping(piece.get("function"))
-            call.call_id = call.call_id or _coerce_string(piece.get("id"))
-            call.name = call.name or _coerce_string(function.get("name"))
+            call_id, name = _coerce_string(piece.get("id")), _coerce_string(function.get("name"))
+            call = self._find_call(piece.get("index"), call_id if name else "")
+            call.call_id = call.call_id or call_id
+            call.name = call.name or name
             call.arguments.append(_coerce_string(function.get("arguments")))
+
+    def _find_call(self, given_index: object, new_id: str) -> StreamedCall:
+        """Return the call to which a piece belongs: the newest one of its index, or a new one if its id is another."""
+        index = given_index if isinstance(given_index, int) else 0
+        key = self.newest_by_index.get(index)
+        if key is None or (new_id and self.calls[key].call_id not in ("", new_id)):
+            key = index if index not in self.calls else max(self.calls) + 1
+            self.newest_by_index[index], self.calls[key] = key, StreamedCall()
+        return self.calls[key]
 
     def build_message(self, name_call: Callable[[str], str]) -> Message:
         """Return the complete answer as a message of the assistant.

@@ -139,6 +139,30 @@ def _chunks(text, made, widths):
             yield {"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}}]}
 
 
+def _call_chunk(index, call_id, name, arguments):
+    piece = {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+    return {"choices": [{"delta": {"tool_calls": [piece]}}]}
+
+
+def test_calls_that_a_server_streams_under_one_index_stay_apart():
+    answer = StreamedReply()
+    for piece in (
+        (0, "a", "read_file", '{"path":'),
+        (0, None, None, ' "x"}'),
+        (0, "b", "read_file", '{"path":'),
+        (0, "", "", ' "y"}'),
+        (1, "c", "list_files", "{"),
+        (1, "c", "list_files", "}"),
+        (1, "random", None, " "),
+    ):
+        answer.add(_call_chunk(*piece))
+    assert answer.build_message(lambda call_id: call_id).calls == (
+        ToolCall(call_id="a", name="read_file", arguments_json='{"path": "x"}'),
+        ToolCall(call_id="b", name="read_file", arguments_json='{"path": "y"}'),
+        ToolCall(call_id="c", name="list_files", arguments_json="{} "),
+    )
+
+
 def test_every_part_that_a_user_sends_is_readable_on_the_wire():
     message = Message(
         role="user",
