@@ -55,13 +55,16 @@ def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonOb
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
-    conversation = [one for one in json_messages if one["role"] != "system" and (one["content"] or one["role"] == "tool")]
-    last_answer_index = next((at for at in range(len(conversation) - 1, -1, -1) if conversation[at]["role"] == "assistant"), 0)
-    for message in {
-        id(one): one for one in (*conversation[last_answer_index - 1 : last_answer_index], *conversation[-1:])
-    }.values():
-        message["cache_control"] = CACHE_CONTROL
+    last_answer_index = next((at for at in range(len(json_messages) - 1, -1, -1) if json_messages[at]["role"] == "assistant"), 0)
+    for end in (last_answer_index, len(json_messages)):
+        if message := next(filter(_can_be_marked, reversed(json_messages[:end])), None):
+            message["cache_control"] = CACHE_CONTROL
     return json_messages
+
+
+def _can_be_marked(message: JsonObject) -> bool:
+    """Return whether a message has content of its own, unlike an answer with calls only; the system message has its own mark."""
+    return message["role"] == "tool" or (message["role"] != "system" and bool(message["content"]))
 
 
 def _encode_system_blocks(message: Message) -> list[JsonObject]:

@@ -385,6 +385,16 @@ def test_the_stable_part_and_the_ends_of_this_request_and_the_last_are_marked():
     assert places(later) == [("system", "The same for all."), ("user", "Build it."), ("user", "c1")]
 
 
+@pytest.mark.parametrize("text", ["", "I read on."])
+def test_the_end_of_the_last_request_is_marked_also_before_an_answer_with_calls_only(text):
+    messages = START
+    for number in range(3):
+        call = ToolCall(call_id=f"c{number}", name="read_file", arguments_json='{"path": "a"}')
+        messages += (assistant(text, call), tool(ToolResult(call_id=call.call_id, name=call.name, output="text")))
+    asked, _ = asked_at(messages)
+    assert places(asked) == [("system", "The same for all."), ("user", "c1"), ("user", "c2")]
+
+
 def test_what_was_read_and_written_is_reported_and_priced_as_such():
     """S3.4, S3.5."""
     _, reply = asked_at(START, input_tokens=10, cache_read_input_tokens=1000, cache_creation_input_tokens=200)
