@@ -46,10 +46,14 @@ class Reply:
 
     message: Message
     usage: Usage
+    """Token usage of the attempt that gave this reply, without failed attempts before it."""
     seconds: float
     """Duration of the request in seconds. A scripted model reports seconds of its simulated clock."""
     cost_usd: float | None = None
-    """Cost of the request in US dollars; None if the price of the model is unknown."""
+    """Cost of the request in US dollars; None if the price of the model is unknown.
+
+    It includes failed attempts before this reply whose token usage the provider reported, such as empty answers.
+    """
     cut_short: bool = False
     """Whether the reply is incomplete because it reached the maximum number of output tokens."""
 

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from harness.errors import ModelError, ProviderFailed, RequestRefused
@@ -130,7 +129,9 @@ class LitellmModel:
         Before each repetition, the listener receives a piece marked `anew`; the answer then starts again from its beginning. A
         server may also send the whole answer as one JSON object instead of a stream.
 
-        `Reply.seconds` includes retries and waits. If a server reports no token usage, litellm's tokenizers count the tokens.
+        `Reply.seconds` includes retries and waits. `Reply.cost_usd` includes failed attempts whose usage the provider reported.
+
+        If a server reports no token usage, litellm's tokenizers count the tokens.
 
         Raises:
             ContextOverflow: The prompt is longer than the window.
@@ -139,20 +140,24 @@ class LitellmModel:
         load_litellm()  # loading litellm does not count as time of the answer
         start_seconds = self.clock()
         arguments = self._build_arguments(request)
-        tries = count()
+        answers: list[StreamedReply] = []
 
         def attempt() -> StreamedReply:
-            if next(tries):
+            if answers:
                 listen(TextDelta(text="", anew=True))
-            return self._attempt(arguments, listen)
+            answers.append(StreamedReply())
+            self._attempt(answers[-1], arguments, listen)
+            return answers[-1]
 
         answer = self.retry.run(attempt, self.on_wait)
         usage = answer.usage or decode_usage({})
+        billed_usages = [*(one.usage for one in answers[:-1] if one.usage and one.usage.is_plausible), usage]
+        costs = [compute_cost_usd(self.name, one) for one in billed_usages]
         return Reply(
             message=answer.build_message(make_call_namer(request.messages)),
             usage=usage,
             seconds=self.clock() - start_seconds,
-            cost_usd=compute_cost_usd(self.name, usage),
+            cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
             cut_short=answer.finish_reason == "length",
         )
 
@@ -179,8 +184,8 @@ class LitellmModel:
             **{key: value for key, value in optional_arguments.items() if value not in (None, "", [])},
         }
 
-    def _attempt(self, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> StreamedReply:
-        answer = StreamedReply()
+    def _attempt(self, answer: StreamedReply, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> None:
+        """Call the provider once and add its chunks to `answer`."""
         with closing(self._stream_chunks(arguments)) as chunks:
             for chunk in chunks:
                 for delta in answer.add(chunk):
@@ -189,7 +194,6 @@ class LitellmModel:
             raise ProviderFailed(self.name, None, f"the answer is empty, finish reason {answer.finish_reason!r}")
         if answer.usage is not None and not answer.usage.is_plausible:
             raise RequestRefused(self.name, None, f"its usage report counts more than {MAX_REPORTED_TOKENS:.0e} tokens")
-        return answer
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         stream = self._call_provider(lambda: load_litellm().completion(**arguments))

@@ -330,6 +330,15 @@ def test_a_model_of_the_registry_has_a_cost(monkeypatch):
     assert reply.cost_usd == pytest.approx((11 * 2.5 + 7 * 10) / 1e6)
 
 
+def test_the_cost_of_a_reply_includes_empty_answers_before_it_that_were_billed():
+    billed = {"prompt_tokens": 1000, "completion_tokens": 50}
+    empty = Say(reasoning="hm", usage=billed)
+    with serving(empty, BROKEN, empty, OK) as stub:
+        reply = model_at(stub, "openai/gpt-4o")[0].reply(HELLO)
+    assert (reply.usage.prompt_tokens, reply.usage.output_tokens) == (11, 7)
+    assert reply.cost_usd == pytest.approx((2011 * 2.5 + 107 * 10) / 1e6)
+
+
 def test_a_model_may_be_called_by_another_name_and_with_another_key_and_temperature():
     with serving(OK) as stub:
         key = "sk-own-key-0123456789"
