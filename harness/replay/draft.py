@@ -193,13 +193,14 @@ class Draft:
         broken = find_violation([*opening, *(recorded.message for recorded in messages)])
         assert broken is None, broken
         costs = [recorded.cost_usd for recorded in messages if recorded.cost_usd is not None]
+        anchors = [item.anchor for item in placed]
         return Recording(
             source=source,
             session_id=self.session_id,
             models=tuple(dict.fromkeys(m.model for m in messages if m.model)) or tuple(self._models),
             messages=messages,
             system_recorded=system_recorded,
-            compactions=tuple(_locate_compaction(compaction, placed, order.new_ids) for compaction in self._compactions),
+            compactions=tuple(_locate_compaction(compaction, anchors, order.new_ids) for compaction in self._compactions),
             cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
         )
@@ -323,14 +324,15 @@ def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]
         yield recorded
 
 
-def _locate_compaction(
-    compaction: _DraftCompaction, placed: Sequence[_PlacedMessage], new_ids: Mapping[str, str]
-) -> NativeCompaction:
-    """Return a compaction that refers to messages and calls of the recording instead of the imported file."""
+def _locate_compaction(compaction: _DraftCompaction, anchors: Sequence[int], new_ids: Mapping[str, str]) -> NativeCompaction:
+    """Return a compaction that refers to messages and calls of the recording instead of the imported file.
+
+    The anchors of the placed messages are sorted.
+    """
     event, kept_from_turn = compaction.event, compaction.kept_from_turn
     return replace(
         event,
-        position=sum(item.anchor < compaction.turn for item in placed),
-        kept_from=None if kept_from_turn is None else sum(item.anchor < kept_from_turn for item in placed),
+        position=bisect_left(anchors, compaction.turn),
+        kept_from=None if kept_from_turn is None else bisect_left(anchors, kept_from_turn),
         cleared=tuple(new_ids[recorded_id] for recorded_id in event.cleared if recorded_id in new_ids),
     )

@@ -119,10 +119,10 @@ def _read_messages(document: Document, draft: Draft) -> list[Fields]:
     for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
         draft.session_id = draft.session_id or row.read_text("sessionId")
         if row.has("$rewindTo"):
-            message_ids = list(messages)
-            until = message_ids.index(row.read_text("$rewindTo")) if row.read_text("$rewindTo") in messages else len(message_ids)
-            messages = {key: messages[key] for key in message_ids[:until]}
-            draft.warn(row.place, f"a rewind removed {format_count(len(message_ids) - until, 'message')}")
+            rewind_to, before = row.read_text("$rewindTo"), len(messages)
+            while rewind_to in messages:
+                messages.popitem()
+            draft.warn(row.place, f"a rewind removed {format_count(before - len(messages), 'message')}")
         for message in row.read_objects("messages"):
             messages[f"{len(messages)} {message.read_text('id')}"] = message
         if row.has("type"):

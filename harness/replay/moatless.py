@@ -8,6 +8,7 @@ Properties of the format:
   is not read.
 """
 
+from collections import deque
 from collections.abc import Iterator
 
 from harness.messages import ToolCall, ToolResult
@@ -58,11 +59,11 @@ def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
         return
-    level: list[tuple[int | None, Fields]] = [(None, whole.read_object("root"))]
-    while level:
-        parent, node = level.pop(0)
+    waiting: deque[tuple[int | None, Fields]] = deque([(None, whole.read_object("root"))])
+    while waiting:
+        parent, node = waiting.popleft()
         yield node.read_count("node_id"), parent, node
-        level += [(node.read_count("node_id"), child) for child in node.read_objects("children")]
+        waiting += [(node.read_count("node_id"), child) for child in node.read_objects("children")]
 
 
 def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:

@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 import math
+import time
 from typing import Any
 
 import pytest
@@ -241,6 +242,31 @@ def test_what_is_no_recording_is_refused_with_the_known_formats(content, tmp_pat
     (tmp_path / "other").write_bytes(content)
     with pytest.raises(MalformedRecording, match="one of the formats claude-code, claude-sdk, pi"):
         read_recording(tmp_path / "other")
+
+
+COMPACTED = [
+    {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "hi"}},
+    {"type": "system", "subtype": "compact_boundary", "sessionId": "s", "compactMetadata": {"preTokens": 1}},
+]
+REWOUND = [{"id": "again", "type": "user", "content": "hi"}, {"$rewindTo": "again"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "repeated"),
+    [
+        ("claude-code", lambda number: [{**row, "uuid": f"{number} {index}"} for index, row in enumerate(COMPACTED)]),
+        ("gemini", lambda number: [{"id": f"{number}", "type": "user", "content": "hi"}, *REWOUND]),
+    ],
+)
+def test_many_compactions_and_rewinds_are_read_in_linear_time(name, repeated):
+    rows = [{"sessionId": "s", "projectHash": "h"}] * (name == "gemini")
+    rows += [row for number in range(12_000) for row in repeated(number)]
+    document = parse_document("\n".join(map(json.dumps, rows)).encode(), "recording")
+    start = time.process_time()
+    [recording] = read_document(document, name)
+    assert len(recording.messages) == 12_000
+    assert [one.position for one in recording.compactions[:3]] == ([1, 2, 3] if name == "claude-code" else [])
+    assert time.process_time() - start < 3
 
 
 def test_a_file_without_messages_is_refused(tmp_path):
