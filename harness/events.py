@@ -296,12 +296,12 @@ class SubAgentEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSaved:
-    """Snapshot of the workspace after a step; a step that changed no files has no such event."""
+    """Snapshot of the workspace after a step, or failure to take it; a step that changed no files has no such event."""
 
     step: int
     """Number of the step after which the workspace was saved; 0 before the first step."""
     tree_id: str
-    """Id under which the snapshot of the workspace is stored; equal for equal contents."""
+    """Id under which the snapshot of the workspace is stored; equal for equal contents, and empty if saving failed."""
     changed_files: tuple[str, ...] = ()
     """Paths of the files that differ from the previous snapshot, sorted; at most 1,000."""
     patch_hash: str | None = None

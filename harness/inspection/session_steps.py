@@ -114,7 +114,7 @@ class SessionSteps:
         if saved := bisect_right(self._workspace_events, point.step, key=attrgetter("step")):
             newest = self._workspace_events[saved - 1]
             when = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
-            rows.append(("workspace", f"{newest.tree_id[:16]}… {when}"))
+            rows.append(("workspace", f"{newest.tree_id[:16]}… {when}" if newest.tree_id else f"not saved, {when}"))
         return rows
 
     def build_constants(self) -> dict[str, Any]:

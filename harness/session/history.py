@@ -130,15 +130,16 @@ def find_step_end(entries: Sequence[Entry], step: int) -> int:
 def find_tree(entries: Iterable[Entry], to_event: int | None = None) -> str | None:
     """Return the id of the session's newest workspace snapshot; None if there is no snapshot.
 
-    With `to_event`, snapshots after the event of that number are ignored.
+    The id is empty if the newest attempt to save the workspace failed. With `to_event`, events after the event of that number are
+    ignored.
     """
-    tree_ids = list_trees(entry for entry in drop_rolled_back(entries) if to_event is None or entry.seq <= to_event)
-    return tree_ids[-1] if tree_ids else None
+    live_entries = [entry for entry in drop_rolled_back(entries) if to_event is None or entry.seq <= to_event]
+    return next((event.tree_id for _, event in reversed(live_entries) if isinstance(event, WorkspaceSaved)), None)
 
 
 def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
     """Return the ids of all workspace snapshots of a session that were not rolled back, oldest first."""
-    return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved))
+    return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved) and event.tree_id)
 
 
 def find_session_trees(entries: Iterable[Entry]) -> tuple[str, str] | None:
@@ -166,7 +167,7 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
     for _, event in live_entries:
         if _is_turn_start(event):
             trees_by_turn.append(trees_by_turn[-1][-1:])
-        elif isinstance(event, WorkspaceSaved):
+        elif isinstance(event, WorkspaceSaved) and event.tree_id:
             trees_by_turn[-1].append(event.tree_id)
     turn_trees = trees_by_turn[turn_number - 1]
     return (turn_trees[0], turn_trees[-1]) if turn_trees else None
@@ -174,7 +175,7 @@ def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tupl
 
 def find_step_trees(entries: Iterable[Entry], step: int) -> tuple[str, str] | None:
     """Return the ids of the workspace snapshots before and after a step; None if the session has no snapshots."""
-    saved_events = [event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved)]
+    saved_events = [event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved) and event.tree_id]
     trees_before = [event.tree_id for event in saved_events if event.step < step]
     trees_after = [event.tree_id for event in saved_events if event.step <= step]
     return (trees_before[-1], trees_after[-1]) if trees_before else None
@@ -231,7 +232,7 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | 
     saved_results = {result.call_id: result for result in draft.results} if draft and draft.step == step else {}
     results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
     events += [MessageAdded(message=sanitize_message(tool(result)), step=step) for result in results]
-    if draft and draft.tree_id:
+    if draft and draft.tree_id is not None:
         events.append(WorkspaceSaved(step=step, tree_id=draft.tree_id))
     detail = "the process of the session ended during this answer; the part received so far is kept"
     if calls:

@@ -34,7 +34,7 @@ from harness.session.history import find_compaction, find_compaction_end, find_d
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
-from harness.session.storage import SessionMemory, load_log, refuse_without_workspace, restore_spec
+from harness.session.storage import FAILED_SAVE, SessionMemory, load_log, refuse_without_workspace, restore_spec
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
 from harness.store.log import MemoryOutputs
@@ -457,7 +457,7 @@ class LiveSession:
             New session, which is not started yet; call `start`, then `send` or `resume`.
 
         Raises:
-            UsageError: There is no such step.
+            UsageError: There is no such step, or the workspace could not be saved then.
             StoreError: The new session could not be written.
         """
         entries = self.entries
@@ -491,7 +491,8 @@ class LiveSession:
             New session, which is not started yet; call `start`, then `send` or `resume`.
 
         Raises:
-            UsageError: There is no such compaction, or the session has no task, so that its facts are unknown.
+            UsageError: There is no such compaction, the session has no task, so that its facts are unknown, or the workspace
+                could not be saved then.
             StoreError: The new session could not be written.
         """
         task, entries = self.spec.task, self.entries
@@ -513,6 +514,10 @@ class LiveSession:
         on_event: EventListener,
     ) -> "LiveSession":
         """Create a session from this session's events up to `to_event` and its snapshots, followed by `extra_events`."""
+        if history.find_tree(entries, to_event) == "" and history.find_last_step(entries[:to_event]):
+            raise UsageError(
+                f"session {self.session_id!r} cannot be forked at this point: its workspace is missing ({FAILED_SAVE})"
+            )
         path = overrides[0] or self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = self._ids.make_descending()

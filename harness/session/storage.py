@@ -85,11 +85,13 @@ class ProgressSaver:
         self._listen, self._saves_after_each_call = listen, saves_after_each_call
         self._draft, self._results_lock = UnfinishedStep(0, ""), threading.Lock()
         self._snapshot: Snapshot | None = None
+        self._is_unsaved = False
+        """Whether the newest attempt to save the workspace failed, so that `_snapshot` may be out of date."""
 
     def restore_workspace(self, snapshot: Snapshot) -> None:
         """Restore the workspace of the sandbox to a saved snapshot, which then needs no saving."""
         self._sandbox.restore(snapshot)
-        self._snapshot = snapshot
+        self._snapshot, self._is_unsaved = snapshot, False
 
     def forget_results(self) -> None:
         """Forget the tool results of the last step, since a step after a rollback can have the same number."""
@@ -97,9 +99,17 @@ class ProgressSaver:
             self._draft = UnfinishedStep(0, "")
 
     def save_workspace(self, step: int) -> Sequence[Event]:
-        """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log."""
-        snapshot, former = self._take_snapshot(), self._snapshot
-        if self._workspaces is None or snapshot is None or (former is not None and snapshot.tree_id == former.tree_id):
+        """Save a snapshot of the workspace if it has changed since the last snapshot, and return the event to log.
+
+        A workspace that cannot be saved is logged as well, because an older snapshot must not be taken for it.
+        """
+        if self._workspaces is None:
+            return ()
+        snapshot, former, was_unsaved = self._take_snapshot(), self._snapshot, self._is_unsaved
+        self._is_unsaved = snapshot is None
+        if snapshot is None:
+            return (WorkspaceSaved(step=step, tree_id="", patch_hash=""),)
+        if former is not None and snapshot.tree_id == former.tree_id and not was_unsaved:
             return ()
         self._workspaces.save(snapshot)
         self._snapshot = snapshot
@@ -112,20 +122,22 @@ class ProgressSaver:
             former = self._draft if self._draft.step == step else UnfinishedStep(step, "")
             self._draft = former._replace(results=(*former.results, result))
             self._save_draft(self._draft)
-        snapshot = self._take_snapshot() if self._saves_after_each_call else None
-        if self._workspaces is None or snapshot is None:
+        if self._workspaces is None or not self._saves_after_each_call:
             return
+        snapshot = self._take_snapshot()
+        tree_id = snapshot.tree_id if snapshot else ""
         with self._results_lock:
-            former_id = self._draft.tree_id or (self._snapshot.tree_id if self._snapshot else "")
-            if snapshot.tree_id == former_id:
+            former_id = self._draft.tree_id
+            if former_id is None:
+                former_id = self._snapshot.tree_id if self._snapshot and not self._is_unsaved else ""
+            if tree_id == former_id:
                 return
-            self._workspaces.save(snapshot)
-            self._draft = self._draft._replace(tree_id=snapshot.tree_id)
+            if snapshot:
+                self._workspaces.save(snapshot)
+            self._draft = self._draft._replace(tree_id=tree_id)
             self._save_draft(self._draft)
 
     def _take_snapshot(self) -> Snapshot | None:
-        if self._workspaces is None:
-            return None
         try:
             return self._sandbox.snapshot()
         except ToolError as error:
@@ -270,15 +282,17 @@ def restore_spec(
 
 UNSAVED_WORKSPACES = "workspaces of trials, of sessions with snapshots = False and of piped sessions of version 0.1 are not saved"
 """Reason why the workspace of a session may be missing in its journal."""
+FAILED_SAVE = "it could not be saved when it last changed, and an older workspace would not fit the log"
+"""Reason why the workspace of a session is missing although older ones were saved."""
 
 
 def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id: str) -> None:
     """Raise `UsageError` if the session cannot continue because the workspace of its newest step was not saved."""
     tree_id = find_tree(entries)
-    if tree_id is None and not find_last_step(entries):
+    if not tree_id and not find_last_step(entries):
         return
-    reason = UNSAVED_WORKSPACES
-    if tree_id is not None:
+    reason = UNSAVED_WORKSPACES if tree_id is None else FAILED_SAVE
+    if tree_id:
         with closing(JournalWorkspaces(journal)) as workspaces:
             if workspaces.has_workspace(tree_id):
                 return

@@ -26,7 +26,14 @@ from harness.session.assembly import SessionResources, write_workspace
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, connect_saver, finish_session, open_session
 from harness.session.spec import SessionSpec, find_setup
-from harness.session.storage import UNSAVED_WORKSPACES, SessionMemory, SessionStorage, fail_session_later, open_storage
+from harness.session.storage import (
+    FAILED_SAVE,
+    UNSAVED_WORKSPACES,
+    SessionMemory,
+    SessionStorage,
+    fail_session_later,
+    open_storage,
+)
 
 CONTINUE_MESSAGE = "Go on."
 """Text of the user message that is added when an interrupted turn continues after a message of the agent.
@@ -129,8 +136,9 @@ class SessionWorker:
         control, entries = self._control, self._control.log.entries()
         to_event = history.find_step_end(entries, step)
         tree_id = history.find_tree(entries, to_event)
-        if tree_id is None:
-            raise UsageError(f"session {control.session_id!r} cannot be rolled back: its workspaces were not saved")
+        if not tree_id:
+            reason = "its workspaces were not saved" if tree_id is None else f"its workspace is missing ({FAILED_SAVE})"
+            raise UsageError(f"session {control.session_id!r} cannot be rolled back: {reason}")
         self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
         loop_session = self._loop_session
         loop_session.record(RolledBack(step=step, to_event=to_event))
@@ -203,11 +211,12 @@ class SessionWorker:
     def _reopen_session(self) -> Session:
         entries = self._control.log.entries()
         tree_id = history.find_tree(entries)
-        if tree_id is not None:
+        if tree_id:
             self._saver.restore_workspace(self._storage.workspaces.load(tree_id))
         elif history.find_last_step(entries):
             name = self._control.session_id
-            raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved ({UNSAVED_WORKSPACES})")
+            reason = UNSAVED_WORKSPACES if tree_id is None else FAILED_SAVE
+            raise UsageError(f"session {name!r} cannot be continued: its workspace was not saved ({reason})")
         else:
             write_workspace(self._spec.task, self._opened.sandbox)
         self._opened.agent.inbox = self._build_inbox()

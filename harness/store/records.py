@@ -134,7 +134,10 @@ class UnfinishedStep(NamedTuple):
     results: tuple[ToolResult, ...] = ()
     """Results of the logged answer's tool calls that have ended, in the order in which they ended."""
     tree_id: str | None = None
-    """Id of the workspace snapshot that was saved after the newest result; None if the workspace has not changed."""
+    """Id of the workspace snapshot that was saved after the newest result.
+
+    None if the workspace has not changed; empty if it could not be saved.
+    """
 
 
 class StepActions(NamedTuple):

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
 from harness.events import TextDelta, Waiting
-from harness.messages import Reasoning, ToolCall, ToolResult, assistant, system, tool, user
+from harness.messages import Message, Reasoning, ToolCall, ToolResult, assistant, system, tool, user
 from harness.messages import ToolCall as Call
 from harness.messages import ToolResult as Result
 from harness.models.litellm_model import CACHE_CONTROL, LitellmModel, encode_messages_with_breakpoints
@@ -396,7 +396,7 @@ def test_the_stable_part_and_the_ends_of_this_request_and_the_last_are_marked():
 
 @pytest.mark.parametrize("text", ["", "I read on."])
 def test_the_end_of_the_last_request_is_marked_also_before_an_answer_with_calls_only(text):
-    messages = START
+    messages: tuple[Message, ...] = START
     for number in range(3):
         call = ToolCall(call_id=f"c{number}", name="read_file", arguments_json='{"path": "a"}')
         messages += (assistant(text, call), tool(ToolResult(call_id=call.call_id, name=call.name, output="text")))

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from harness.compaction.presets.gemini import GeminiMasking
-from harness.errors import UsageError
-from harness.events import Compaction, Entry, StepFinished
+from harness.errors import ToolError, UsageError
+from harness.events import Compaction, Entry, StepFinished, WorkspaceSaved
 from harness.inspection.import_export import export_session, import_session
 from harness.messages import ToolResult
 from harness.protocols import Snapshot
 from harness.session import control
 from harness.session.execution import execute_session
+from harness.session.history import find_last_step, find_tree, list_trees
 from harness.session.live_session import LiveSession
 from harness.session.storage import ProgressSaver
 from harness.store.journal import Journal
@@ -25,7 +26,7 @@ from harness.widgets.agent import AgentWidget
 from tests.cli.command import within
 from tests.models.openai_stub import Say
 from tests.session.test_execution import session
-from tests.session.test_live_session import REAL, SECONDS, asks, living, provider
+from tests.session.test_live_session import REAL, SECONDS, asks, living, provider, stopped_after
 from tests.store.samples import begun
 
 __all__ = ["living", "provider"]
@@ -122,6 +123,51 @@ def test_a_session_that_kept_no_workspace_is_not_gone_on_with_in_an_empty_one(li
         LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)
 
 
+def test_an_older_workspace_is_not_taken_for_one_that_could_not_be_saved(living, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.sandboxes.client.MAX_SNAPSHOT_FILES", 3)
+    live = stopped_after(living, 2)
+    for number in range(4):
+        live._worker._opened.sandbox.write(f"file-{number}", b"")
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    last = find_last_step(live.entries)
+    for call in (live.roll_back, live.fork):
+        with pytest.raises(UsageError, match="it could not be saved when it last changed"):
+            call(last)
+    assert living.too(live.fork(2)).start().wait(SECONDS) == "idle"
+    assert [one.path for one in live.list_changes(1)] == [one.path for one in live.list_changes()]
+    live.close()
+    with pytest.raises(UsageError, match=r"cannot be continued.*it could not be saved when it last changed"):
+        LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)
+
+
+def test_an_unchanged_workspace_is_logged_again_after_a_failed_save():
+    sandbox: Any = Trees("old", ToolError("too many files"), "old", "old")
+    saver = ProgressSaver(sandbox, MemoryWorkspaces(), print, listen=print, saves_after_each_call=True)
+    saved = [event for step in range(4) for event in saver.save_workspace(step)]
+    assert saved == [
+        WorkspaceSaved(step=0, tree_id="old"),
+        WorkspaceSaved(step=1, tree_id="", patch_hash=""),
+        WorkspaceSaved(step=2, tree_id="old", patch_hash=""),
+    ]
+    log = tuple(Entry(seq, event) for seq, event in enumerate(saved, 1))
+    assert [find_tree(log, seq) for seq in (1, 2, 3)] == ["old", "", "old"]
+    assert list_trees(log) == ("old", "old")
+
+
+def test_a_workspace_that_cannot_be_saved_after_a_call_is_not_the_one_before_the_call():
+    drafts = list[Any]()
+    sandbox: Any = Trees("old", "new", ToolError("too many files"), "old")
+    saver = ProgressSaver(sandbox, MemoryWorkspaces(), drafts.append, listen=print, saves_after_each_call=True)
+    saver.restore_workspace(Snapshot(tree_id="old"))
+    sandbox.snapshots.pop(0)
+    tree_ids = []
+    for call in ("first", "second", "third"):
+        saver.save_result(1, ToolResult(call_id=call, name="run", output=""))
+        tree_ids.append(drafts[-1].tree_id)
+    assert tree_ids == ["new", "", "old"]
+
+
 POLICY = GeminiMasking(protect_tokens=600, prune_minimum_tokens=1, preview_characters=20)
 FIRST = "exit code 0\n" + "\n".join(map(str, range(1_000, 1_401)))
 NAME = name_output(FIRST)
@@ -186,16 +232,19 @@ def test_a_fork_has_the_saved_outputs_of_its_original(living, tmp_path, kept):
 
 
 class Trees:
-    """Sandbox whose workspace has the given tree ids, one after the other."""
+    """Sandbox whose workspace has the given tree ids, one after the other; for an error, it cannot be saved."""
 
     def __init__(self, *tree_ids):
-        self.snapshots = [Snapshot(tree_id=one) for one in tree_ids]
+        self.snapshots = [one if isinstance(one, ToolError) else Snapshot(tree_id=one) for one in tree_ids]
 
     def restore(self, snapshot):
         assert snapshot in self.snapshots
 
     def snapshot(self):
-        return self.snapshots.pop(0)
+        snapshot = self.snapshots.pop(0)
+        if isinstance(snapshot, ToolError):
+            raise snapshot
+        return snapshot
 
 
 def test_a_workspace_that_a_later_call_changed_back_is_saved_as_it_is():
