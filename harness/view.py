@@ -399,20 +399,27 @@ ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "comp
 def compute_tool_states(entries: Iterable[Entry]) -> Mapping[str, ToolState]:
     """Return the state of every tool call by call id, e.g. `running`.
 
-    The state is `compacted` if the result of the call was evicted or replaced.
+    The state is `compacted` if the result of the call was evicted or replaced. Of several calls with the same id, the newest
+    counts; after a compaction, an id may be used again.
     """
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
+    newest_results: dict[str, ItemId] = {}
     for seq, event in drop_rolled_back(entries):
         if isinstance(event, MessageAdded):
-            states.update(dict.fromkeys((call.call_id for call in event.message.calls), "pending"))
+            for call in event.message.calls:
+                states[call.call_id] = "pending"
+                newest_results.pop(call.call_id, None)
             for result in event.message.results:
                 states[result.call_id] = "completed" if result.status == "completed" else "error"
                 calls_of.setdefault(ItemId(seq), []).append(result.call_id)
+                newest_results[result.call_id] = ItemId(seq)
         elif isinstance(event, CallStarted):
             states[event.call_id] = "running"
         elif isinstance(event, Compaction) and event.status == "applied":
             gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
-            for call_id in (call_id for item in gone for call_id in calls_of.get(item, ())):
-                states[call_id] = "compacted" if states[call_id] == "completed" else states[call_id]
+            for item in gone:
+                for call_id in calls_of.get(item, ()):
+                    if newest_results.get(call_id) == item and states[call_id] == "completed":
+                        states[call_id] = "compacted"
     return states

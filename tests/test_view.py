@@ -15,6 +15,7 @@ from harness.view import (
     View,
     can_cut,
     compute_context_usage,
+    compute_tool_states,
     drop_rolled_back,
     find_violation,
     fold,
@@ -155,3 +156,25 @@ def test_folding_several_events_together_equals_folding_them_one_by_one(batches,
 def test_a_rollback_is_not_folded_alone() -> None:
     with pytest.raises(UsageError, match="event 9 is a rollback"):
         fold(view_of(*TALK), Entry(9, RolledBack(step=0, to_event=3)), COUNTER)
+
+
+def test_a_compaction_of_a_result_leaves_the_state_of_a_newer_call_with_the_same_id():
+    def add(seq, message):
+        return Entry(seq, MessageAdded(message=message, step=1))
+
+    call, result = ToolCall(call_id="c", name="t", arguments_json="{}"), ToolResult(call_id="c", name="t", output="out")
+
+    def compact(seq, item):
+        return Entry(
+            seq,
+            Compaction(
+                round=1, step=1, moment="step", status="applied", reason="", patch=Patch(forget=(ItemId(item),)),
+                tokens_before=Estimated(2), tokens_after=Estimated(1), messages_before=2, messages_after=1,
+            ),
+        )  # fmt: skip
+
+    log = (add(1, assistant("", call)), add(2, tool(result)), add(3, assistant("", call)), compact(4, 2), add(5, tool(result)))
+    states = [compute_tool_states(log[:end])["c"] for end in range(1, 6)]
+    assert states == ["pending", "completed", "pending", "pending", "completed"]
+    assert compute_tool_states((*log, compact(6, 2)))["c"] == "completed"
+    assert compute_tool_states((*log, compact(6, 5)))["c"] == "compacted"
