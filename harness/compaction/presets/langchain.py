@@ -330,7 +330,7 @@ class LangChainSummary(SummarizingPreset):
             disables this trigger. Default: `0.8`.
         trigger_tokens: Number of tokens in the conversation that triggers compaction; cannot be combined with `trigger_share`.
             Default: `None`.
-        trigger_messages: Number of messages, without the system message, above which compaction is triggered as well.
+        trigger_messages: Number of messages, without the system message, at which compaction is triggered as well.
             Default: `None`.
         keep_messages: Number of newest messages that are retained; more if a tool result would be separated from its call.
             Default: `20`.
