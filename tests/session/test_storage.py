@@ -168,10 +168,10 @@ def test_a_workspace_that_cannot_be_saved_after_a_call_is_not_the_one_before_the
     assert tree_ids == ["new", "", "old"]
 
 
-POLICY = GeminiMasking(protect_tokens=600, prune_minimum_tokens=1, preview_characters=20)
+POLICY = GeminiMasking(protect_tokens=400, prune_minimum_tokens=1, preview_characters=20)
 FIRST = "exit code 0\n" + "\n".join(map(str, range(1_000, 1_401)))
 NAME = name_output(FIRST)
-WORKING = [asks(1, arguments='{"command": "seq 1000 1400"}'), asks(2, arguments='{"command": "seq 2000 2400"}')]
+WORKING = [asks(1, arguments='{"command": "seq 1000 1400"}'), asks(2, arguments='{"command": "seq 2000 2100"}')]
 
 
 def looks(number, text):

@@ -271,13 +271,13 @@ class GeminiMasking(Preset):
     Source: Gemini CLI 25137857, `packages/core/src/context/toolOutputMaskingService.ts`.
 
     Both ends of a result stay in view with the name of the saved text, which the agent can read again with the tools
-    `read_output` and `search_output`. No summarizer is needed, and messages other than results are never evicted.
+    `read_output` and `search_output`. No summarizer is needed, and messages other than results are never evicted. Results of the
+    newest answer always stay in view and do not count among the newest tokens.
 
     Differences from the original:
 
     - Texts are not saved as files.
     - A result that is hardly longer than the text that would replace it stays in view and is not counted.
-    - Results of the newest answer are protected.
     - Both ends are cut alike for every tool; the original keeps ten lines of each end of a command's output.
     - No tool is exempt by default.
 
@@ -310,6 +310,14 @@ class GeminiMasking(Preset):
     kind: Literal["gemini-masking"] = "gemini-masking"
 
     @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: the results of the newest answer are never moved out of view, as in the original.
+        """
+        return 1
+
+    @property
     def truncation(self) -> Truncation:
         """Limits on the length of tool outputs; a longer output is saved so that tools can read it again."""
         return Truncation(max_characters=self.clip_characters, saved=True)
@@ -320,6 +328,7 @@ class GeminiMasking(Preset):
         counter = WeightedCharacters(other_tokens=1.5)
         offload = Offload(
             keep_tokens=self.protect_tokens,
+            keep_steps=1,
             least_saved_tokens=self.prune_minimum_tokens - 1,
             least_characters=compute_least_characters(self.preview_characters),
             exempt_tools=self.exempt_tools,

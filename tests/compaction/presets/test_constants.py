@@ -91,8 +91,10 @@ CONSTANTS: dict[str, Numbers] = {
     "drop-all": {"LastMessages.count": (1,)},
     # Gemini CLI 5411f113: first 20 % of a clipped result; 1.5 tokens for a character beyond ASCII
     "gemini-cli": {**UNRESERVED, "ClipOldResults.head_share": (0.2,), "WeightedCharacters.other_tokens": (1.5,)},
-    # Gemini CLI 25137857: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them
+    # Gemini CLI 25137857: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them;
+    # the latest message stays
     "gemini-masking": {
+        "Offload.keep_steps": (1,),
         "Offload.least_characters": (800,),
         "Offload.least_saved_tokens": (29_999,),
         "WeightedCharacters.other_tokens": (1.5,),

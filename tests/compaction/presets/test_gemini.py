@@ -1,6 +1,7 @@
 """Tests of the Gemini CLI: the cut at a message of the user, the two requests for a snapshot, and the acknowledgement."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from harness.compaction.presets.gemini import (
 )
 from harness.errors import UsageError
 from harness.events import Entry, Patch
-from harness.messages import Message, ToolResult, assistant, user
+from harness.messages import Message, ToolResult, assistant, tool, user
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters
 from harness.tools.outputs import make_output_tools
@@ -44,7 +45,7 @@ def results(view: View) -> list[str]:
 
 
 def test_old_results_are_saved_and_read_back_by_the_tools_that_the_pointer_names() -> None:
-    room, view = Room(POLICY, 10_000), session(4)
+    room, view = Room(POLICY, 10_000), session(5)
     event = room.ask(view)
     assert event is not None
     assert (event.status, event.summarizer) == ("applied", "")
@@ -52,7 +53,7 @@ def test_old_results_are_saved_and_read_back_by_the_tools_that_the_pointer_names
     assert "3 old results into the saved outputs" in event.reason
     after = room.after(view, event)
     assert [message.calls for message in after.messages] == [message.calls for message in view.messages]
-    assert results(after)[3] == output(3), "the newest 1,000 tokens stay"
+    assert results(after)[3:] == [output(3), output(4)], "the newest 1,000 tokens and the newest answer stay"
     tools = {tool.spec.name: tool for tool in make_output_tools(room.outputs)}
     for number, shown in enumerate(results(after)[:3]):
         name = event.offloaded[number]
@@ -63,25 +64,41 @@ def test_old_results_are_saved_and_read_back_by_the_tools_that_the_pointer_names
         assert found.output.startswith(f"34: {number:04} line 0033")
 
 
+def test_all_results_of_the_newest_answer_stay_in_view() -> None:
+    asked = [replace(call("execute_command"), call_id=f"many-{number}") for number in range(6)]
+    answers = [tool(ToolResult(call_id=one.call_id, name=one.name, output=output(at))) for at, one in enumerate(asked)]
+    before = (user("q"), *step(7, output(7)), *step(8, output(8)))
+    newest = view_of(*before, assistant("", *asked), *answers, policy=POLICY)
+    plan = POLICY.plan(newest, POLICY.budget(window(10_000)), None)
+    assert plan is not None
+    assert plan.texts_to_save == (output(7),)
+    later = view_of(*before, assistant("", *asked), *answers, *step(9, ""), policy=POLICY)
+    plan = POLICY.plan(later, POLICY.budget(window(10_000)), None)
+    assert plan is not None
+    assert plan.texts_to_save == (output(7), output(8), *map(output, range(5)))
+
+
 def test_what_was_offloaded_is_not_offloaded_again() -> None:
-    room, view = Room(POLICY, 10_000), session(4)
+    room, view = Room(POLICY, 10_000), session(5)
     after = room.after(view, room.ask(view))
     assert room.ask(after) is None
     event = room.ask(grown(after, POLICY, *(one for number in (7, 8) for one in step(number, output(number)))))
     assert event is not None
-    assert event.offloaded == tuple(name_output(output(number)) for number in (3, 7)), "the pointers stay"
+    assert event.offloaded == tuple(name_output(output(number)) for number in (3, 4)), "the pointers stay"
 
 
 @pytest.mark.parametrize(("minimum", "due"), [(1_800, True), (1_801, False)])
 def test_nothing_is_moved_unless_so_many_tokens_are(minimum: int, due: bool) -> None:
     policy = GeminiMasking(protect_tokens=1_000, prune_minimum_tokens=minimum)
-    assert sum(item.tokens for item in session(4, policy).items if item.message.role == "tool") == 2_400
-    assert (policy.plan(session(4, policy), policy.budget(window(10_000)), None) is not None) == due
+    assert sum(item.tokens for item in session(5, policy).items if item.message.role == "tool") == 3_000
+    assert (policy.plan(session(5, policy), policy.budget(window(10_000)), None) is not None) == due
 
 
 def test_results_that_are_hardly_longer_than_a_pointer_stay() -> None:
     short = "x" * (compute_least_characters(30) - 1)
-    view = view_of(user("q"), *(one for at in range(9) for one in step(at, short)), *step(9, short + "x"), policy=POLICY)
+    view = view_of(
+        user("q"), *(one for at in range(9) for one in step(at, short)), *step(9, short + "x"), *step(10, short), policy=POLICY
+    )
     policy = GeminiMasking(protect_tokens=0, prune_minimum_tokens=1, preview_characters=30)
     plan = policy.plan(view, policy.budget(window(10_000)), None)
     assert plan is not None
@@ -90,7 +107,7 @@ def test_results_that_are_hardly_longer_than_a_pointer_stay() -> None:
 
 def test_exempt_calls_keep_their_results() -> None:
     policy = GeminiMasking(protect_tokens=0, prune_minimum_tokens=1, exempt_tools=("execute_command git *",))
-    view = view_of(user("q"), *step(1, output(1), key="git log"), *step(2, output(2), key="make"), policy=policy)
+    view = view_of(user("q"), *step(1, output(1), key="git log"), *step(2, output(2), key="make"), *step(3, ""), policy=policy)
     plan = policy.plan(view, policy.budget(window(10_000)), None)
     assert plan is not None
     assert plan.texts_to_save == (output(2),)
