@@ -7,7 +7,8 @@ and the result is stored. File operations are answered by a mirror, which is a c
 Effects of a command outside the workspace, such as a process or a file in /tmp, are not part of the key. After each real run, the
 tool server (the process in the sandbox that runs commands) reports whether there are such effects. If there are, the session uses
 only the real sandbox from then on, and neither reads nor writes the cache. The same happens if the workspace contains files that
-the mirror cannot hold, such as links. Earlier entries of the cache remain valid.
+the mirror cannot hold, such as links. Earlier entries of the cache remain valid. A sandbox with a network never uses the cache,
+because the state of other machines is not part of the key either.
 
 The real sandbox starts when it is first needed. If the cache has the results of all commands and the verdicts of the checks, no
 sandbox is started at all. The real sandbox serves this session alone and is closed with it.
@@ -72,7 +73,7 @@ class CachedSandbox(StartedOnce):
     def start(self) -> None:
         """Start the session with an empty workspace.
 
-        The real sandbox starts later, unless its properties are not known yet.
+        The real sandbox starts later, unless its properties are not known yet or its commands are not cached.
         """
         if self._end_reason != "not started":
             raise SandboxError("a sandbox can be started only once; open another sandbox")
@@ -82,7 +83,7 @@ class CachedSandbox(StartedOnce):
             self._start_real()
         else:
             self._set_info(known_info)
-        if not is_isolated(self.info.backend):
+        if not is_isolated(self.info.backend) or self._real.limits.network:
             self.bypass_cache()
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
@@ -183,10 +184,10 @@ class CachedSandbox(StartedOnce):
     def workspace_key(self) -> bytes | None:
         """Key under which a grader's verdicts on the current workspace are cached; None if they cannot be cached.
 
-        The key is a digest of the exact state of the workspace and of the environment of commands. It is None if the session no
-        longer uses the cache, or if commands can reach a network, whose state is unknown.
+        The key is a digest of the exact state of the workspace and of the environment of commands. It is None if the session does
+        not use the cache.
         """
-        if self._mirror is None or self._real.limits.network:
+        if self._mirror is None:
             return None
         return hashlib.sha256(self._environment + self._mirror.state_id.encode()).digest()
 

@@ -1,5 +1,6 @@
 """The cached sandbox compared with a real one: with an empty, full or partly evicted cache, both give equal answers."""
 
+import socket
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -200,6 +201,29 @@ def test_the_unsafe_backend_has_no_cache(tmp_path):
             sandbox.run("echo 1")
             assert sandbox.counts.misses == 2
         assert cache.read_summary().entries == 0
+
+
+def test_a_command_that_asks_the_network_is_asked_again_in_each_session(tmp_path):
+    answers, limits = [], SandboxLimits(network=True)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, closing(ActionCache(tmp_path)) as cache:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(20)
+        code = f"""
+import socket
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.settimeout(20)
+client.sendto(b"x", ("127.0.0.1", {server.getsockname()[1]}))
+print(client.recv(9))
+"""
+        for number in (1, 2):
+            real = open_sandbox("bubblewrap", session_id="network", limits=limits)
+            with CachedSandbox(real, cache, kind="network", task="") as sandbox, ThreadPoolExecutor(1) as pool:
+                assert not sandbox.has_mirror
+                answer = pool.submit(sandbox.run, f"python3 -c '{code}'")
+                server.sendto(str(number).encode(), server.recvfrom(9)[1])
+                answers.append(answer.result().stdout)
+        assert cache.read_summary().entries == 0
+    assert answers == [b"b'1'\n", b"b'2'\n"]
 
 
 def test_a_sandbox_that_was_lost_answers_nothing_any_more(tmp_path):
