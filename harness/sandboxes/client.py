@@ -76,7 +76,10 @@ WORKSPACE_FILES, SCRATCH_FILES = 50 * 2**10, 20 * 2**10
 FILES: Final = "files"
 """Name under which `SandboxInfo.enforced` lists the limits on the number of files."""
 _Piece: TypeAlias = tuple[list[Any], bytes]
-"""File or directory to write into a workspace: a list of path, mode, size and whether to append, and the content as bytes."""
+"""File or directory to write into a workspace, as a list and the content as bytes.
+
+The list contains the path, the mode, the size, whether to append, and whether the content, as a whole, is in the blob store.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,8 +422,8 @@ class ServedSandbox(StartedOnce):
                 raise PathRefused(path)
         parents = dict.fromkeys(str(parent) for path in files for parent in reversed(PurePosixPath(path).parents[:-1]))
         pieces: Sequence[_Piece] = [
-            *(([parent, NEW_DIRECTORY_MODE, 0, False], b"") for parent in parents),
-            *(([path, NEW_FILE_MODE, len(content), False], content) for path, content in files.items()),
+            *(([parent, NEW_DIRECTORY_MODE, 0, False, False], b"") for parent in parents),
+            *(([path, NEW_FILE_MODE, len(content), False, False], content) for path, content in files.items()),
         ]
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
@@ -697,16 +700,17 @@ def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs
         state = files[path]
         if stat.S_ISDIR(state.mode):
             closed_directories.append(path)
-            yield [path, state.mode | 0o700, 0, False], b""
+            yield [path, state.mode | 0o700, 0, False, False], b""
             continue
         content = blobs.get(state.sha256)
         for offset in range(0, max(len(content), 1), PIECE_BYTES):
             piece = content[offset : offset + PIECE_BYTES]
             last = offset + PIECE_BYTES >= len(content)
-            yield [path, state.mode if last else state.mode | 0o200, len(piece), offset > 0], piece
+            is_whole = len(piece) == len(content)
+            yield [path, state.mode if last else state.mode | 0o200, len(piece), offset > 0, is_whole], piece
     for path in reversed(closed_directories):
         if files[path].mode & 0o700 != 0o700:
-            yield [path, files[path].mode, 0, False], b""
+            yield [path, files[path].mode, 0, False, False], b""
 
 
 def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:

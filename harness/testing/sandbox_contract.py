@@ -267,6 +267,18 @@ class SnapshotLaws(SandboxLaws):
         sandbox.restore(snapshot)
         assert sandbox.run("cat a z; wc -c < large").stdout.split() == [b"b", b"b", b"9000000"]
 
+    def test_a_file_that_equals_the_beginning_of_a_restored_large_file_is_stored(self, sandbox: Sandbox) -> None:
+        """A restored file that is transferred in pieces may be cut to the size of a piece, and restored again."""
+        sandbox.run("head -c 9000000 /dev/urandom > large")
+        whole = sandbox.snapshot()
+        sandbox.run("rm large")
+        sandbox.restore(whole)
+        sandbox.run(f"truncate -s {8 * 2**20} large")
+        part = sandbox.snapshot()
+        for snapshot in (whole, part):
+            sandbox.restore(snapshot)
+            assert sandbox.snapshot() == snapshot
+
     def test_restore_ends_processes_and_empties_the_scratch_directory(self, sandbox: Sandbox) -> None:
         """After restoring, no process and no temporary file of the earlier session is left."""
         snapshot = sandbox.snapshot()

@@ -195,6 +195,7 @@ class Tree:
         self.mode = os.fstat(root_fd).st_mode
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
+        """Hashes of the contents that the harness has stored; a scan does not send them again."""
         self.attributed: set[str] = set()
         """Paths of files with extended attributes, which a snapshot cannot store."""
         self.name_orders: dict[str, list[str]] = {}
@@ -399,8 +400,6 @@ class Tree:
                 _change_mode(fd, mode)
             finally:
                 os.close(fd)
-        if not append and not stat.S_ISDIR(mode):
-            self.sent.add(hashlib.sha256(content).hexdigest())  # the caller already has this content
 
 
 class Server:
@@ -541,8 +540,11 @@ class Server:
         index = json.loads(body[:start])
         for path in index["delete"]:
             self.tree.delete(path)
-        for path, mode, size, append in index["entries"]:
-            self.tree.put(path, mode, body[start : start + size], append, header["sparse"])
+        for path, mode, size, append, is_stored in index["entries"]:
+            content = body[start : start + size]
+            self.tree.put(path, mode, content, append, header["sparse"])
+            if is_stored:
+                self.tree.sent.add(hashlib.sha256(content).hexdigest())
             start += size
         return {}, b""
 
