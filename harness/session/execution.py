@@ -5,6 +5,7 @@ errors are raised instead of recorded. If the session has a journal file, the wo
 `LiveSession.reopen` can continue the session.
 """
 
+import errno
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ from harness.store.log import MemoryOutputs
 from harness.store.records import UnfinishedStep
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import MemoryWorkspaces, Workspaces
+
+_NAME_ERRORS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EINVAL, errno.EILSEQ)
+"""Errors with which a file system refuses a name: too long, with a character that is not allowed, or equal to another name."""
 
 
 class CopiedFiles(NamedTuple):
@@ -187,7 +191,8 @@ def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> Ses
 def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
     """Copy the files of a workspace into a folder, without their permissions.
 
-    A file whose name leads out of the folder is skipped. Links, empty directories and unreadable files are not copied.
+    A file whose name leads out of the folder or cannot exist there is skipped. Links, empty directories and unreadable files are
+    not copied.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -211,12 +216,23 @@ def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
                 file_count += 1
             except ToolError as error:
                 skipped.append((name, str(error)))
+            except _NameRefused as error:
+                skipped.append((name, f"its name cannot exist in the folder: {error}"))
     return CopiedFiles(file_count, tuple(skipped))
 
 
+class _NameRefused(Exception):
+    """Raised when the file system of the folder for copied files refuses the name of a file."""
+
+
 def _write_file(target: Path, content: bytes, folder: Path) -> None:
+    has_folder = False
     try:
+        folder.mkdir(parents=True, exist_ok=True)
+        has_folder = True
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
     except OSError as error:
+        if has_folder and error.errno in _NAME_ERRORS:
+            raise _NameRefused(error.strerror) from None
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None

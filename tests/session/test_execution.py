@@ -170,6 +170,19 @@ def test_directories_links_and_large_files_of_a_workspace_do_not_keep_the_others
 
 
 @pytest.mark.bubblewrap
+def test_a_path_too_long_for_the_folder_does_not_keep_the_others_from_being_kept(tmp_path):
+    dig = "import os\nfor _ in range(25):\n os.mkdir('d' * 200); os.chdir('d' * 200)\nopen('deep', 'w').close()"
+    with closing(open_sandbox("bubblewrap", session_id="deep")) as sandbox:
+        sandbox.start()
+        sandbox.run(f'python3 -c "{dig}"; echo x > other')
+        kept = copy_files(sandbox, tmp_path / "kept")
+    assert kept.files == 1
+    assert [(len(path), reason) for path, reason in kept.skipped] == [
+        (25 * 201 + 4, "its name cannot exist in the folder: File name too long")
+    ]
+
+
+@pytest.mark.bubblewrap
 def test_a_session_whose_workspace_has_a_directory_is_kept_and_judged(tmp_path):
     task = replace(tiny(0), workspace=(("note.txt", "a note\n"), ("src/deep/main.py", "pass\n"), ("large", "x" * 2000)))
     small = SandboxChoice(backend="bubblewrap", limits=SandboxLimits(file_bytes=10_000))
