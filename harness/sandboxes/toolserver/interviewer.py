@@ -378,44 +378,61 @@ class Files:
 
     def __init__(self, roots: list[str]) -> None:
         self.roots = [root for root in roots if os.path.isdir(root)]
-        self.states = dict(self._scan())
-        self.folders = {path: os.lstat(path) for path in self._list_folders()}
+        self.folders: dict[str, os.stat_result] = {}
+        self.is_complete = True
+        """Whether the content of every folder could be listed."""
+        self.states = self._scan(self.folders)
+        self._restore_folders()
 
-    def _scan(self) -> Iterator[tuple[str, tuple[int, ...] | None]]:
-        """Yield path and state of each file and folder, folders before their contents; a folder's state is None."""
-        folders = list(self.roots)
-        while folders:
-            with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                        yield entry.path, None
-                    else:
-                        found = entry.stat(follow_symlinks=False)
-                        yield entry.path, (found.st_ino, found.st_size, found.st_ctime_ns)
+    def _scan(self, folders: dict[str, os.stat_result]) -> dict[str, tuple[int, ...] | None]:
+        """Return the state of each file and folder by path, folders before their contents; a folder's state is None.
+
+        Folders that their owner cannot enter are opened. The status of each folder, as it was before, is added to `folders`.
+        """
+        states: dict[str, tuple[int, ...] | None] = {}
+        waiting = list(self.roots)
+        while waiting:
+            folder = waiting.pop()
+            try:
+                folders[folder] = os.lstat(folder)
+                mode = stat.S_IMODE(folders[folder].st_mode)
+                if mode & 0o700 != 0o700:
+                    os.chmod(folder, mode | 0o700)
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                            states[entry.path] = None
+                        else:
+                            found = entry.stat(follow_symlinks=False)
+                            states[entry.path] = (found.st_ino, found.st_size, found.st_ctime_ns)
+            except OSError:  # the path is too long
+                self.is_complete = False
+        return states
 
     def reset(self) -> bool:
         """Delete new files and folders, and restore the modes and times of the other folders.
 
-        Return False if an old file was changed, if an old file or folder was deleted, or if a folder has attributes.
+        Return False if an old file was changed, if an old file or folder was deleted, if something new cannot be found or
+        deleted, or if a folder has attributes.
         """
-        for path, found in self.folders.items():
-            with contextlib.suppress(OSError):
-                if os.lstat(path).st_mode != found.st_mode:
-                    os.chmod(path, stat.S_IMODE(found.st_mode))
-        states = dict(self._scan())
+        states = self._scan({})
         for path in reversed([path for path in states if path not in self.states]):
             with contextlib.suppress(OSError):
-                (os.rmdir if states.pop(path) is None else os.unlink)(path)
-        if states != self.states:
+                (os.rmdir if states[path] is None else os.unlink)(path)
+                del states[path]
+        if states != self.states or not self.is_complete:
             return False
-        for path, found in self.folders.items():
+        has_attributes = any(map(_has_attributes, self.folders))
+        self._restore_folders()
+        return not has_attributes
+
+    def _restore_folders(self) -> None:
+        for path, found in reversed(self.folders.items()):
             with contextlib.suppress(OSError):
                 os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-        return not any(map(_has_attributes, self.folders))
-
-    def _list_folders(self) -> list[str]:
-        return [*self.roots, *(path for path, state in self.states.items() if state is None)]
+                if os.lstat(path).st_mode != found.st_mode:
+                    os.chmod(path, stat.S_IMODE(found.st_mode))
 
     def restore(self, path: str, content: bytes, mode: int) -> None:
         """Replace a file of the workspace by a new one, and record the state of the new file."""

@@ -77,10 +77,10 @@ def test_it_imports_nothing_but_the_standard_library():
 ARGUMENTS = (".grade/interviewer.py", ".grade/interviews.json")
 
 
-def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS, *, is_forked=True):
+def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS, *, is_forked=True, prepare=":"):
     """Hold equal interviews in a sandbox, and return the answers of each; the names of answers are numbered.
 
-    The interviewer is a fork of the tool server, or else a command.
+    The command `prepare` runs before. The interviewer is a fork of the tool server, or else a command.
     """
     interviews = [
         {"source": source, "questions": questions, "runtime": "python", "timeout_seconds": 30.0, "appended": []}
@@ -89,6 +89,7 @@ def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS, *,
     ]
     content = json.dumps({"interviews": interviews, "modules": MODULES})
     with open_sandbox("bubblewrap", session_id="test-interviewer") as sandbox:
+        sandbox.run(prepare)
         sandbox.prepare_grading({path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()})
         sandbox.prepare_grading(dict(zip(ARGUMENTS, (load_source("interviewer"), content.encode()), strict=True)))
         if is_forked:
@@ -216,3 +217,42 @@ def test_folders_links_and_files_of_modules_can_be_imported_and_documents_cannot
     sources, names = interviewer.find_sources(str(tmp_path))
     assert sources == {str(tmp_path / "json.py"): b""}
     assert names == {"json", "csv", "math", "decimal", "heapq", "loop"}
+
+
+MESSAGES = """
+import os
+def look(name="left/note"):
+    try:
+        os.chmod("left", 0o700)
+        return open(name).read()
+    except OSError:
+        os.makedirs("left", exist_ok=True)
+        open(name, "w").write("a message")
+        return "nothing"
+    finally:
+        os.chmod("left", 0)
+def dig():
+    fd, found = os.open(".", os.O_RDONLY), "nothing"
+    for _ in range(30):
+        try:
+            os.mkdir("d" * 200, dir_fd=fd)
+        except FileExistsError:
+            found = "a message"
+        fd = os.open("d" * 200, os.O_RDONLY, dir_fd=fd)
+    return found
+"""
+"""Interview that looks for a message of an earlier interview, and leaves one in a place that is difficult to reach."""
+
+
+@pytest.mark.bubblewrap
+class TestFiles:
+    @pytest.mark.parametrize("prepare", [":", "mkdir -p left/inner; chmod 000 left/inner left"])
+    def test_no_interview_finds_what_another_left_in_a_closed_folder(self, prepare):
+        assert hold({}, MESSAGES, ["look"], 3, prepare=prepare) == [["nothing"]] * 3
+
+    def test_after_files_that_cannot_be_deleted_no_interview_is_held(self):
+        assert hold({}, MESSAGES, ["dig"], 3) == [["nothing"], [None], [None]]
+
+    def test_a_closed_folder_of_the_workspace_stays_closed(self):
+        source = "import os\ndef mode(): return oct(os.stat('d').st_mode)[-3:]"
+        assert hold({}, source, ["mode"], 3, prepare="mkdir -p d/e; touch d/e/f; chmod 500 d/e; chmod 100 d") == [["100"]] * 3
