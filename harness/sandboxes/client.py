@@ -298,7 +298,7 @@ class ServedSandbox(StartedOnce):
 
     def _run(self, frame: Frame, timeout_seconds: float) -> TracedResult:
         check_timeout(timeout_seconds)
-        header = {**frame.header, "op": "run", "timeout_seconds": timeout_seconds}
+        header = {"output_bytes": self.limits.output_bytes, **frame.header, "op": "run", "timeout_seconds": timeout_seconds}
         reply = self._request(Frame(header=header, body=frame.body), timeout_seconds + self._grace_seconds)
         with self._guard_reply():
             stdout_kept_bytes = int(reply.header["stdout_kept"])
@@ -314,7 +314,7 @@ class ServedSandbox(StartedOnce):
                 oom_killed=bool(reply.header["oom_killed"]),
                 seconds=float(reply.header["seconds"]),
             )
-            if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
+            if max(len(result.stdout), len(result.stderr)) > header["output_bytes"]:
                 raise ValueError("more output than the limit allows")
             if not (0 <= result.stdout_tail_bytes <= len(result.stdout) and 0 <= result.stderr_tail_bytes <= len(result.stderr)):
                 raise ValueError("the end of an output is longer than the output")
@@ -323,7 +323,7 @@ class ServedSandbox(StartedOnce):
             self._oom_kills = int(reply.header.get("oom_kills", 0))
         return TracedResult(result, contained is True, started and _is_whole(result))
 
-    def run_program(self, name: str, *arguments: str, timeout_seconds: float) -> ExecResult:
+    def run_program(self, name: str, *arguments: str, timeout_seconds: float, output_bytes: int) -> ExecResult:
         """Run a Python program of this package whose file is in the workspace, and return its result.
 
         The result is that of the command `python3 -S -B` with the arguments. If the tool server was started with the same options
@@ -333,10 +333,12 @@ class ServedSandbox(StartedOnce):
             name: Name of the program in `harness.sandboxes.toolserver`.
             arguments: Path of the program's file in the workspace, and the arguments of the program.
             timeout_seconds: Seconds after which the program is killed.
+            output_bytes: Maximum number of bytes that are kept of each output of the program, in place of the sandbox's limit.
         """
-        header = {"command": shlex.join(["exec", "python3", "-S", "-B", *arguments]), "arguments": arguments}
-        header |= {"magic": MAGIC_NUMBER.hex()}
-        return self._run(Frame(header=header, body=compile_source(name)), timeout_seconds).result
+        command = shlex.join(["exec", "python3", "-S", "-B", *arguments])
+        forked = {"arguments": arguments, "magic": MAGIC_NUMBER.hex()}
+        frame = Frame(header={"command": command, "output_bytes": output_bytes, **forked}, body=compile_source(name))
+        return self._run(frame, timeout_seconds).result
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """Return the content of a file in the workspace, cut to `max_bytes` if given.
@@ -479,7 +481,6 @@ class ServedSandbox(StartedOnce):
             "scratch": server.scratch,
             "rlimits": dict(server.rlimits),
             "env": build_environment(server.scratch, server.program_directory),
-            "output_bytes": self.limits.output_bytes,
             "snapshot_bytes": self._max_scan_bytes,
             "snapshot_files": MAX_SNAPSHOT_FILES,
             "keyctl_numbers": KEYCTL_NUMBERS,

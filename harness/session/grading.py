@@ -42,6 +42,11 @@ MAX_FILE_BYTES = 2**22
 """Maximum size in bytes of a file that a judge (the code that grades) reads; a larger file counts as unreadable."""
 GRACE_SECONDS = 30.0
 """Seconds that the interviewer (the program that questions the agent's code) may take beyond its interviews' time limits."""
+MAX_OUTPUT_BYTES = 2**22
+"""Maximum number of bytes that the interviewer (the program that questions the agent's code) prints.
+
+The number does not depend on the limits of the trial, which apply to commands of the agent.
+"""
 NO_VERDICT = "no verdict"
 """Explanation of a check that counts as failed because the judge (the code that grades) ended without a verdict on it."""
 FOLDER = ".grade"
@@ -214,7 +219,7 @@ def _hold_interviews(grader: Grader, sandbox: Sandbox, rng: Random) -> dict[str,
         raise ToolError(f"the files of the interviewer cannot be written: {error}") from error
     timeout_seconds = GRACE_SECONDS + sum(run.interview.timeout_seconds for run in runs)
     if isinstance(sandbox, ServedSandbox):
-        result = sandbox.run_program(PROGRAM, *ARGUMENTS, timeout_seconds=timeout_seconds)
+        result = sandbox.run_program(PROGRAM, *ARGUMENTS, timeout_seconds=timeout_seconds, output_bytes=MAX_OUTPUT_BYTES)
     else:
         result = sandbox.run(COMMAND, timeout_seconds=timeout_seconds)
     if problem := _describe_problem(result, timeout_seconds):

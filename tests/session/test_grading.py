@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
+from harness.protocols import SandboxLimits
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.session.grading import MAX_DETAIL_CHARACTERS, Verdict, apply_verdicts, grade_workspace
@@ -138,6 +139,14 @@ def test_no_process_of_the_agent_changes_files_between_two_reads_of_the_judge():
     with open_sandbox("bubblewrap", session_id="beat") as sandbox:
         sandbox.run("(i=0; while :; do i=$((i+1)); echo $i > beat; done) >/dev/null 2>&1 & until [ -s beat ]; do :; done")
         assert judged(judge, sandbox) == [(True, ""), (True, "")]
+
+
+@pytest.mark.bubblewrap
+def test_a_small_limit_on_the_output_of_commands_does_not_cut_the_answers():
+    with open_sandbox("bubblewrap", session_id="small", limits=SandboxLimits(output_bytes=100)) as sandbox:
+        sandbox.write("agent.py", b"x = 'x' * 1000\ndef y(): return 2\n")
+        assert ask(sandbox, AGENT, "x", "y") == {"x": "x" * 1000, "y": 2}
+        assert len(sandbox.run("head -c 1000 /dev/zero").stdout) == 100
 
 
 @pytest.mark.bubblewrap

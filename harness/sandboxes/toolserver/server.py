@@ -628,12 +628,12 @@ class Server:
             return _spawn(["-c", header["command"]], environment, streams)
 
         try:
-            return Command(self, spawn)
+            return Command(self, spawn, header["output_bytes"])
         except BlockingIOError:  # background processes have reached the limit on processes
             if self.commands:
                 raise
             self.kill_all()
-            return Command(self, spawn)
+            return Command(self, spawn, header["output_bytes"])
 
     def kill_all(self) -> None:
         """End every process of the sandbox except the tool server itself."""
@@ -756,7 +756,7 @@ class Command:
     started = deadline = 0.0
     oom_kills_before = 0
 
-    def __init__(self, server: Server, spawn: Spawn) -> None:
+    def __init__(self, server: Server, spawn: Spawn, output_bytes: int) -> None:
         self.server = server
         self.timed_out = False
         self.status: int | None = None
@@ -772,7 +772,7 @@ class Command:
             os.close(err[1])
         server.children.statuses[self.pid] = None
         _offer_to_oom_killer(self.pid)
-        self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
+        self.streams = tuple(Stream(fd, output_bytes) for fd in (out[0], err[0]))
 
     def advance(self, ready: list[int]) -> bool:
         """Read output, kill the command at its deadline, and return whether the command and its output have ended.

@@ -93,7 +93,7 @@ def hold(files, source, questions, count=interviewer.MIN_PREPARED_INTERVIEWS, *,
         sandbox.prepare_grading({path: text if isinstance(text, bytes) else text.encode() for path, text in files.items()})
         sandbox.prepare_grading(dict(zip(ARGUMENTS, (load_source("interviewer"), content.encode()), strict=True)))
         if is_forked:
-            result = sandbox.run_program("interviewer", *ARGUMENTS, timeout_seconds=60.0)
+            result = sandbox.run_program("interviewer", *ARGUMENTS, timeout_seconds=60.0, output_bytes=2**20)
         else:
             result = sandbox.run(f"exec python3 -S -B {' '.join(ARGUMENTS)}")
     assert (result.exit_code, result.stderr) == (0, b"")
