@@ -36,7 +36,7 @@ from harness.sandboxes.client import (
 )
 from harness.sandboxes.deaths import ServerEnd
 from harness.sandboxes.framing import SocketStream
-from harness.sandboxes.leftovers import format_owner, is_owner_dead
+from harness.sandboxes.leftovers import format_owner, is_owner_alive, is_owner_dead
 from harness.sandboxes.seccomp import SECCOMP
 from harness.sandboxes.server_process import build_python_command
 
@@ -44,7 +44,7 @@ BACKEND: Final = "docker"
 OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
 CALL_SECONDS = 120
 MAX_LIFETIME_SECONDS = 24 * 3600
-"""Age in seconds above which a container is removed even if it is unknown whether the process that created it still runs."""
+"""Age in seconds above which a container is removed if it is unknown whether the process that created it still runs."""
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 SERVED_REPOSITORY = "harness-served"
@@ -321,7 +321,7 @@ def _check_socket(address: str) -> None:
 
 
 def reap_leftovers(api: Any) -> tuple[str, ...]:
-    """Remove containers of harness processes that have ended, and too old containers; return their names."""
+    """Remove containers that processes of the harness have left behind, and return their names."""
     containers = api.containers(all=True, filters={"label": OWNER_LABEL})
     leftovers = [container for container in containers if is_leftover(container["Labels"])]
     for container in leftovers:
@@ -330,9 +330,13 @@ def reap_leftovers(api: Any) -> tuple[str, ...]:
 
 
 def is_leftover(labels: Any) -> bool:
-    """Return whether, by its labels, a container is too old or was created by a process that has ended."""
-    expires = str(labels.get(EXPIRES_LABEL, ""))
-    return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
+    """Return whether, by its labels, a container was created by a process that has ended.
+
+    If it is unknown whether the process still runs, the result is True for a container that is too old.
+    """
+    owner, expires = str(labels.get(OWNER_LABEL, "")), str(labels.get(EXPIRES_LABEL, ""))
+    is_expired = expires.isdigit() and int(expires) < time.time()
+    return is_owner_dead(owner) or (is_expired and not is_owner_alive(owner))
 
 
 def remove_container(api: Any, container: str) -> None:

@@ -19,13 +19,26 @@ def is_owner_dead(owner: str) -> bool:
 
     The result is False if this cannot be known, as for a process in another pid namespace.
     """
+    return _has_ended(owner) is True
+
+
+def is_owner_alive(owner: str) -> bool:
+    """Return whether the process that created a sandbox certainly still runs.
+
+    The result is False if this cannot be known, as for a process in another pid namespace.
+    """
+    return _has_ended(owner) is False
+
+
+def _has_ended(owner: str) -> bool | None:
+    """Return whether the process that created a sandbox has ended; None if this cannot be known."""
     fields = owner.split(":")
     if len(fields) != 4 or not (fields[2].isdigit() and fields[3].isdigit()):
-        return False
+        return None
     boot, namespace, pid, start_time = fields
     if boot != _read_boot_id():
         return True
-    return namespace == _read_pid_namespace() and _read_start_time(int(pid)) != int(start_time)
+    return _read_start_time(int(pid)) != int(start_time) if namespace == _read_pid_namespace() else None
 
 
 @functools.cache

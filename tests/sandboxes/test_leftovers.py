@@ -3,7 +3,8 @@
 import subprocess
 import sys
 
-from harness.sandboxes.leftovers import format_owner, is_owner_dead
+from harness.sandboxes.docker import EXPIRES_LABEL, OWNER_LABEL, is_leftover
+from harness.sandboxes.leftovers import format_owner, is_owner_alive, is_owner_dead
 
 _TELL = "from harness.sandboxes.leftovers import format_owner; print(format_owner())"
 
@@ -13,8 +14,8 @@ def dead_owner() -> str:
 
 
 def test_this_process_lives_and_one_that_ended_does_not():
-    assert not is_owner_dead(format_owner())
-    assert is_owner_dead(dead_owner())
+    for owner, lives in ((format_owner(), True), (dead_owner(), False)):
+        assert (is_owner_alive(owner), is_owner_dead(owner)) == (lives, not lives)
 
 
 def test_a_reused_pid_is_not_the_owner():
@@ -29,6 +30,17 @@ def test_an_owner_of_an_earlier_boot_is_dead():
 
 def test_of_another_namespace_or_a_strange_name_nothing_is_known():
     boot, _, pid, _ = format_owner().split(":")
-    assert not is_owner_dead(f"{boot}:1:{pid}:1")
-    for strange in ("", "x", ":::", f"{boot}:1:pid:x"):
-        assert not is_owner_dead(strange)
+    for unknown in (f"{boot}:1:{pid}:1", "", "x", ":::", f"{boot}:1:pid:x"):
+        assert not is_owner_dead(unknown)
+        assert not is_owner_alive(unknown)
+
+
+def test_a_container_expires_only_if_nothing_is_known_of_its_owner():
+    boot, _, pid, _ = format_owner().split(":")
+    for owner, expires, expected in (
+        (format_owner(), 1, False),
+        (dead_owner(), 99_999_999_999, True),
+        (f"{boot}:1:{pid}:1", 1, True),
+        (f"{boot}:1:{pid}:1", 99_999_999_999, False),
+    ):
+        assert is_leftover({OWNER_LABEL: owner, EXPIRES_LABEL: str(expires)}) is expected
