@@ -1,6 +1,7 @@
 """Contract tests of a sandbox: commands, files, snapshots, start and end."""
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -32,6 +33,20 @@ sandbox.start()
 sandbox.run("setsid sleep " + sys.argv[3] + " >/dev/null 2>&1 & echo started")
 print("ready", flush=True)
 sandbox.run("sleep " + sys.argv[3] + "; true")
+"""
+_WRITE_MAPPING_SCRIPT = b"""
+import mmap, os, time
+with open("mapped", "wb+") as file:
+    file.write(bytes(4096))
+    file.flush()
+    mapping = mmap.mmap(file.fileno(), 4096)
+mapping[:] = b"1" * 4096
+open("ready", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+mapping[:] = b"2" * 4096
+open("done", "w").close()
+time.sleep(600)
 """
 _FILL_SCRIPTS = {
     "many": r"""
@@ -285,6 +300,17 @@ class SnapshotLaws(SandboxLaws):
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.restore(snapshot)
         assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
+
+    def test_writes_of_a_background_process_through_a_mapping_are_noticed(self, sandbox: Sandbox) -> None:
+        """A snapshot contains what a process writes through a mapping, although such writes change no time of the file."""
+        sandbox.write("write.py", _WRITE_MAPPING_SCRIPT)
+        sandbox.run("python3 write.py > /dev/null 2>&1 & until [ -e ready ]; do sleep 0.01; done; sleep 0.1")
+        first = sandbox.snapshot()
+        sandbox.run("touch go; until [ -e done ]; do sleep 0.01; done")
+        second = sandbox.snapshot()
+        assert second.files["mapped"].sha256 == hashlib.sha256(sandbox.read("mapped")).hexdigest()
+        sandbox.restore(first)
+        assert sandbox.read("mapped") == b"1" * 4096
 
     def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
         """A snapshot gets a new id even if a file has changed within one tick of the clock and has kept its size."""

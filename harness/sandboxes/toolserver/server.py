@@ -207,8 +207,11 @@ class Tree:
         self.sent.clear()
         self.name_orders.clear()
 
-    def scan_changes(self) -> Iterator[tuple[list[Any], bytes]]:
+    def scan_changes(self, is_idle: bool = True) -> Iterator[tuple[list[Any], bytes]]:
         """Yield an entry and the content of each file or directory that changed since the last scan of the workspace.
+
+        Unless the sandbox `is_idle`, so that no process of a command runs, the next scan reads all files again that this scan has
+        read: the first write through a shared mapping of a file changes the times of the file, but later writes do not.
 
         An entry is `[path, mode, size, sha256 or None, content bytes]`. Some values have a special meaning:
 
@@ -236,7 +239,8 @@ class Tree:
                     is_split = True
                 else:
                     seen.add(path)
-                    self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
+                    is_settled = is_idle and status.st_ctime_ns < before_ns
+                    self.known[path] = (times if is_settled else None, entry[3], entry[1])
                     if old is not None and old[1:] == (entry[3], entry[1]) and not is_split:
                         continue  # the last part of a split file is always sent, because its first parts were sent
                 yield entry, content
@@ -502,7 +506,7 @@ class Server:
         A true value of `first` in the header begins a new scan. After an error, the next scan returns all files, changed or not.
         """
         if header["first"]:
-            self.scan, self.scan_bytes = self.tree.scan_changes(), 0
+            self.scan, self.scan_bytes = self.tree.scan_changes(is_idle=not self._has_leftover_processes()), 0
         try:
             return self._collect_piece()
         except (RequestError, OSError):
