@@ -1,6 +1,7 @@
 """Bubblewrap as a sandbox backend, which needs neither a daemon nor an image and runs the tool server in separate namespaces.
 
-The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size.
+The /usr of this machine is mounted read-only; /workspace and /tmp are memory file systems of limited size. This package, which
+contains the checks of tasks, is hidden if it is installed below /usr.
 
 If the harness runs as root, a control group limits the memory of all processes together; otherwise memory is limited for each
 process only. Root also first changes to the user `nobody`, because the kernel exempts root from the limit on processes. If
@@ -48,6 +49,8 @@ _FILES = {
 _SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 _HIDDEN_FILES = ("/proc/keys", "/proc/key-users")
 """Kernel files that list the keys of the user who runs the harness; a device is mounted over them, so opening them fails."""
+_PACKAGE = Path(__file__).resolve().parents[1]
+"""Folder of this package."""
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 
 
@@ -66,8 +69,7 @@ class BubblewrapLauncher(ProcessLauncher):
         fds, join_fd = [fd for _, fd in contents], None
         try:
             mount_command = build_mount_command(self._mounts, user)
-            is_root = user is None and os.geteuid() == 0
-            arguments = self._generate_arguments(python, contents, are_mounted=bool(mount_command), is_root=is_root)
+            arguments = self._generate_arguments(python, contents, are_mounted=bool(mount_command), user=user)
             user_command = () if user is None else _find_user_command(user)
             command = [
                 *user_command,
@@ -131,7 +133,7 @@ class BubblewrapLauncher(ProcessLauncher):
         )
 
     def _generate_arguments(
-        self, python: str, contents: Sequence[tuple[str, int]], *, are_mounted: bool, is_root: bool
+        self, python: str, contents: Sequence[tuple[str, int]], *, are_mounted: bool, user: int | None
     ) -> Iterator[str]:
         """Yield the command-line options with which bubblewrap is started.
 
@@ -139,7 +141,7 @@ class BubblewrapLauncher(ProcessLauncher):
             python: Path of the Python that runs the tool server.
             contents: Path of each file that the sandbox gets, with an open descriptor of its content.
             are_mounted: Whether the memory file systems exist; otherwise bubblewrap mounts them.
-            is_root: Whether the commands run as root of this machine, who owns the kernel files of the tool server.
+            user: User of this machine as whom the commands run; None for the user who runs the harness.
         """
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
         yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
@@ -162,11 +164,12 @@ class BubblewrapLauncher(ProcessLauncher):
             yield from ("--perms", "0644", "--ro-bind-data", str(fd), path)
         if not python.startswith("/usr/"):
             yield from _bind_private_python(Path(python))
+        yield from _hide_package(Path(python), user)
         yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")  # commands could change settings of the namespaces
         yield from ("--dev", "/dev", "--mqueue", "/dev/mqueue")  # where the tool server sees message queues that commands leave
         for path in filter(os.path.exists, _HIDDEN_FILES):
             yield from ("--ro-bind", os.devnull, path)
-        if is_root:
+        if user is None and os.geteuid() == 0:  # root owns the kernel files of the tool server
             yield from ("--remount-ro", "/proc")
         for index, mount in enumerate(self._mounts):
             if are_mounted:
@@ -256,6 +259,17 @@ def _bind_private_python(python: Path) -> Iterator[str]:
     for parent in reversed(prefix.parents[:-1]):
         yield from ("--perms", "0755", "--dir", str(parent))
     yield from ("--ro-bind", str(prefix), str(prefix))
+
+
+def _hide_package(python: Path, user: int | None) -> Iterator[str]:
+    """Yield options that mount an empty file system over this package, if it is installed at a place that the sandbox contains.
+
+    Otherwise commands could read the checks of the tasks.
+    """
+    for folder in (_PACKAGE, *sorted(_PACKAGE.parent.glob(f"{_PACKAGE.name}-*.dist-info"))):
+        is_contained = any(folder.is_relative_to(place) for place in ("/usr", python.parent.parent))
+        if is_contained and (user is None or _is_reachable_for_all(str(folder.parent))):  # otherwise the user cannot read it
+            yield from ("--perms", "0755", "--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
 def _is_reachable_for_all(path: str) -> bool:

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,34 @@ def test_the_sandboxs_own_python_runs_from_wherever_it_is(monkeypatch):
             assert result.stdout.decode().strip() == sys.base_prefix
     finally:
         bubblewrap.find_python.cache_clear()
+
+
+@pytest.fixture
+def private_python(monkeypatch):
+    """Run tool servers with a copy of the system's Python in a folder of its own, which is bound into each sandbox."""
+    system_python = Path(bubblewrap.find_python()).resolve()
+    if not system_python.is_relative_to("/usr"):
+        pytest.skip("this system has no Python below /usr, whose copy finds its library there")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # sandboxes have a /tmp of their own
+        Path(folder).chmod(0o755)
+        program = Path(folder, "bin", "python3")
+        program.parent.mkdir()
+        shutil.copy(system_python, program)
+        monkeypatch.setattr(bubblewrap, "find_python", lambda: str(program))
+        yield Path(folder)
+
+
+def test_commands_cannot_read_the_harness_where_it_is_installed_beside_their_python(private_python, monkeypatch):
+    package, metadata = (private_python / "lib" / name for name in ("harness", "harness-1.0.dist-info"))
+    other = private_python / "lib" / "other"
+    for folder in (package, metadata, other):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("a hidden check")
+    monkeypatch.setattr(bubblewrap, "_PACKAGE", package)
+    with open_sandbox("bubblewrap", session_id="x") as sandbox:
+        assert sandbox.run(f"cat {other}/file").stdout == b"a hidden check"
+        assert sandbox.run(f"ls -A {package} {metadata} | grep file").exit_code == 1
+        assert sandbox.run(f"touch {package}/file {metadata}/file").exit_code == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
