@@ -61,8 +61,12 @@ class Mirror:
     @property
     def has_room(self) -> bool:
         """Whether a real sandbox certainly has space for the files, because they are far below the disk limit."""
-        pages = sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
-        return len(self._files) <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
+        return self._has_room_for(0, 0)
+
+    def _has_room_for(self, more_files: int, more_bytes: int) -> bool:
+        pages = more_files + more_bytes // PAGE_BYTES
+        pages += sum(1 + state.size_bytes // PAGE_BYTES for state in self._files.values())
+        return len(self._files) + more_files <= MAX_FILES and pages * PAGE_BYTES <= self._limits.disk_bytes // 2
 
     def read(self, path: str, max_bytes: int | None) -> bytes:
         """Return the content of a file in the workspace, cut to `max_bytes` if given."""
@@ -77,7 +81,7 @@ class Mirror:
         check_size(content, self._limits, path)
         parts = _split_path(path)
         name = "/".join(parts)
-        if not parts or ".." in parts or len(name.encode()) > MAX_PATH_BYTES:
+        if not parts or ".." in parts or len(name.encode()) > MAX_PATH_BYTES or not self._has_room_for(len(parts), len(content)):
             raise MirrorMiss
         parents = ["/".join(parts[:end]) for end in range(1, len(parts))]
         if any(parent in self._files and parent not in self._children for parent in parents):
@@ -150,6 +154,8 @@ class Mirror:
             if part == "..":
                 if not resolved_parts:
                     raise PathRefused(path)
+                if here not in self._children:
+                    raise MirrorMiss
                 resolved_parts.pop()
                 continue
             if here not in self._children:

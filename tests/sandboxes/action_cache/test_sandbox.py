@@ -20,7 +20,24 @@ from harness.sandboxes.action_cache.cache import CACHE_FILE
 pytestmark = pytest.mark.bubblewrap
 
 LIMITS = SandboxLimits(file_bytes=2_000, disk_bytes=2**20)
-PATHS = ["a", "b", "d", "d/x", "d/e/y", "/workspace/d/x", "d/../a", "../a", "/etc/passwd", "a/b", ".", "l", "d//./x", "n\0", "ü"]
+PATHS = [
+    "a",
+    "b",
+    "d",
+    "d/x",
+    "d/e/y",
+    "/workspace/d/x",
+    "d/../a",
+    "../a",
+    "/etc/passwd",
+    "a/b",
+    "a/../a",
+    ".",
+    "l",
+    "d//./x",
+    "n\0",
+    "ü",
+]
 COMMANDS = [
     "ls -U -R -A", "find . | cat", "grep -rn '' . | head -c 3000", "cat a b d/x", "echo 1 >> a", "echo 2 > b; exit 3",
     "mv a d/x", "mv b a", "rm -rf d", "sed -i 's/1/2/' a", "mkdir -p d/e f", "cp -r d c", "chmod 600 a; umask 077; echo 3 > k",
@@ -98,6 +115,27 @@ def test_any_calls_are_answered_as_by_a_real_sandbox(machines, calls):
 @given(calls=st.lists(action(COMMANDS + ODD_COMMANDS * 2), min_size=3, max_size=10))
 def test_what_no_mirror_can_hold_is_left_to_the_real_one(machines, calls):
     agree(machines, calls)
+
+
+def test_a_path_that_leads_through_a_file_is_refused_as_by_a_real_sandbox(tmp_path):
+    with opened() as real, closing(ActionCache(tmp_path)) as cache, cached(cache) as sandbox:
+        for one in (real, sandbox):
+            one.write("a", b"1")
+        for call in (("read", "a/../a"), ("list", "a/.."), ("list", "a/../.")):
+            assert answer(sandbox, call) == answer(real, call)
+            assert answer(sandbox, call)[0] is ToolError
+
+
+def test_a_file_that_does_not_fit_is_refused_as_by_a_real_sandbox(tmp_path):
+    limits = SandboxLimits(disk_bytes=2**20)
+    with closing(ActionCache(tmp_path)) as cache:
+        for _ in range(2):  # the second time, no real sandbox has started before the write
+            real = open_sandbox("bubblewrap", session_id="full", limits=limits)
+            with CachedSandbox(real, cache, kind="full", task="") as sandbox:
+                sandbox.run("echo 1")
+                with pytest.raises(ToolError, match="File too large"):
+                    sandbox.write("a", bytes(1_500_000))
+                assert sandbox.run("echo alive").stdout == b"alive\n"
 
 
 def test_parallel_calls_bypass_the_cache_and_later_commands_use_it_again(tmp_path):
