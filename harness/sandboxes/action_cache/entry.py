@@ -123,7 +123,11 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 KEY_VERSION = "3"
 """Version of cache keys. Increment it when a change of the tool server can alter results of commands, to ignore old entries."""
-_PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
+_PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib", "/etc/alternatives")
+_LOCAL_PROGRAMS = Path("/usr/local/bin")
+"""Folder with programs that are often updated by copying over them, which does not change the folder."""
+MAX_LOCAL_PROGRAMS = 1_000
+"""Maximum number of local programs that identify a machine; of further programs, only the names count."""
 _RELEASE_FILE = Path("/etc/os-release")
 
 
@@ -143,7 +147,8 @@ def compute_environment_id(info: SandboxInfo) -> bytes:
 def describe_machine() -> tuple[str, ...]:
     """Return texts that identify this machine's programs; they change when a program is installed or updated."""
     signatures = [_RELEASE_FILE.read_text(errors="replace") if _RELEASE_FILE.is_file() else ""]
-    for path in (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders()):
+    paths = (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders(), *_list_local_programs())
+    for path in dict.fromkeys(paths):
         try:
             status = Path(path).stat()
         except OSError:
@@ -154,9 +159,13 @@ def describe_machine() -> tuple[str, ...]:
 
 
 def _list_python_folders() -> list[str]:
-    places = [Path(place) for place in ("/usr/lib", "/usr/local/lib")]
+    places = [Path("/usr/lib"), Path("/usr/local/lib"), Path(find_python()).parent.parent / "lib"]
     folders = [folder for place in places if place.is_dir() for folder in sorted(place.glob("python3*"))]
     return [str(path) for folder in folders for path in (folder, folder / "dist-packages", folder / "site-packages")]
+
+
+def _list_local_programs() -> list[str]:
+    return [str(path) for path in sorted(_LOCAL_PROGRAMS.glob("*"))[:MAX_LOCAL_PROGRAMS]]
 
 
 def compute_action_key(environment: bytes, state_id: str, command: str, timeout_seconds: float) -> bytes:
