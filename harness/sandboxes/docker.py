@@ -221,7 +221,8 @@ class DockerLauncher:
         return True
 
     def _build_info(self, digest: str) -> SandboxInfo:
-        engine = self._api.info()
+        engine, started = self._api.info(), str(self._api.inspect_container(self._container)["Image"])
+        served = [(SERVED_REPOSITORY, started)] if started != digest else []
         counted = [("memory_bytes", "MemoryLimit"), ("pids", "PidsLimit")]
         enforced = [limit for limit, flag in counted if engine.get(flag)]
         return SandboxInfo(
@@ -230,7 +231,7 @@ class DockerLauncher:
             isolation=("container", "no-new-privileges", "no-capabilities", "seccomp", "read-only-root", "private-tmpfs"),
             limits=self._limits,
             enforced=(*enforced, "disk_bytes", FILES, "output_bytes", "file_bytes", "network", SECCOMP),
-            versions=(("docker", str(engine.get("ServerVersion"))),),
+            versions=(("docker", str(engine.get("ServerVersion"))), *served),
         )
 
 

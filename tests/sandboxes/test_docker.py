@@ -198,12 +198,15 @@ def bare(client):
 @pytest.mark.docker
 def test_an_image_without_python_is_given_one_once(client, bare):
     assert client.containers.run(bare, ["sh", "-c", "python3 || echo none"], network_mode="none", remove=True) == b"none\n"
+    versions = []
     for attempt in (1, 2):
         with contextlib.closing(open_sandbox("docker", session_id=f"{bare[:-2]}-{attempt}", image=bare)) as sandbox:
             sandbox.start()
             assert sandbox.run("echo served").stdout == b"served\n"
             assert str(sandbox.info.image).startswith(bare)
-    assert find_served_image(client.api, find_image(client.api, bare)) is not None
+            versions.append(dict(sandbox.info.versions)["harness-served"])
+    served = find_served_image(client.api, find_image(client.api, bare))
+    assert versions == [client.images.get(served).id] * 2
 
 
 @pytest.mark.docker
