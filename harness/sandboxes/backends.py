@@ -24,7 +24,7 @@ _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
 
 A test packet would prove less, because a firewall may drop it.
 """
-_MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that contains it"
+_MISSING_PROGRAM_ADVICE = "install {program} in /usr/local/bin for bubblewrap, or choose a Docker image that has it in /usr/bin"
 _CONTROL_GROUP_ADVICE = "to limit all processes together, control groups are needed, which bubblewrap can create only as root"
 _LIMIT_ADVICE: Final[Mapping[str, tuple[str, str]]] = {
     "memory_bytes": ("memory of all processes together", _CONTROL_GROUP_ADVICE),
@@ -115,8 +115,10 @@ def _attack(sandbox: Sandbox, program: str) -> SandboxInfo:
             refuse("a command was able to write outside of /workspace")
         if not succeeds(_NO_ROUTES_COMMAND):
             refuse("a command was able to reach the network")
-        if program and not succeeds(f"command -v {program}"):
-            refuse(f"the sandbox has no program {program}", _MISSING_PROGRAM_ADVICE.format(program=program))
+        for needed in filter(None, ("python3", program)):  # the grader runs python3 as commands do, unlike the tool server
+            if not succeeds(f"command -v {needed}"):
+                path = sandbox.run("echo $PATH", timeout_seconds=PROBE_SECONDS).stdout.decode(errors="replace").strip()
+                refuse(f"the sandbox has no program {needed} in {path}", _MISSING_PROGRAM_ADVICE.format(program=needed))
         return sandbox.info
     finally:
         sandbox.close()

@@ -15,7 +15,7 @@ import pytest
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxLimits
-from harness.sandboxes.backends import open_sandbox
+from harness.sandboxes.backends import open_sandbox, probe_backend
 from harness.sandboxes.docker import (
     AttachStream,
     DockerLauncher,
@@ -207,6 +207,27 @@ def test_an_image_without_python_is_given_one_once(client, bare):
             versions.append(dict(sandbox.info.versions)["harness-served"])
     served = find_served_image(client.api, find_image(client.api, bare))
     assert versions == [client.images.get(served).id] * 2
+
+
+@pytest.fixture
+def conda(client):
+    """Build an image whose python3 is in a folder that only the image's own PATH contains."""
+    name = f"conda-{uuid.uuid4().hex[:12]}"
+    script = "mkdir -p /opt/conda/bin; mv /usr/bin/python3* /opt/conda/bin"
+    container = client.containers.run(IMAGE, ["sh", "-c", script], user="0:0", network_mode="none", detach=True)
+    assert container.wait()["StatusCode"] == 0
+    container.commit(name, "1", conf={"User": "1000:1000", "Env": ["PATH=/opt/conda/bin:/usr/bin:/bin"]})
+    container.remove()
+    yield f"{name}:1"
+    client.images.remove(f"{name}:1", force=True)
+
+
+@pytest.mark.docker
+def test_an_image_whose_python_commands_do_not_find_does_not_pass(conda):
+    found = probe_backend("docker", conda)
+    assert not found.ok
+    assert found.reason.startswith("the sandbox has no program python3 in /usr/local/sbin:")
+    assert probe_backend("docker", IMAGE).ok
 
 
 @pytest.mark.docker
