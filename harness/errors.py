@@ -260,10 +260,10 @@ class VerdictMismatch(HarnessError):
     def __init__(self, trial_id: str, folder: str, stored: str, new: str) -> None:
         self.trial_id, self.folder, self.stored, self.new = trial_id, folder, stored, new
         super().__init__(
-            f"trial {trial_id}: grading an equal workspace again gave other verdicts: stored {stored}, new {new}; the checks of "
-            "this task are not repeatable (create the task with `cacheable=False`), or the cache is damaged (empty it with "
-            f"`harness cache --cache {folder} clear`); trials whose column `verdict_cached` is true may be wrong: run them again "
-            "in a new output folder, with `--no-cache`"
+            f"trial {trial_id}: grading an equal workspace again gave other verdicts: stored {stored}, new {new}; the code of "
+            "the agent depends on the time of day, the checks of this task are not repeatable (create the task with "
+            f"`cacheable=False`), or the cache is damaged (empty it with `harness cache --cache {folder} clear`); trials whose "
+            "column `verdict_cached` is true may be wrong: run them again in a new output folder, with `--no-cache`"
         )
 
 

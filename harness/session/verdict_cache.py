@@ -11,8 +11,8 @@ the standard library and this package, because other files are not part of the k
 
 One trial in twenty, drawn by its id, and all trials that other trials are compared with are graded again. If the new verdicts
 differ from the stored ones, the workspace is graded several times more. Checks with changing verdicts are the fault of the agent,
-whose code or tests behave at random, and count as failed. If the new verdicts agree with each other, the stored ones are wrong,
-and the run ends with an error.
+whose code or tests behave at random, and count as failed. If the new verdicts agree with each other, the run ends with an error.
+Then the stored verdicts are wrong, or the agent's code depends on the time of day, which is not part of the key.
 """
 
 import ast
