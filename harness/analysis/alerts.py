@@ -22,9 +22,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import order_arms
+from harness.analysis.arms import order_arms, select_valid
 from harness.analysis.formatting import Section, format_usd, make_arm_section
-from harness.analysis.tables import Tables
+from harness.analysis.tables import Tables, select
 from harness.errors import format_count
 
 
@@ -200,12 +200,12 @@ def _find_worst_summary_cost(
 def build_alert_sections(results: Tables) -> Iterator[Section]:
     """Yield the report's section on monitoring alerts: fired alerts, cache savings and pruning times by arm.
 
-    Nothing is yielded if no trial has steps.
+    Excluded trials are left out. Nothing is yielded if no trial has steps.
     """
-    alert_table = evaluate_alerts(results)
+    trials = select_valid(results.trials)
+    alert_table = evaluate_alerts(select(results, trials))
     if alert_table.empty:
         return
-    trials = results.trials
     shown_arms = set(alert_table["arm"])
     yield make_arm_section(
         "Monitoring: number of trials in which an alert would fire, and the worst value",

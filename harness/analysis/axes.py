@@ -16,13 +16,13 @@ import pandas as pd
 
 from harness.analysis.arms import add_total_cost, build_sort_key, read_axes, select_valid
 from harness.analysis.effects import Effect, estimate_effect
-from harness.experiment.paths import BLOCK_AXES, format_short
+from harness.analysis.validity import drop_repeats
+from harness.experiment.paths import format_short, is_arm_setting
 
 AXIS_METRICS = ("success", "score", "prompt_tokens", "total_cost_usd")
 """Columns of the trials table on which the values of an axis are compared."""
 UNIT_COLUMNS = ("success", "score", "retention")
 """Columns with values from 0 to 1, which are compared by differences; all others are amounts, compared by ratios."""
-_OMITTED = frozenset({*BLOCK_AXES, "replicate"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,7 +50,7 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
         trials: Table of trials with the columns of the metrics; the total cost is added.
         metrics: Columns of the trials table to compare.
     """
-    valid = add_total_cost(select_valid(trials).query("replicate == 0"))
+    valid = add_total_cost(drop_repeats(select_valid(trials)))
     is_in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)]
     valid = valid[np.array(is_in_grid, dtype=bool)]
     values = read_axes(valid)
@@ -69,7 +69,7 @@ def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:
         arm: Name of the arm.
         axes: The arm's value of each setting that the plan varies, by dotted path.
     """
-    paths = [path for path in axes if path.partition(".")[0] not in BLOCK_AXES]
+    paths = [path for path in axes if is_arm_setting(path)]
     if not paths:
         return True
     values = {path: _match_value(axes[path]) for path in paths}
@@ -87,7 +87,7 @@ def _match_value(value: object) -> str:
 
 def _encode_point(axes: Mapping[str, object]) -> dict[str, str]:
     # JSON texts, unlike the values, can always be compared and sorted.
-    return {path: json.dumps(value) for path, value in axes.items() if path.partition(".")[0] not in _OMITTED}
+    return {path: json.dumps(value) for path, value in axes.items() if is_arm_setting(path)}
 
 
 def _contrast_axis(

@@ -44,15 +44,9 @@ def resolve_baseline(results: Tables, baseline: str | Mapping[str, object] | Non
 
 
 def prepare_arms(results: Tables) -> pd.DataFrame:
-    """Return the valid trials of the current plan with the columns of all metrics, for comparisons with a baseline.
-
-    The replicate numbers of each arm begin with 0. Otherwise the trials of an arm that repeats the baseline (A/A) could not be
-    paired with those of the baseline.
-    """
+    """Return the valid trials of the current plan with the columns of all metrics, for comparisons with a baseline."""
     current = drop_earlier_plans(results)
-    trials = add_measures(select(current, select_valid(current.trials)))
-    first = trials.groupby("arm")["replicate"].transform("min")
-    return trials.assign(replicate=trials["replicate"] - first)
+    return add_measures(select(current, select_valid(current.trials)))
 
 
 def resolve_metric(trials: pd.DataFrame, metric: str | None) -> Metric:

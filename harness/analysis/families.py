@@ -29,9 +29,12 @@ class Unfinished(NamedTuple):
 
     family: Family
     finished_trials: int
+    crashed_trials: int = 0
+    """Number of trials that broke off and run again with the next `harness run`; they are not among the finished ones."""
 
     def __str__(self) -> str:
-        return f"{self.finished_trials} of {format_count(self.family.planned_trials, 'planned trial')} have finished"
+        crashed = f"; {self.crashed_trials} crashed and run again next time" if self.crashed_trials else ""
+        return f"{self.finished_trials} of {format_count(self.family.planned_trials, 'planned trial')} have finished{crashed}"
 
 
 def read_families(results: Tables) -> list[Family]:
@@ -72,8 +75,10 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
     newest = find_newest(families)
     if newest is None or len({family.digest for family in families}) > 1:
         return None
-    may_be_shown = len(trials) >= newest.planned_trials or (newest.looks > 1 and allows_interim_look)
-    return None if may_be_shown else Unfinished(newest, len(trials))
+    crashed_trials = int((trials["status"] == "crashed").sum())
+    finished_trials = len(trials) - crashed_trials
+    may_be_shown = finished_trials >= newest.planned_trials or (newest.looks > 1 and allows_interim_look)
+    return None if may_be_shown else Unfinished(newest, finished_trials, crashed_trials)
 
 
 def list_experiments(results: Tables) -> Sequence[Tables]:
@@ -105,7 +110,8 @@ def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfin
     if not withheld or len(parts) == 1:
         return withheld[0] if withheld else None
     planned = sum(max(len(part), *(family.planned_trials for family in _read_families(part))) for part in parts)
-    return Unfinished(replace(withheld[0].family, planned_trials=planned), sum(map(len, parts)))
+    crashed = sum(int((part["status"] == "crashed").sum()) for part in parts)
+    return Unfinished(replace(withheld[0].family, planned_trials=planned), sum(map(len, parts)) - crashed, crashed)
 
 
 def record_looks(results: Tables) -> list[Look]:
@@ -147,6 +153,6 @@ def open_outcomes(results: Tables) -> None:
             raise UsageError(
                 f"{unfinished}, and the plan declares contrasts and a single look at their outcomes: run the other trials first "
                 "(`harness run` goes on where it stopped); a new plan can declare interim looks, e.g. `looks = 2` under "
-                "[experiment]"
+                "[experiment]; a plan that was reduced after trials had run stays incomplete, so run it in a new output folder"
             )
     record_looks(results)

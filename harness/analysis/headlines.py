@@ -27,7 +27,9 @@ from harness.analysis.intervals import ALPHA
 from harness.analysis.lost_facts import describe_lost_facts
 from harness.analysis.measures import METRICS, Cell, choose_metric, estimate_cell
 from harness.analysis.planning import compute_smallest_p
+from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
+from harness.analysis.validity import find_repeats
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
 from harness.input_files import read_input
@@ -68,8 +70,9 @@ def build_headline_section(
     if not known:
         return Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
     metric = choose_metric([one.trials for one in known]).name
+    first_runs = [one for one in known if one.arm not in find_repeats(trials)]
     bounds = find_bounds(trials)
-    candidates = [one for one in known if one.arm not in bounds] or known
+    candidates = [one for one in first_runs if one.arm not in bounds] or first_runs
     cells = {one.arm: estimate_cell(one.trials, METRICS[metric]) for one in candidates}
     best = max(candidates, key=lambda one: cells[one.arm].value)
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
@@ -83,8 +86,17 @@ def build_headline_section(
             ]
         ),
         *_describe_claims(judged),
-        _describe_best(best.arm, metric, cells, len(known)),
-        _describe_cheapest(trials, metric, effects, best.arm, candidates, comparer, [*_list_claimed_pairs(judged, metric)]),
+        _describe_best(best.arm, metric, cells, len(first_runs)),
+        _describe_cheapest(
+            trials,
+            metric,
+            effects,
+            best.arm,
+            candidates,
+            comparer,
+            claimed_pairs=[*_list_claimed_pairs(judged, metric)],
+            worse=_find_worse(effects) | {*_list_claimed_losers(judged, metric)},
+        ),
         *describe_lost_facts(results, known),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
@@ -238,20 +250,25 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     yield from first
     more = len(judged.claims) - MAX_CLAIMS
     further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
-    count = len(judged.family.contrasts)
+    count, looks = len(judged.family.contrasts), judged.family.looks
     declared = "This comparison was" if count == 1 else f"These {count} comparisons were"
-    correction = "" if count == 1 else f"; p is corrected for {count} comparisons{_describe_smallest_p(judged.claims)}"
+    reasons = [*([f"{count} comparisons"] if count > 1 else []), *([f"{looks} declared looks"] if looks > 1 else [])]
+    correction = f"; p is corrected for {' and '.join(reasons)}{_describe_smallest_p(judged)}" if reasons else ""
     estimands = {(one.effect.estimand, one.effect.task_count): None for one in judged.claims}
     about = " and ".join(describe_estimand(*one).partition(": ")[2].partition(";")[0] for one in estimands)
     yield f"{last} {declared} declared before the run; in brackets, the 95 % interval for {about}{correction}.{further}"
 
 
-def _describe_smallest_p(claims: Sequence[Claim]) -> str:
+def _describe_smallest_p(judged: ClaimReport) -> str:
     """Return a clause on the smallest possible corrected p-value; empty if it is far below the significance level."""
-    effects = [one.effect for one in claims if one.effect.task_count and not one.effect.refusal]
-    smallest = len(claims) * min(
-        (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand, one.metric) for one in effects),
-        default=0.0,
+    effects = [one.effect for one in judged.claims if one.effect.task_count and not one.effect.refusal]
+    smallest = (
+        len(judged.family.contrasts)
+        * judged.family.looks
+        * min(
+            (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand, one.metric) for one in effects),
+            default=0.0,
+        )
     )
     tasks = max((one.task_count for one in effects), default=0)
     if not ALPHA / 10 < smallest < 1:
@@ -279,7 +296,7 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], arm_count:
         best: Name of the arm.
         metric: Name of the metric.
         cells: Mean, interval and number of trials of each arm that is no bound.
-        arm_count: Number of all arms.
+        arm_count: Number of all arms, without those that repeat another arm (A/A).
     """
     cell, count = cells[best], len(cells)
     excluded = format_count(arm_count - count, "arm")
@@ -308,6 +325,13 @@ def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[fro
                 yield frozenset({claim.contrast.a, claim.contrast.b})
 
 
+def _list_claimed_losers(judged: ClaimReport | None, metric: str) -> Iterator[str]:
+    """Yield the arms that a declared comparison shows to be worse than another arm."""
+    for claim in () if judged is None or judged.refusal else judged.claims:
+        if claim.is_shown and claim.contrast.metric == metric and claim.contrast.margin is None:
+            yield claim.contrast.a if claim.effect.value < 0 else claim.contrast.b
+
+
 def _describe_cheapest(
     trials: pd.DataFrame,
     metric: str,
@@ -315,7 +339,9 @@ def _describe_cheapest(
     best: str,
     candidates: Sequence[ArmSummary],
     comparer: ArmComparer,
+    *,
     claimed_pairs: Collection[frozenset[str]],
+    worse: Collection[str],
 ) -> str:
     """Return sentences on the cheapest arm that is not shown to be worse than the best one.
 
@@ -328,6 +354,7 @@ def _describe_cheapest(
             because it is cheap only because it fails.
         comparer: Object that compares two arms on the same tasks and seeds.
         claimed_pairs: Pairs of arms whose difference an earlier line states.
+        worse: Arms that are shown to be worse than the best one or than another arm.
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
@@ -336,7 +363,7 @@ def _describe_cheapest(
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
     full = [arm for arm in effects if arm not in finishing]
     rivals = [arm for arm in effects if arm in known and arm in finishing and effects[arm].pair_count]
-    equals = [arm for arm in rivals if not _is_worse(effects[arm])]
+    equals = [arm for arm in rivals if arm not in worse]
     cheaper = [arm for arm in equals if best in known and (costs_usd[arm] < costs_usd[best] or best not in finishing)]
     if not cheaper and best not in finishing:
         return f"{beginning} no arm, since most trials of {best}, the highest, ended with a full window."
@@ -371,8 +398,14 @@ def _describe_cheapest(
     return f"{price} {difference}: neither a loss nor equality is shown.{left_out}"
 
 
-def _is_worse(effect: Effect) -> bool:
-    return not effect.refusal and effect.interval.high < 0 and effect.p_value <= ALPHA
+def _find_worse(effects: Mapping[str, Effect]) -> set[str]:
+    """Return the arms that are shown to be worse than the best one, with p-values corrected for the number of arms."""
+    p_values = adjust_holm([1.0 if isnan(effect.p_value) else effect.p_value for effect in effects.values()])
+    return {
+        arm
+        for (arm, effect), p_value in zip(effects.items(), p_values, strict=True)
+        if not effect.refusal and effect.interval.high < 0 and p_value <= ALPHA
+    }
 
 
 def _describe_limit(effects: Sequence[Effect], metric: str) -> str:

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from harness.analysis.arms import ArmSummary
-from harness.analysis.measures import measure_trial_retention
 from harness.analysis.retention import measure_retention
 from harness.analysis.tables import Tables
-from harness.analysis.validity import pair_repeats
+from harness.analysis.validity import find_repeats
 
 MAX_GROUPS = 4
 """Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
@@ -40,58 +39,49 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
         results: Tables of results of one fidelity level (how much of a run is real).
         arms: Summaries of the arms (configurations), in the order of the report.
     """
-    repeated = {*pair_repeats(results.trials)["arm_b"]}
+    repeated = find_repeats(results.trials)
     first_runs = [one for one in arms if one.arm not in repeated]
     kinds, probes = measure_retention(results, [one.arm for one in first_runs]), results.probes
     summarized_trials = set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"])
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
-    only_in_summary = probes["seen_in_kept"].eq(other=False).fillna(value=False).astype(bool)
-    facts = "facts that stood in no kept message, so that only the summary could keep them"
-    losses = _list_losses(
-        summarized, probes[only_in_summary], kinds.assign(rate=kinds["summarized"]), facts, has_repeats=bool(repeated)
-    )
+    facts = "facts that stood in no kept message (counted at each compaction), so that only the summary could keep them"
+    losses = _list_losses(summarized, kinds.assign(rate=kinds["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
-    losses = _list_losses(others, probes, kinds.assign(rate=kinds["kept"]), "facts in view", has_repeats=bool(repeated))
+    losses = _list_losses(
+        others, kinds.assign(rate=kinds["kept"]), "facts in view (counted at each compaction)", has_repeats=bool(repeated)
+    )
     if losses:
         yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}."
 
 
-def _list_losses(
-    arms: Sequence[ArmSummary], probes: pd.DataFrame, rates: pd.DataFrame, facts: str, *, has_repeats: bool
-) -> list[str]:
+def _list_losses(arms: Sequence[ArmSummary], rates: pd.DataFrame, facts: str, *, has_repeats: bool) -> list[str]:
     """Return a clause for each group of arms on the share of facts that was lost, and on the kinds that were lost most.
 
     Args:
         arms: Arms that are described.
-        probes: Rows of the table `probes` about the facts that could be lost.
         rates: Rate at which each arm kept each kind of these facts, in the columns `arm`, `kind` and `rate`.
         facts: Words for the facts that could be lost.
         has_repeats: Whether repeated arms (A/A) are left out.
     """
-    lost = 1 - measure_trial_retention(probes)
-    groups = {name: members for name, members in _group_arms(arms).items() if lost.index.isin(_list_trials(members)).any()}
-    shares = {name: float(lost.reindex(_list_trials(members)).mean()) for name, members in groups.items()}
-    if len(shares) > MAX_GROUPS:
-        ordered = sorted(shares, key=lambda name: -shares[name])
-        shares = {name: shares[name] for name in (ordered[0], ordered[-1])}
-    counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in groups[name]])]) for name in shares}
-    chosen = _choose_kinds(list(counts.values()))
+    groups = _group_arms(arms)
+    counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in members])]) for name, members in groups.items()}
+    totals = {name: one.sum() for name, one in counts.items() if len(one)}
+    if len(totals) > MAX_GROUPS:
+        ordered = sorted(totals, key=lambda name: -totals[name]["lost"] / totals[name]["facts"])
+        totals = {name: totals[name] for name in (ordered[0], ordered[-1])}
+    chosen = _choose_kinds([counts[name] for name in totals])
     return [
-        f"{name}{_count_arms(groups[name], has_repeats=has_repeats)} lost {100 * share:.0f} %{'' if at else f' of the {facts}'}"
-        f"{_list_kinds(counts[name], chosen)}"
-        for at, (name, share) in enumerate(shares.items())
+        f"{name}{_count_arms(groups[name], has_repeats=has_repeats)} lost {100 * total['lost'] / total['facts']:.0f} % of "
+        f"{total['facts']:,}{'' if at else f' {facts}'}{_list_kinds(counts[name], chosen)}"
+        for at, (name, total) in enumerate(totals.items())
     ]
 
 
 def _count_arms(arms: Sequence[ArmSummary], *, has_repeats: bool) -> str:
     return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})" if len(arms) > 1 else ""
-
-
-def _list_trials(arms: Iterable[ArmSummary]) -> list[str]:
-    return [trial_id for one in arms for trial_id in one.trials["trial_id"]]
 
 
 def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[ArmSummary]]:

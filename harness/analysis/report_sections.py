@@ -38,7 +38,7 @@ from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
-from harness.analysis.validity import compare_repeats, pair_repeats, pool_placebo_checks
+from harness.analysis.validity import compare_repeats, find_repeats, pool_placebo_checks
 from harness.errors import format_count
 
 
@@ -57,7 +57,9 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     arms = summarize_arms(results)
     baselines = [against] if against is not None else _choose_baselines(results)
     comparer, judged = ArmComparer(results), restrict_claims(judged, [one.arm for one in arms])
-    contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
+    repeats = find_repeats(results.trials)
+    compared = [one for one in arms if one.arm not in repeats]
+    contrasts = {name: _compare_arms(comparer, compared, name) for name in baselines}
     threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
     yield build_headline_section(results, arms, comparer, judged, threats)
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
@@ -219,7 +221,7 @@ def _describe_marks(count: int) -> str:
 def _choose_baselines(results: Tables) -> list[str]:
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
-    return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]
+    return list(dict.fromkeys([*controls, *find_repeats(trials).values()])) or order_arms(trials)[:1]
 
 
 def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:

@@ -6,7 +6,7 @@ caused by chance alone; smaller differences between arms mean nothing.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan
 from typing import Self
@@ -22,8 +22,8 @@ from harness.errors import UsageError, format_count
 PAIR_COLUMNS = ("task", "seed", "replicate")
 """Columns of the trials table whose values must be equal in the two trials of a pair."""
 
-CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
-"""Columns of the trials table whose values, with the recorded configuration, must be equal in repeated runs (A/A)."""
+CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps", "configuration")
+"""Columns of the trials table whose values must be equal in repeated runs (A/A); `name_configurations` gives the last of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +129,8 @@ class RepeatComparison:
     counts: PairedCounts
     equal_request_pairs: int
     """Number of repeated runs that sent exactly the same requests to the model as the first run of the same configuration."""
+    known_request_pairs: int
+    """Number of repeated runs whose requests are known, as those of the first run are."""
     score_changes: tuple[float, ...] = ()
     """Score of each repeated run minus the score of the first run of the same configuration."""
 
@@ -147,10 +149,9 @@ class RepeatComparison:
             what = f"the score changed in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average over all pairs"
         else:
             what = f"success changed in {self.counts.discordant_pairs} of {n} pairs"
-        return (
-            f"A/A (same settings run again with another seed of the model, so differences are chance): {what}; "
-            f"{self.equal_request_pairs} of {n} pairs sent the same requests throughout"
-        )
+        known = self.known_request_pairs
+        requests = f"; {self.equal_request_pairs} of {known} pairs sent the same requests throughout" if known else ""
+        return f"A/A (same settings run again with another seed of the model, so differences are chance): {what}{requests}"
 
     def __str__(self) -> str:
         return self.describe()
@@ -159,12 +160,15 @@ class RepeatComparison:
 def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
     """Return the trials of two arms (configurations) side by side.
 
-    The table has one row per task, seed and replicate that both arms have. The columns `task`, `seed` and `replicate` appear
-    once. `trial_id`, `success` and the requested columns appear twice, with the suffixes `_a` and `_b`.
+    The table has one row per task, seed and replicate that both arms have. If they have no number of a replicate in common,
+    because one arm repeats the other (A/A), the numbers of each arm count from its first. The columns `task`, `seed` and
+    `replicate` appear once. `trial_id`, `success` and the requested columns appear twice, with the suffixes `_a` and `_b`.
 
     Raises:
         UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
     """
+    if set(a["replicate"]).isdisjoint(b["replicate"]):
+        a, b = (one.assign(replicate=one["replicate"] - one["replicate"].min()) for one in (a, b))
     keys_a, keys_b = _list_pair_keys(a), _list_pair_keys(b)
     places_b = {key: place for place, key in enumerate(keys_b)}
     shared = sorted((key, place) for place, key in enumerate(keys_a) if key in places_b)
@@ -197,10 +201,16 @@ def compare_repeats(results: Tables) -> RepeatComparison:
     """Compare success and score of every repeated run with the first run of the same configuration (A/A)."""
     pairs = pair_repeats(select_valid(results.trials))
     requests = RequestDigests.from_results(results)
-    same = sum(requests.list_digests(a) == requests.list_digests(b) for a, b in _list_trial_id_pairs(pairs))
+    digests = [(requests.list_digests(a), requests.list_digests(b)) for a, b in _list_trial_id_pairs(pairs)]
+    known = [(a, b) for a, b in digests if a and b]
     counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
     changes = pairs["score_b"].astype(float) - pairs["score_a"].astype(float)
-    return RepeatComparison(counts=counts, equal_request_pairs=same, score_changes=tuple(changes))
+    return RepeatComparison(
+        counts=counts,
+        equal_request_pairs=sum(a == b for a, b in known),
+        known_request_pairs=len(known),
+        score_changes=tuple(changes),
+    )
 
 
 def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
@@ -209,16 +219,39 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
     repeated one.
     """
-    trials = trials.assign(configuration=trials["config_json"].map(_drop_replicate))
-    repeat_columns = [*CONFIGURATION_COLUMNS, "configuration", "trial_id", "arm", "success", "score"]
-    first, again = trials.loc[trials["replicate"] == 0, repeat_columns], trials.loc[trials["replicate"] > 0, repeat_columns]
-    return first.merge(again, on=[*CONFIGURATION_COLUMNS, "configuration"], suffixes=("_a", "_b"))
+    trials = trials.assign(configuration=name_configurations(trials, {"replicate"}))
+    repeat_columns = [*CONFIGURATION_COLUMNS, "trial_id", "arm", "success", "score"]
+    keys = list(CONFIGURATION_COLUMNS)
+    first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys)
+    again = trials[trials["replicate"] > trials.groupby(keys, sort=False)["replicate"].transform("min")]
+    return first[repeat_columns].merge(again[repeat_columns], on=keys, suffixes=("_a", "_b"))
 
 
-def _drop_replicate(config_json: str) -> str:
-    configuration = json.loads(config_json or "{}")
-    configuration.pop("replicate", None)
-    return json.dumps(configuration, sort_keys=True)
+def find_repeats(trials: pd.DataFrame) -> dict[str, str]:
+    """Return the arms that repeat another arm (A/A), each with the arm that it repeats."""
+    return {str(row.arm_b): str(row.arm_a) for row in pair_repeats(trials).itertuples() if row.arm_a != row.arm_b}
+
+
+def drop_repeats(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials without those of arms that repeat another arm (A/A)."""
+    return trials[~trials["arm"].isin(find_repeats(trials))]
+
+
+def name_configurations(trials: pd.DataFrame, without: Collection[str]) -> pd.Series:
+    """Return a text for each trial that is equal for trials with equal configurations.
+
+    Trials of another study have no recorded configuration, so the text is the name of their arm.
+
+    Args:
+        trials: Trials with the columns `config_json` and `arm`.
+        without: Settings of a trial in which equal configurations may differ, e.g. `replicate`.
+    """
+    names = []
+    for text, arm in zip(trials["config_json"], trials["arm"], strict=True):
+        settings = json.loads(text or "{}")
+        known = {name: value for name, value in settings.items() if name not in without}
+        names.append(json.dumps(known, sort_keys=True) if settings else f"arm {arm}")
+    return pd.Series(names, index=trials.index, dtype=object)
 
 
 def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:

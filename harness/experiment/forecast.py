@@ -204,11 +204,15 @@ def count_undeclared_trials(grid: Grid, family: Family, output: Path) -> int:
     file = output / JOURNAL_FILE
     if not family.contrasts or not file.exists():
         return 0
-    declared = codec.to_plain(family)["contrasts"]
     with Journal.open(file, read_only=True) as journal:
         rows = journal.query("SELECT trial_id, provenance_json FROM trial WHERE status != 'crashed'")
-        others = {trial_id for trial_id, text in rows if json.loads(text or "{}").get("family", {}).get("contrasts") != declared}
+        others = {trial_id for trial_id, text in rows if _read_declaration(text) != family.digest}
     return sum(cell.trial_id in others for cell in grid) if others else 0
+
+
+def _read_declaration(provenance_json: str) -> str:
+    plain = json.loads(provenance_json or "{}").get("family") or {}
+    return codec.from_plain(Family, plain, "family").digest
 
 
 def read_finished_records(output: Path) -> list[TrialRecord]:
@@ -302,11 +306,13 @@ def compute_cost_bounds_usd(trial: Trial) -> dict[str, float | None]:
 def _list_calls(trial: Trial, model: str, window_tokens: int | None, count: int) -> list[tuple[str, int | None, int]]:
     """Return the models that an agent calls for itself and for summaries, each with a window and a number of calls.
 
-    A window of None stands for the model's own window. The summarizer is not listed if it is the agent's model itself.
+    A window of None stands for the model's own window.
     """
-    chosen = find_summarizer(trial.policy)
-    summarizer = model if chosen is None else resolve_summarizer_name(chosen, model)
-    return [(model, window_tokens, count), *([(summarizer, None, count)] if summarizer != model else [])]
+    agent, chosen = (model, window_tokens, count), find_summarizer(trial.policy)
+    if chosen is None:
+        return [agent]
+    summarizer = resolve_summarizer_name(chosen, model)
+    return [agent, agent if summarizer == model else (summarizer, None, count)]
 
 
 def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: int) -> float | None:

@@ -26,6 +26,7 @@ from harness.experiment.paths import (
     ValueNamer,
     flatten,
     format_short,
+    is_arm_setting,
     is_block,
     list_changes,
     list_paths,
@@ -240,7 +241,7 @@ class Grid(Sequence[Cell]):
             return False
         world_axes = {path: values for path, values in self._problem_axes.items() if path.partition(".")[0] == "world"}
         worlds = [self._parse_problem({**_look_up_point(self._problem_axes, 0), **one}).world for one in _iter_points(world_axes)]
-        return all(world not in worlds[:place] for place, world in enumerate(worlds))
+        return len(set(worlds)) == len(worlds)
 
     def _check_problems(self) -> None:
         """Refuse an invalid task, seed or world (task settings).
@@ -294,8 +295,9 @@ class Grid(Sequence[Cell]):
         return Cell(trial=trial, arm=name or "", axes=axes, quantiles=quantiles, trial_id=trial_id)
 
 
-_CONFIGURATION_FIELDS = tuple(one.name for one in fields(Trial) if one.name not in BLOCK_AXES)
+_CONFIGURATION_FIELDS = tuple(one.name for one in fields(Trial) if not is_block(one.name))
 _get_configuration = attrgetter(*_CONFIGURATION_FIELDS)
+_get_arm_settings = attrgetter(*filter(is_arm_setting, _CONFIGURATION_FIELDS))
 
 
 class _Slot(NamedTuple):
@@ -389,7 +391,7 @@ def _look_up_point(axes: Mapping[str, Sequence[object]], number: int) -> dict[st
 def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
     """Return the trials without those that repeat the configuration of an earlier trial.
 
-    If only the task, the seed and the world are varied, an extra arm that equals the base trial gives the base trial its name.
+    If no setting of arms is varied, an extra arm that equals the base trial gives the base trial its name.
 
     Raises:
         UsageError: Two quantiles such as `q0.9` stand for the same number of tokens, so that their trials are equal.
@@ -400,7 +402,7 @@ def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
         if first_cell.quantiles != cell.quantiles:
             values = " and ".join(_format_quantiles(one) or "a number" for one in (first_cell, cell))
             raise UsageError(f"{values} give the same trial of {cell.trial.problem}; remove one of them")
-        if cell.arm and not first_cell.arm and all(map(is_block, first_cell.axes)):
+        if cell.arm and not first_cell.arm and not any(map(is_arm_setting, first_cell.axes)):
             cells_by_id[cell.trial_id] = replace(first_cell, arm=cell.arm)
     return list(cells_by_id.values())
 
@@ -420,9 +422,10 @@ def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 def _format_arm(axes: Mapping[str, object]) -> str:
     """Return the name of a compared configuration, such as `threshold=0.5`, from the values under study.
 
-    Settings of the problem (task, seed and world) are left out. The name is empty if no other setting is under study.
+    Settings of the problem (task, seed and world) and replicates are left out. The name is empty if no other setting is under
+    study.
     """
-    arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
+    arm_axes = {path: value for path, value in axes.items() if is_arm_setting(path)}
     short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
     has_clash = len(set(short_names.values())) < len(short_names)
     return " ".join(f"{path if has_clash else short_names[path]}={format_short(value)}" for path, value in arm_axes.items())
@@ -433,19 +436,19 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     first_cells: dict[str, Cell] = {}
     for cell in cells:
         first = first_cells.setdefault(cell.arm, cell)
-        if _extract_configuration(first) != _extract_configuration(cell):
-            one, other = flatten(_drop_block_axes(first)), flatten(_drop_block_axes(cell))
+        if _extract_arm_settings(first) != _extract_arm_settings(cell):
+            one, other = flatten(_select_arm_settings(first)), flatten(_select_arm_settings(cell))
             differing = ", ".join(path for path in {**one, **other} if one.get(path) != other.get(path))
             raise UsageError(f"arms: {cell.arm!r} names two configurations that differ in {differing}; rename one of them")
 
 
-def _extract_configuration(cell: Cell) -> object:
+def _extract_arm_settings(cell: Cell) -> object:
     # Tuples of fields are compared faster than nested tables.
-    return _drop_block_axes(cell) if cell.quantiles else _get_configuration(cell.trial)
+    return _select_arm_settings(cell) if cell.quantiles else _get_arm_settings(cell.trial)
 
 
-def _drop_block_axes(cell: Cell) -> dict[str, object]:
-    return {name: value for name, value in cell.trial_table.items() if name not in BLOCK_AXES}
+def _select_arm_settings(cell: Cell) -> dict[str, object]:
+    return {name: value for name, value in cell.trial_table.items() if is_arm_setting(name)}
 
 
 def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) -> None:

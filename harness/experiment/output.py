@@ -23,7 +23,7 @@ from typing import NamedTuple
 from harness import codec
 from harness.errors import StoreError
 from harness.experiment.job import FinishedTrial
-from harness.experiment.paths import BLOCK_AXES
+from harness.experiment.paths import is_arm_setting
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
@@ -166,7 +166,7 @@ def _make_earlier_label(record: TrialRecord) -> Label:
 
     Different configurations get different labels, so that their results are not mixed.
     """
-    configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
+    configuration = {name: value for name, value in json.loads(record.config_json).items() if is_arm_setting(name)}
     configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
     arm = _EARLIER_PLAN_SUFFIX.sub("", record.arm)
     return Label(record.experiment, f"{arm} (earlier plan {configuration_digest})", "{}")

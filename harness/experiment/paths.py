@@ -18,6 +18,14 @@ def is_block(path: str) -> bool:
     return path.partition(".")[0] in BLOCK_AXES
 
 
+def is_arm_setting(path: str) -> bool:
+    """Return whether trials that differ in a setting belong to different compared configurations (arms).
+
+    Problems and replicates, which repeat a trial with other random draws of the model, belong to the same arm.
+    """
+    return not is_block(path) and path != "replicate"
+
+
 def format_short(value: object) -> str:
     """Return a value as short text for a name or message; a float gets its short form, such as `0.5`, only if that is exact."""
     if isinstance(value, float):

@@ -32,8 +32,8 @@ from harness.analysis.measures import (
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
-from harness.analysis.validity import PAIR_COLUMNS, pair_repeats, pair_trials
-from harness.experiment.paths import is_block
+from harness.analysis.validity import PAIR_COLUMNS, find_repeats, pair_trials
+from harness.experiment.paths import is_arm_setting
 
 Json: TypeAlias = dict[str, Any]
 
@@ -116,7 +116,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     groups = {name: valid[valid["arm"] == name] for name in names}
     baselines = choose_baselines(results, names, against)
     cells = {name: {metric.name: estimate_cell(rows, metric) for metric in METRICS.values()} for name, rows in groups.items()}
-    repeats = {str(row.arm_b): str(row.arm_a) for row in pair_repeats(measured).itertuples() if row.arm_a != row.arm_b}
+    repeats = find_repeats(measured)
     effects, task_effects = _compare_arms(groups, baselines, repeats)
     mark_declared(effects, claims, names)
     bounds = find_bounds(measured)
@@ -181,7 +181,7 @@ def _describe_settings(trials: pd.DataFrame) -> str:
     settings += [f"{name} {policy[name]}" for name in SHOWN_SETTINGS[1:] if policy.get(name) is not None]
     axes = json.loads(row["axes_json"] or "{}")
     known = {f"policy.{name}" for name in SHOWN_SETTINGS} | {"policy"}
-    settings += [f"{path} {value}" for path, value in axes.items() if not is_block(path) and path not in known]
+    settings += [f"{path} {value}" for path, value in axes.items() if is_arm_setting(path) and path not in known]
     return ", ".join(settings)
 
 
@@ -225,7 +225,7 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
         *([against] if against is not None else []),
         *(name for name, _ in declared.most_common()),
         *trials[trials["policy"] == "none"]["arm"].unique(),
-        *pair_repeats(trials)["arm_a"],
+        *find_repeats(trials).values(),
     ]
     if len(names) <= MAX_BASELINES or not preferred:
         preferred += names[:MAX_BASELINES]
@@ -237,7 +237,8 @@ def _compare_arms(
 ) -> tuple[dict[str, Json], dict[str, Json]]:
     """Compare every arm with each baseline.
 
-    Each pair of arms is estimated once; the effect of the baseline against the arm is the opposite.
+    Each pair of arms is estimated once; the effect of the baseline against the arm is the opposite. An arm that repeats another
+    is compared with that arm only.
 
     Args:
         groups: Valid trials by arm.
@@ -261,8 +262,9 @@ def _compare_arms(
         for name, rows in groups.items():
             if name == baseline or (name in effects and places[name] < places[baseline]):
                 continue
-            is_repeat = baseline in {repeats.get(name), name} or name == repeats.get(baseline)
-            pairs = add_trajectories(_pair(rows, groups[baseline], columns, is_repeat=is_repeat))
+            if repeats.get(name, baseline) != baseline or repeats.get(baseline, name) != name:
+                continue
+            pairs = add_trajectories(pair_trials(rows, groups[baseline], columns))
             has_task_effects = baseline in task_effects or name in task_effects
             pairs_by_task = dict(iter(pairs.groupby("task"))) if has_task_effects else {}
             for metric in METRICS.values() if len(pairs) else ():
@@ -293,13 +295,6 @@ def _encode_effects(metric: Metric, effects: Mapping[int, Effect]) -> dict[int, 
         place: _encode_effect(metric, replace(effect, p_value=p_value))
         for (place, effect), p_value in zip(effects.items(), adjusted, strict=True)
     }
-
-
-def _pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str], *, is_repeat: bool) -> pd.DataFrame:
-    # a repeated run is paired with the first run of the same task and seed
-    if is_repeat:
-        a, b = (one.assign(replicate=one["replicate"] - one["replicate"].min()) for one in (a, b))
-    return pair_trials(a, b, columns)
 
 
 def _estimate_by_task(pairs_by_task: Mapping[str, pd.DataFrame], metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
@@ -405,7 +400,7 @@ def lay_out_arms(trials: pd.DataFrame) -> list[Json]:
     """
     points: dict[str, Mapping[str, Any]] = {}
     for name, text in dict(zip(trials["arm"], trials["axes_json"], strict=True)).items():
-        axes = {path: value for path, value in json.loads(text or "{}").items() if not is_block(path)}
+        axes = {path: value for path, value in json.loads(text or "{}").items() if is_arm_setting(path)}
         if axes and is_grid_arm(name, axes):
             points[name] = axes
     paths = list(dict.fromkeys(path for point in points.values() for path in point))

@@ -15,7 +15,7 @@ from harness.analysis.measures import METRICS, TOKEN_COLUMNS, Metric, estimate_c
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
-from harness.experiment.paths import is_block
+from harness.experiment.paths import is_arm_setting
 from harness.experiment.progress import format_ending, format_outcome, format_record
 from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
 from harness.widgets.message_channel import JsonObject
@@ -231,7 +231,7 @@ def describe_problem(record: TrialRecord) -> str:
 
 def _build_tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[JsonObject]:
     """Return the tables of a heat map: titles, labels of rows and columns, and the place of each arm."""
-    paths = [path for path in (cells[0].axes if cells else ()) if not is_block(path)]
+    paths = [path for path in (cells[0].axes if cells else ()) if is_arm_setting(path)]
     paths = [path for path in paths if len({str(cell.axes[path]) for cell in cells}) > 1]
     across, down = (paths[-1:], paths[-2:-1])
     tables: dict[tuple[str, ...], JsonObject] = {}

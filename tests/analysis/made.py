@@ -34,7 +34,7 @@ def trial(**changes):
         "model": "scripted",
         "policy": "keep-last",
         "policy_json": json.dumps({"kind": "keep-last", "threshold": 0.8, "keep_last": 10, "summarizer": "same"}),
-        "config_json": "{}",
+        "config_json": '{"max_steps": 300}',
         "axes_json": "{}",
         "window_tokens": WINDOW_TOKENS,
         "threshold_tokens": 17414,

@@ -155,6 +155,12 @@ def test_the_report_says_by_arm_how_many_trials_alarm_and_what_to_do():
     assert any("simulated" in note for note in section.notes)
 
 
+def test_the_report_leaves_excluded_trials_out():
+    found = made([{"model_seconds": 10.0}] * 3, status="crashed", reason="crashed")
+    assert len(evaluate_alerts(found))
+    assert list(build_alert_sections(found)) == []
+
+
 def test_every_trial_with_steps_is_watched_and_none_without():
     found = grid()
     assert len(evaluate_alerts(found)) == 3 * len(found.trials)

@@ -88,6 +88,14 @@ def test_the_number_of_distinct_trajectories_is_shown_beside_n():
         found.find_effect("cost")
 
 
+def test_success_rates_speak_about_the_tasks_that_were_asked_for():
+    trials = [
+        {"arm": arm, "task": f"t{task}", "seed": seed, "success": False} for arm in "ab" for task in range(7) for seed in range(4)
+    ]
+    these, like = (compare(results(trials), "a", "b", estimand=one) for one in ("these tasks", "tasks like these"))
+    assert these.success_a.high < like.success_a.high
+
+
 def test_swapping_the_arms_turns_the_difference_around():
     found = arms([True, True, False, True], [False, True, False, False])
     assert compare(found, "a", "b").difference == -compare(found, "b", "a").difference

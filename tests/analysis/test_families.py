@@ -34,6 +34,17 @@ def test_a_comparison_within_an_incomplete_plan_is_refused_with_a_way_to_go_on(t
     assert looks(tmp_path) == []
 
 
+def test_crashed_trials_run_again_and_are_not_finished(tmp_path):
+    begin_record(tmp_path)
+    broken = [
+        row | ({"status": "crashed"} if at < 2 else {})
+        for at, row in enumerate(rows(Family(contrasts=(SUCCESS,), planned_trials=14)))
+    ]
+    with pytest.raises(UsageError, match=r"^12 of 14 planned trials have finished; 2 crashed and run again next time, and"):
+        compare(Folder(tmp_path, broken), "a", "b")
+    assert looks(tmp_path) == []
+
+
 def test_a_comparison_is_recorded_as_a_look_once_for_the_same_trials(tmp_path):
     begin_record(tmp_path)
     interim = rows(Family(contrasts=(SUCCESS,), planned_trials=20, looks=2))

@@ -82,6 +82,41 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     )
 
 
+def test_a_difference_that_only_chance_among_many_arms_shows_disqualifies_no_arm():
+    """Seven tasks and seven arms: a single test gives p = 1/64, which is 6/64 after the correction for six comparisons."""
+    arms = [row for at in range(6) for row in arm(f"arm {at}", (0.5, 0.5), cost_usd=1.0 + at)]
+    notes = headlines(results([*arms, *arm("best", (0.9, 0.9), cost_usd=9.0)]))
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm not shown to be worse"))
+    assert ": arm 0, 1.00 USD per trial." in cheapest
+    few = headlines(results([*arm("arm 0", (0.5, 0.5), cost_usd=1.0), *arm("best", (0.9, 0.9), cost_usd=9.0)]))
+    assert any("best, 9.00 USD per trial" in note and "arm 0 (1.00 USD, shown to be worse in score)" in note for note in few)
+
+
+def test_an_arm_that_a_declared_comparison_shows_to_be_worse_is_no_bargain():
+    family = Family(contrasts=(Contrast(a="feeble", b="base", metric="score"),), planned_trials=112)
+    provenance = json.dumps({"family": codec.to_plain(family)})
+    arms = [row for at in range(5) for row in arm(f"arm {at}", (0.9, 0.9), cost_usd=5.0)]
+    rows = [
+        *arms,
+        *arm("base", (0.85, 0.85), cost_usd=3.0),
+        *arm("feeble", (0.5, 0.5), cost_usd=1.0),
+        *arm("best", (0.95, 0.95), cost_usd=9.0),
+    ]
+    notes = headlines(results([row | {"provenance_json": provenance} for row in rows]))
+    (cheapest,) = (note for note in notes if note.startswith("Cheapest arm not shown to be worse"))
+    assert ": base, 3.00 USD per trial." in cheapest
+    assert "feeble (1.00 USD, shown to be worse in score)" in cheapest
+
+
+def test_a_repeated_arm_is_neither_the_highest_nor_the_cheapest():
+    rows = [*arm("base", (0.5, 0.5), cost_usd=2.0), *arm("other", (0.4, 0.4), cost_usd=3.0)]
+    again = [row | {"arm": "again", "replicate": 1, "score": row["score"] + 0.1, "cost_usd": 1.0} for row in rows[:14]]
+    other = [row | {"policy_json": json.dumps({"kind": "none"})} if row["arm"] == "other" else row for row in rows]
+    notes = headlines(results([*other, *again]))
+    assert any(note.startswith("Highest observed score: base, 0.5") for note in notes)
+    assert not any("again" in note for note in notes)
+
+
 def test_an_arm_that_knows_the_future_is_no_recommendation():
     oracle = arm("all-knowing", (1.0, 1.0), cost_usd=0.1, policy_json='{"kind": "keep-last", "summarizer": "scripted/oracle"}')
     notes = headlines(results([*oracle, *arm("real", (0.5, 0.6), cost_usd=1.0), *arm("other", (0.4, 0.6), cost_usd=2.0)]))

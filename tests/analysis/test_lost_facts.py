@@ -9,7 +9,7 @@ from tests.analysis.test_retention import probe
 
 SUMMARIES = "Lost by summaries, with the kinds lost most: "
 COMPACTIONS = "Lost by compactions, with the kinds lost most: "
-ONLY_SUMMARIZED = "of the facts that stood in no kept message, so that only the summary could keep them"
+ONLY_SUMMARIZED = "facts that stood in no kept message (counted at each compaction), so that only the summary could keep them"
 
 
 def run(name, summarizer=None, replicate=0):
@@ -36,23 +36,24 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
     trials = [run("careful", "s"), run("careless", "s"), run("careless again", "s", replicate=1)]
     probes = [*facts("careful", {"value": 4}), *facts("careless", kinds), *facts("careless again", kinds, replicate=1)]
     lost = "(goals 75 %, next steps 50 %, error messages 25 %)"
-    assert said(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % {ONLY_SUMMARIZED}; "careless" lost 35 % {lost}.']
+    assert said(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % of 4 {ONLY_SUMMARIZED}; "careless" lost 35 % of 20 {lost}.']
 
 
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
-    extractive = f"extractive (2 arms together, without A/A) lost 25 % {ONLY_SUMMARIZED} (goals 25 %)"
-    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % (goals 100 %)."]
+    extractive = f"extractive (2 arms together, without A/A) lost 25 % of 8 {ONLY_SUMMARIZED} (goals 25 %)"
+    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4 (goals 100 %)."]
 
 
 def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
     trials = [run("summary", "s"), run("mask"), run("old", "s")]
     summary = [one | {"seen_in_kept": at < 2} for at, one in enumerate(facts("summary", {"goal": 3}))]
     others = [*facts("mask", {"goal": 3}, seen_in_kept=None), *facts("old", {"goal": 0}, seen_in_kept=None)]
+    in_view = "facts in view (counted at each compaction)"
     assert said(trials, [*summary, *others]) == [
-        f'{SUMMARIES}"summary" lost 50 % {ONLY_SUMMARIZED} (goals 50 %).',
-        f"{COMPACTIONS}no summarizer lost 25 % of the facts in view (goals 25 %); s lost 100 % (goals 100 %).",
+        f'{SUMMARIES}"summary" lost 50 % of 2 {ONLY_SUMMARIZED} (goals 50 %).',
+        f"{COMPACTIONS}no summarizer lost 25 % of 4 {in_view} (goals 25 %); s lost 100 % of 4 (goals 100 %).",
     ]
 
 
@@ -60,7 +61,15 @@ def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
     trials = [run("a", "s"), run("a", "s") | {"seed": 1}]
     masked = [one | {"trial_id": "a/flashcards/1/0"} for one in facts("a", {"goal": 0}, seen_in_kept=None)]
     probes = [*facts("a", {"goal": 2}), *masked]
-    assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % {ONLY_SUMMARIZED} (goals 50 %).']
+    assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % of 4 {ONLY_SUMMARIZED} (goals 50 %).']
+
+
+def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
+    probes = [
+        *facts("a", {"goal": 0}),
+        *[one | {"fact": f"{one['fact']} {at}"} for at in range(4) for one in facts("a", {"value": 4})],
+    ]
+    assert said([run("a", "s")], probes) == [f'{SUMMARIES}"a" lost 20 % of 20 {ONLY_SUMMARIZED} (goals 100 %).']
 
 
 def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
@@ -69,17 +78,17 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
         probe("a/flashcards/0/0", fact=fact, kind=kind, seen_after=not lost, seen_in_kept=False) for fact, kind, lost in kinds
     ]
     assert said([run("a", "s")], probes) == [
-        f'{SUMMARIES}"a" lost 90 % {ONLY_SUMMARIZED} (values 100 %, goals 90 %, error messages 80 %).'
+        f'{SUMMARIES}"a" lost 90 % of 30 {ONLY_SUMMARIZED} (values 100 %, goals 90 %, error messages 80 %).'
     ]
     alike = [one for one in probes if one["kind"] != "error"]
-    assert said([run("a", "s")], alike) == [f'{SUMMARIES}"a" lost 95 % {ONLY_SUMMARIZED} (90 % to 100 % of each kind).']
+    assert said([run("a", "s")], alike) == [f'{SUMMARIES}"a" lost 95 % of 20 {ONLY_SUMMARIZED} (90 % to 100 % of each kind).']
 
 
 def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
     (sentence,) = said([run(name, "s") for name in names], probes)
-    assert sentence == f'{SUMMARIES}"arm 2" lost 100 % {ONLY_SUMMARIZED} (goals 100 %); "arm 1" lost 0 % (goals 0 %).'
+    assert sentence == f'{SUMMARIES}"arm 2" lost 100 % of 4 {ONLY_SUMMARIZED} (goals 100 %); "arm 1" lost 0 % of 4 (goals 0 %).'
 
 
 def test_nothing_is_said_without_compactions():

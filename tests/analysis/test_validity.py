@@ -3,7 +3,7 @@
 import pytest
 
 from harness.analysis.report import report
-from harness.analysis.validity import RequestDigests, compare_repeats, pair_trials
+from harness.analysis.validity import RequestDigests, compare_repeats, find_repeats, pair_trials
 from harness.errors import UsageError
 from tests.analysis.made import results
 
@@ -87,10 +87,35 @@ def test_the_noise_of_scores_is_shown_where_success_never_changes():
         ]
     )
     aa = compare_repeats(found)
-    assert "the score changed in 1 of 2 pairs, by 0.125 on average over all pairs;" in aa.describe("score")
-    assert "success changed in 0 of 2 pairs;" in aa.describe("success")
+    assert "the score changed in 1 of 2 pairs, by 0.125 on average over all pairs" in aa.describe("score")
+    assert "success changed in 0 of 2 pairs" in aa.describe("success")
     notes = [note for section in report(found).sections if section.heading == "Validity" for note in section.notes]
     assert f"{aa.describe('score')}." in notes
+
+
+def test_arms_of_another_study_are_no_repeats_of_each_other():
+    """Such trials have no recorded configuration."""
+    rows = [
+        {"arm": arm, "seed": seed, "replicate": run, "success": arm == "good", "config_json": "", "policy_json": ""}
+        for arm in ("good", "bad")
+        for seed in range(3)
+        for run in (0, 1)
+    ]
+    found = results(rows)
+    assert find_repeats(found.trials) == {}
+    aa = compare_repeats(found)
+    assert (aa.counts.pairs, aa.counts.discordant_pairs, aa.known_request_pairs) == (6, 0, 0)
+    assert "requests" not in str(aa)
+
+
+def test_an_arm_is_paired_with_the_arm_that_repeats_it():
+    rows = [{"arm": arm, "seed": seed, "replicate": place} for place, arm in enumerate(("a", "A/A")) for seed in (0, 1)]
+    found = results(rows).trials
+    pairs = pair_trials(found.query("arm == 'A/A'"), found.query("arm == 'a'"))
+    assert pairs[["trial_id_a", "trial_id_b"]].to_numpy().tolist() == [
+        ["A/A/flashcards/0/1", "a/flashcards/0/0"],
+        ["A/A/flashcards/1/1", "a/flashcards/1/0"],
+    ]
 
 
 def test_without_repeats_the_noise_is_called_unknown():

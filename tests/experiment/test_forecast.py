@@ -31,9 +31,11 @@ TINY = SMALL.base.task
 
 def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
     trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
-    # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
-    assert compute_cost_bounds_usd(trial)["gpt-4o"] == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
-    assert describe_cost_bound(group_by_seed([trial, trial])) == "at most $5.80"
+    # at each of ten steps, a full window at $2.5 a million and 4,000 tokens at $10, for the agent and for a summary
+    assert compute_cost_bounds_usd(trial)["gpt-4o"] == pytest.approx(2 * 10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert describe_cost_bound(group_by_seed([trial, trial])) == "at most $11.60"
+    without = replace(trial, policy=policy_from_plain({"kind": "none"}))
+    assert describe_cost_bound(group_by_seed([without])) == "at most $2.90"
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():
@@ -45,7 +47,7 @@ def test_an_unknown_price_is_said_and_not_taken_for_nothing():
     )
     priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
     assert describe_cost_bound(group_by_seed([trial, priced])).startswith(
-        "at most $2.90 for 1 trial; the cost of 1 trial is unknown"
+        "at most $5.80 for 1 trial; the cost of 1 trial is unknown"
     )
 
 
@@ -112,7 +114,7 @@ def of_task(name):
 def test_without_a_finished_trial_only_the_upper_bound_is_known(tmp_path):
     forecast = PAID.estimate(tmp_path / "none", workers=2)
     assert (forecast.expected_usd, forecast.expected_seconds) == (None, None)
-    assert forecast.describe_cost().startswith("at most $23.20; the expected cost is unknown until")
+    assert forecast.describe_cost().startswith("at most $46.40; the expected cost is unknown until")
     assert "(--pilot runs one)" in forecast.describe_time()
     assert not (tmp_path / "none").exists()
 
@@ -120,12 +122,12 @@ def test_without_a_finished_trial_only_the_upper_bound_is_known(tmp_path):
 def test_a_finished_trial_of_each_task_gives_the_expected_cost_and_time(tmp_path):
     store(tmp_path, of_task("flashcards")[:1], cost_usd=0.5, wall_seconds=60.0)
     half = PAID.estimate(tmp_path, workers=2)
-    assert half.describe_cost() == "expected $1.50 for 3 of 7 trials (from 1 finished trial), at most $20.30"
+    assert half.describe_cost() == "expected $1.50 for 3 of 7 trials (from 1 finished trial), at most $40.60"
     store(tmp_path, of_task("rename-sweep")[:1], cost_usd=2.0, summarizer_cost_usd=0.25, wall_seconds=120.0)
     both = PAID.estimate(tmp_path, workers=2)
     assert both.expected_usd == pytest.approx(3 * 0.5 + 3 * 2.25)
     assert both.expected_seconds == pytest.approx((3 * 60 + 3 * 120) / 2)
-    assert both.describe_cost() == "expected $8.25 (from 2 finished trials), at most $17.40"
+    assert both.describe_cost() == "expected $8.25 (from 2 finished trials), at most $34.80"
     assert both.describe_time() == "expected 4 min with 2 workers (from 2 finished trials)"
     assert PAID.estimate(tmp_path, workers=100).expected_seconds == 120, "no run is shorter than its longest trial"
 
@@ -137,6 +139,7 @@ def test_trials_that_finished_before_the_contrasts_were_declared_are_counted(tmp
         store(tmp_path, [cell], provenance_json=codec.to_canonical_json({"family": codec.to_plain(family)}, dict))
     assert count_undeclared_trials(PAID.grid, families[1], tmp_path) == 1
     assert count_undeclared_trials(PAID.grid, replace(families[1], contrasts=(Contrast(a="x", b="y"),)), tmp_path) == 3
+    assert count_undeclared_trials(PAID.grid, replace(families[1], looks=2), tmp_path) == 3
     assert count_undeclared_trials(PAID.grid, families[0], tmp_path) == 0, "a plan without contrasts claims nothing anyway"
     assert count_undeclared_trials(PAID.grid, families[1], tmp_path / "none") == 0
 
@@ -156,7 +159,7 @@ def test_a_trial_at_an_unknown_price_predicts_time_but_no_cost(tmp_path):
     store(tmp_path, of_task("flashcards")[:1], cost_usd=None, wall_seconds=60.0)
     forecast = PAID.estimate(tmp_path, workers=1)
     assert forecast.expected_usd is None
-    assert forecast.describe_cost().startswith("at most $20.30; the expected cost is unknown")
+    assert forecast.describe_cost().startswith("at most $40.60; the expected cost is unknown")
     assert forecast.expected_seconds == 180
 
 

@@ -222,11 +222,19 @@ def test_numbers_that_are_nearly_equal_have_names_of_their_own():
     assert [cell.arm for cell in grid] == ["threshold=0.5", "threshold=0.50000001"]
 
 
-@pytest.mark.parametrize("changes", [{"policy.keep_last": 3}, {"replicate": 1, "policy.threshold": 0.5}])
-def test_an_arm_named_like_another_configuration_is_refused(changes):
+def test_an_arm_named_like_another_configuration_is_refused():
     axes: dict[str, list[object]] = {"policy.threshold": [0.5, 0.9], "seed": [0, 1]}
-    with pytest.raises(UsageError, match=r"'threshold=0\.5' names two configurations that differ in .*(keep_last|replicate)"):
-        Grid(BASE, axes, [Arm(name="threshold=0.5", trial=changes)])
+    with pytest.raises(UsageError, match=r"'threshold=0\.5' names two configurations that differ in .*keep_last"):
+        Grid(BASE, axes, [Arm(name="threshold=0.5", trial={"policy.keep_last": 3})])
+
+
+def test_replicates_of_a_configuration_belong_to_its_arm():
+    axes: dict[str, list[object]] = {"policy.threshold": [0.5, 0.9], "replicate": [0, 1, 2], "seed": [0, 1]}
+    again = {"policy.threshold": 0.9, "replicate": 4}
+    grid = Grid(BASE, axes, [Arm(name="A/A", trial={"replicate": 3}), Arm(name="threshold=0.9", trial=again)])
+    counts = Counter(cell.arm for cell in grid)
+    assert counts == {"threshold=0.5": 6, "threshold=0.9": 6 + 2, "A/A": 2}
+    assert len({cell.trial_id for cell in grid}) == 16
 
 
 def test_a_backend_for_all_trials_goes_before_base_axes_and_arms():

@@ -14,7 +14,7 @@ from harness.analysis.arms import order_arms, read_axes
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.figures import style
 from harness.analysis.formatting import format_label
-from harness.experiment.paths import is_block
+from harness.experiment.paths import is_arm_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def _list_settings(arm: str, axes_json: str, axes: "Mapping[str, object]") -> di
     """Return an arm's value of each setting that the plan varies; empty for an arm outside the grid of settings."""
     if not is_grid_arm(arm, json.loads(axes_json or "{}")):
         return {}
-    return {path: value for path, value in axes.items() if not is_block(path) and path != "replicate"}
+    return {path: value for path, value in axes.items() if is_arm_setting(path)}
 
 
 def _list_varied(values: "Sequence[Mapping[str, object]]") -> list[str]:

@@ -16,6 +16,7 @@ from harness.analysis.figures.groups import choose_line, group_trials, make_hand
 from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.measures import METRICS, add_measures, estimate_cell
 from harness.analysis.tables import Tables, require_single_level, select
+from harness.analysis.validity import drop_repeats
 from harness.errors import format_count
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def table(results: Tables) -> pd.DataFrame:
     """
     open_outcomes(results)
     current = drop_earlier_plans(results)
-    trials = add_measures(select(current, select_valid(current.trials))).query("replicate == 0")
+    trials = drop_repeats(add_measures(select(current, select_valid(current.trials))))
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     groups = group_trials(trials)

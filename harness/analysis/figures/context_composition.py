@@ -16,6 +16,7 @@ from harness.analysis.figures import style
 from harness.analysis.figures.groups import group_trials
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.tables import Tables, require_single_level, select
+from harness.analysis.validity import drop_repeats
 from harness.errors import format_count
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def table(results: Tables, *, arms: Sequence[str] | None = None) -> pd.DataFrame
     """
     open_outcomes(results)
     current = drop_earlier_plans(results)
-    trials = select_valid(current.trials).query("replicate == 0")
+    trials = drop_repeats(select_valid(current.trials))
     if arms is not None:
         trials = trials[trials["arm"].isin([find_arm(current.trials, arm) for arm in arms])]
     messages = select(current, trials).message_sizes

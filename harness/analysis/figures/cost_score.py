@@ -91,17 +91,15 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         {"arm": against, "n": len(reference), "value": value, "low": nan, "high": nan}
         | {"cost_usd": cost_usd, "cost_low_usd": nan, "cost_high_usd": nan}
     ]
-    paired = trials[["arm", "trial_id", "success", *PAIR_COLUMNS, "total_cost_usd"]]  # other columns would be copied for each arm
+    amounts = list(dict.fromkeys(["total_cost_usd", *([chosen.column] if chosen.is_ratio else [])]))
+    paired = trials[["arm", "trial_id", "success", *PAIR_COLUMNS, *amounts]]  # other columns would be copied for each arm
     groups = dict(iter(paired.groupby("arm", sort=False)))
     for arm, by_metric in effects.items():
-        pairs = pair_trials(groups[arm], groups[against], ["total_cost_usd"])
-        cost = estimate_effect(pairs, "total_cost_usd", scale="difference", is_tested=False)
-        effect = by_metric[chosen.name]
-        base = {"value": value, "low": value, "high": value}
-        if chosen.is_ratio:
-            shown = {name: base[name] * one for name, one in zip(base, (effect.value, *effect.interval), strict=True)}
-        else:
-            shown = {name: base[name] + one for name, one in zip(base, (effect.value, *effect.interval), strict=True)}
+        pairs = pair_trials(groups[arm], groups[against], amounts)
+        found = {name: estimate_effect(pairs, name, scale="difference", is_tested=False) for name in amounts}
+        cost, effect = found["total_cost_usd"], found.get(chosen.column, by_metric[chosen.name])
+        differences = zip(("value", "low", "high"), (effect.value, *effect.interval), strict=True)
+        shown = {name: value + one for name, one in differences}
         costs = {"cost_usd": cost.value, "cost_low_usd": cost.interval.low, "cost_high_usd": cost.interval.high}
         rows.append({"arm": arm, "n": effect.pair_count} | shown | {name: cost_usd + one for name, one in costs.items()})
     points = pd.DataFrame(rows)

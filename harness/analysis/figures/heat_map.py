@@ -25,6 +25,7 @@ from harness.analysis.figures import style
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_cell, estimate_change, find_metric
 from harness.analysis.tables import Tables, require_single_level, select
+from harness.analysis.validity import drop_repeats
 from harness.errors import UsageError, format_count
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
     cells = trials.assign(summarizer=summarizer, threshold=tokens.where(tokens.notna(), share), keep_last=keep_last)
     in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(cells["arm"], cells["axes_json"], strict=True)]
     grid_trials = (cells[in_grid] if any(in_grid) else cells).dropna(subset=list(KEY_COLUMNS))
-    first_runs = grid_trials.query("replicate == 0")
+    first_runs = drop_repeats(grid_trials)
     groups = dict(sorted(first_runs.groupby(list(KEY_COLUMNS), sort=False), key=lambda one: list(map(build_sort_key, one[0]))))
     chosen = choose_metric(list(groups.values())) if metric is None else find_metric(metric)
     against = "" if baseline is None else find_arm(current.trials, baseline)

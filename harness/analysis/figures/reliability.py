@@ -18,6 +18,7 @@ from harness.analysis.figures.groups import choose_line, group_trials, make_hand
 from harness.analysis.formatting import ESTIMAND_NOTE
 from harness.analysis.statistics import estimate_pass_at_k, estimate_pass_hat_k
 from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.validity import name_configurations
 from harness.errors import format_count
 
 if TYPE_CHECKING:
@@ -75,11 +76,11 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _name_configurations(trials: pd.DataFrame) -> pd.Series:
-    """Return, for each trial, the first arm with equal policy, model, window and step limit, so that repeats join it."""
-    keys = ["policy_json", "model", "window_tokens", "max_steps"]
-    first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys).set_index(keys)["arm"]
-    names = [first[tuple(row)] for row in trials[keys].itertuples(index=False)]
-    return pd.Series(names, index=trials.index, dtype=object)
+    """Return, for each trial, the first arm of its configuration, so that arms that repeat another arm (A/A) join it."""
+    configurations = name_configurations(trials, {"task", "seed", "replicate"})
+    ordered = trials.assign(configuration=configurations).sort_values("replicate", kind="stable")
+    first = ordered.drop_duplicates("configuration").set_index("configuration")["arm"]
+    return configurations.map(first)
 
 
 def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:

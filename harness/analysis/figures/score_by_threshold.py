@@ -19,6 +19,7 @@ from harness.analysis.figures.groups import LINE_STYLES
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_short_number
 from harness.analysis.measures import METRICS, Metric, add_measures, estimate_cell
 from harness.analysis.tables import Tables, require_single_level, select
+from harness.analysis.validity import drop_repeats, name_configurations
 from harness.errors import format_count
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
     """
     open_outcomes(results)
     current = drop_earlier_plans(results)
-    trials = add_measures(select(current, select_valid(current.trials))).query("replicate == 0")
+    trials = drop_repeats(add_measures(select(current, select_valid(current.trials))))
     chosen = resolve_metric(trials, metric)
     known = trials[trials["threshold_tokens"].notna() & (trials["window_tokens"] > 0)]
     known = known.assign(
@@ -88,13 +89,13 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
 
 
 def _describe_groups(trials: pd.DataFrame) -> pd.Series:
-    """Return a text that is equal for trials whose configurations differ only in task, seed and threshold."""
-    texts = {}
-    for policy_json, model, window_tokens in trials[["policy_json", "model", "window_tokens"]].drop_duplicates().to_numpy():
-        policy = {name: value for name, value in json.loads(policy_json).items() if name not in _THRESHOLD_FIELDS}
-        texts[policy_json, model, window_tokens] = json.dumps([policy, model, int(window_tokens)], sort_keys=True)
-    keys = zip(trials["policy_json"], trials["model"], trials["window_tokens"], strict=True)
-    return pd.Series([texts[key] for key in keys], index=trials.index, dtype=object)
+    """Return a text that is equal for trials whose configurations differ only in task, seed, replicate and threshold."""
+    policies = {
+        text: json.dumps({name: value for name, value in json.loads(text).items() if name not in _THRESHOLD_FIELDS})
+        for text in trials["policy_json"].unique()
+    }
+    settings = name_configurations(trials, {"task", "seed", "replicate", "policy"})
+    return settings + trials["policy_json"].map(policies).astype(object)
 
 
 def _select_balanced(trials: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.formatting import format_label, format_short_number
 from harness.analysis.tables import Tables
+from harness.analysis.validity import drop_repeats
 from harness.compaction.description import describe_measures
 from harness.errors import UsageError, format_count
 from harness.policies import policy_from_plain
@@ -84,7 +85,7 @@ def table(results: Tables) -> pd.DataFrame:
     """
     open_outcomes(results)
     valid_trials = select_valid(results.trials)
-    trials = valid_trials.query("replicate == 0")
+    trials = drop_repeats(valid_trials)
     assigned = _assign_positions(trials)
     positions = pd.DataFrame(list(assigned.values()), columns=list(_PanelPosition._fields), index=pd.Index(assigned, dtype="str"))
     applied = results.compactions[results.compactions["status"] == "applied"]

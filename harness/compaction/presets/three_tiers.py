@@ -125,8 +125,9 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             takes precedence. Default: `32_000`.
         input_limit_tokens: Input limit of the model in tokens, where it differs from the window; None uses the limit in the
             registry or, without one, the window less the answer. Default: `None`.
-        auto_continue: Whether a user message behind the summary asks the agent to continue. Without this message, a request in the
-            middle of a turn ends with the summary, an assistant message; some providers refuse such requests. Default: `True`.
+        auto_continue: Whether a user message behind the summary asks the agent to continue. Without this message, a request in
+            the middle of a turn ends with the summary, an assistant message; some providers refuse such requests.
+            Default: `True`.
         lazy: Whether the summary is put off until the next turn begins or the provider refuses a prompt, while nobody attends the
             session. A session is attended if a person is asked about repeated calls; a trial never is. Default: `False`.
         differential: Whether the summarizer receives the former summary separately, to update it, instead of among the messages.

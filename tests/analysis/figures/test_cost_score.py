@@ -41,6 +41,16 @@ def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
     assert np.isnan(table.set_index("arm").loc["control", "low"])
 
 
+def test_amounts_are_shown_as_means_too():
+    found = made(control=(1.0, 0.5), other=(2.0, 0.8))
+    found = replace(found, trials=found.trials.assign(steps=[10, 20, 30, 100, 5, 50, 40, 80]))
+    table = cost_score.table(found, metric="steps").set_index("arm")
+    assert table["value"].to_dict() == {"control": 40.0, "other": 43.75}
+    arm, baseline = (found.trials[found.trials["arm"] == name] for name in ("other", "control"))
+    effect = estimate_effect(pair_trials(arm, baseline, ["steps"]), "steps", scale="difference")
+    assert (table.loc["other", "low"], table.loc["other", "high"]) == pytest.approx([40.0 + one for one in effect.interval])
+
+
 def test_the_front_has_the_arms_that_no_other_beats_in_both():
     table = cost_score.table(made(control=(1, 0.1), cheap=(0.5, 0.1), good=(2, 0.9), dear=(3, 0.9), middle=(1.5, 0.5)))
     assert set(table.loc[table["is_on_front"], "arm"]) == {"cheap", "good", "middle"}

@@ -36,9 +36,15 @@ def test_kept_messages_and_thresholds_rise_along_their_axes():
 
 
 def test_repeats_that_are_left_out_are_counted_beside_the_trials():
-    rows = [{"seed": seed, "replicate": replicate} for seed in range(4) for replicate in (0, 1)]
+    rows = [{"arm": arm, "seed": seed, "replicate": place} for seed in range(4) for place, arm in enumerate(("a", "A/A"))]
     figure = heat_map.draw(heat_map.table(results(rows)))
     assert any("4 trials (without 4 A/A repeats)" in text.get_text() for text in figure.texts)
+
+
+def test_replicates_of_an_arm_count():
+    rows = [{"seed": seed, "replicate": replicate} for seed in range(4) for replicate in (0, 1)]
+    (cell,) = heat_map.table(results(rows)).itertuples()
+    assert cell.n == 8
 
 
 def test_an_extra_arm_is_in_no_cell_of_the_grid():

@@ -1,5 +1,6 @@
 """Reliability: pass@k rises and pass^k falls with k, per instance and averaged over instances."""
 
+import json
 from typing import Any
 
 import pytest
@@ -32,6 +33,24 @@ def test_a_repeated_arm_is_a_replicate_of_the_arm_with_the_same_policy():
     table = reliability.table(results(rows))
     assert set(table["group"]) == {"base"}
     assert table["k"].max() == 2
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_arms_with_other_settings_are_no_replicates_of_each_other(configured):
+    """Trials of another study have no recorded configuration."""
+    rows = [
+        {"arm": arm, "replicate": run, "seed": seed, "success": arm == "good"}
+        | {"config_json": json.dumps({"explore": arm == "good", "replicate": run}) if configured else ""}
+        for arm in ("good", "bad")
+        for seed in (0, 1)
+        for run in (0, 1)
+    ]
+    table = reliability.table(results(rows))
+    assert table["k"].max() == 2
+    assert table.groupby("group")["value"].agg(["min", "max"]).T.to_dict() == {
+        "bad": {"min": 0.0, "max": 0.0},
+        "good": {"min": 1.0, "max": 1.0},
+    }
 
 
 def test_both_measures_are_drawn_with_their_instances():

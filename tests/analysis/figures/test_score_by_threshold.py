@@ -43,6 +43,13 @@ def test_arms_that_differ_in_more_than_the_threshold_are_not_pooled():
     assert mean["groups"].tolist() == [2, 2]
 
 
+def test_arms_with_another_setting_than_the_policy_are_not_pooled():
+    rows = made({0.5: 0.3, 0.8: 0.6})
+    others = [row | {"arm": f"{row['arm']} explore", "config_json": '{"explore": true}'} for row in rows]
+    table = score_by_threshold.table(results(rows + others))
+    assert table.loc[table["task"] == "", "groups"].tolist() == [2, 2]
+
+
 def test_more_groups_of_arms_do_not_count_as_more_seeds():
     once = score_by_threshold.table(results(made({0.5: 0.3, 0.8: 0.6})))
     rows = [row for keep in (4, 10, 20, 30) for row in made({0.5: 0.3, 0.8: 0.6}, keep_last=keep)]

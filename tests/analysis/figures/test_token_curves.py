@@ -76,7 +76,8 @@ def test_axes_at_the_edges_have_units_and_the_chart_its_level():
 
 @pytest.mark.parametrize("repeats", [0, 2])
 def test_repeats_that_are_left_out_are_counted_beside_the_sessions(repeats):
-    rows = [{"trial_id": str(i), "seed": i, "replicate": int(i < repeats)} for i in range(5)]
+    first = [{"trial_id": str(i), "seed": i} for i in range(5 - repeats)]
+    rows = first + [{"trial_id": str(4 - i), "seed": i, "arm": "A/A", "replicate": 1} for i in range(repeats)]
     steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(5) for s in (1, 2)]
     figure = token_curves.draw(token_curves.table(results(rows, steps)))
     told = "3 sessions (without 2 A/A repeats), one line each" if repeats else "5 sessions, one line each"
