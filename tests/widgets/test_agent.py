@@ -85,7 +85,7 @@ class Panel(Linked):
 
 def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_page(page, panel):
     """C8."""
-    widget = panel(pace_seconds=0.4)
+    widget = panel(pace_seconds=1.0)
     linked = Panel(page, widget, SHARED_SENDER)
     linked.phase("not started")
     linked.click("Start")
@@ -300,7 +300,7 @@ def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(
         pieces=("I look.",),
         calls=(("c1", "execute_command", command),),
         finish="tool_calls",
-        pace_seconds=0.02,
+        pace_seconds=0.05,
     )
     with serving(thinks, Say(pieces=("Done.",))) as stub:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
@@ -442,7 +442,7 @@ def test_a_message_that_is_refused_is_back_in_its_box(page, panel, tmp_path):
 
 
 def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_over(page, panel, tmp_path):
-    widget = panel(pace_seconds=0.4)
+    widget = panel(pace_seconds=1.0)
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-tool').length >= 2")
