@@ -11,7 +11,6 @@ JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 KILLS ?= 200
 PYTEST_ARGS ?=
 UPGRADE ?= --upgrade
-QUICK := not (slow or browser or docker or bun or laws or peers or local_llm or local_coder)
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -49,8 +48,7 @@ test: setup     ## run all checks and tests; writes the duration in seconds to .
 
 quick: setup    ## run all checks and a choice of the tests for daily work; takes about three minutes
 	@$(MAKE) --no-print-directory check
-	$(PYTEST) --hypothesis-profile=quick -m "$(QUICK)" \
-	  --ignore=tests/docs/test_examples.py $(PYTEST_ARGS)
+	$(PYTEST) --hypothesis-profile=quick -m "not slow" $(PYTEST_ARGS)
 
 pytest: setup
 	$(PYTEST) $(PYTEST_ARGS)

@@ -38,18 +38,22 @@ def pytest_configure(config: pytest.Config) -> None:
         providers._get_local_constants = lambda: providers._local_constants
 
 
-_LONG = ("slow", "laws", "browser", "docker", "peers", "local_llm")
-"""Markers of tests that may take long."""
+_LONG = ("laws", "browser", "docker", "bun", "peers", "local_llm", "local_coder")
+"""Markers of tests that are slow, too."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let parallel processes begin with the modules that have long tests, so that all processes end at about the same time.
+    """Mark tests of some kinds as slow, and let parallel processes begin with the modules that have slow tests.
 
-    Modules with a browser, which mostly wait, are spread evenly among those that compute.
+    All processes then end at about the same time. Modules with a browser, which mostly wait, are spread evenly among those that
+    compute.
     """
+    for item in items:
+        if any(map(item.get_closest_marker, _LONG)):
+            item.add_marker("slow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    long = list(dict.fromkeys(item.path for item in items if any(map(item.get_closest_marker, _LONG))))
+    long = list(dict.fromkeys(item.path for item in items if item.get_closest_marker("slow")))
     waiting = {item.path for item in items if item.get_closest_marker("browser")}
     places: dict[Path, float] = {}
     for group in ([path for path in long if path in waiting], [path for path in long if path not in waiting]):

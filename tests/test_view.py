@@ -99,6 +99,7 @@ def test_what_an_agent_says_is_legal_and_every_legal_cut_leaves_it_so(messages: 
         assert can_cut(messages, index) == (find_violation((messages[0], *messages[index:])) is None)
 
 
+@pytest.mark.slow
 @given(conversations(), st.integers(0, 30))
 def test_a_request_never_begins_with_an_assistant_and_only_gains_a_synthetic_turn(
     messages: tuple[Message, ...], start: int
@@ -130,6 +131,7 @@ def log_batches(batches):
     return log.entries()
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
 @given(events(), st.data())
 def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, data):

@@ -88,6 +88,7 @@ def test_prunings_and_attempts_for_which_nobody_was_asked_are_no_overflow():
     assert told(made([{}] * 5, [*quiet, {"step": 4, "status": "failed", "inserted": 0}]), OVERFLOW_RATE).value == 0.2
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=20), st.data())
 def test_the_windows_are_those_that_one_counts_by_hand(seconds, data):

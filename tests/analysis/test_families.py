@@ -147,6 +147,7 @@ def test_experiments_with_one_plan_are_not_complete_because_their_trials_are_cou
     assert judged.is_in_progress
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_data_of_a_chart_is_a_look_and_is_refused_while_the_plan_is_unfinished(name, tmp_path):
     begin_record(tmp_path)

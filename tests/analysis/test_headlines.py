@@ -124,6 +124,7 @@ def test_an_arm_that_knows_the_future_is_no_recommendation():
     assert not any("all-knowing" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_few_tasks_and_seeds_are_the_largest_threat_and_the_advice_is_more_tasks():
     notes = headlines(grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle")))
     assert any(note.startswith("Largest threat to these answers: 1 task only") for note in notes)
@@ -243,6 +244,7 @@ def test_the_short_report_fits_a_screen_and_names_what_it_leaves_out(full, large
         assert len(text.splitlines()) <= 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "beginning"),
     [

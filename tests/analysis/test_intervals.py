@@ -89,6 +89,7 @@ def test_bounds_of_a_bounded_mean_are_quantiles_of_beta_distributions_for_mixed_
     assert [float(found.low), float(found.high)] == pytest.approx(expected, abs=0.012)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("seeds", [5, 20])
 def test_differences_of_scores_are_covered_where_students_t_misses_complete_failures(seeds, failing):
@@ -110,6 +111,7 @@ def test_equal_values_of_a_bounded_variable_have_an_interval_with_a_width(value,
     assert found.high - found.low > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("probabilities", [(0.9, 0.1, 0.0), (0.1, 0.8, 0.1), (0.02, 0.0, 0.98)])
 def test_a_bounded_mean_is_covered_whatever_the_distribution(probabilities):
     values = np.random.default_rng(3).choice([0.0, 0.3, 1.0], p=probabilities, size=(4000, 6))

@@ -51,6 +51,7 @@ def test_success_of_a_cell_is_the_rate_of_the_report():
         assert cell == (rate.trials, rate.share, rate.low, rate.high)
 
 
+@pytest.mark.slow
 @given(SCORES)
 def test_the_interval_of_a_score_contains_the_mean_and_stays_between_0_and_1(scores):
     trials = add_measures(results([{"seed": seed, "score": score} for seed, score in enumerate(scores)]))

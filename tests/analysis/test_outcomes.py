@@ -38,6 +38,7 @@ def test_a_table_of_outcomes_is_compared_like_an_experiment(tmp_path, ending):
     assert "until one compacts): no steps to compare" in str(found)
 
 
+@pytest.mark.slow
 def test_a_table_of_outcomes_has_a_report_and_an_arm_that_is_selected_by_unknown_settings_is_refused(tmp_path):
     ROWS.to_csv(tmp_path / "runs.csv", index=False)
     outcomes = load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", cost="usd")
@@ -48,6 +49,7 @@ def test_a_table_of_outcomes_has_a_report_and_an_arm_that_is_selected_by_unknown
         compare(outcomes, {"threshold": 0.5}, "raw")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summaries", [None, "shortened"])
 def test_compactions_of_another_study_are_unknown_unless_a_column_states_them(tmp_path, summaries):
     ROWS.assign(shortened=[2, 0] * 8).to_csv(tmp_path / "runs.csv", index=False)

@@ -36,6 +36,7 @@ def test_nothing_run_is_nothing_to_report():
         report(results([]))
 
 
+@pytest.mark.slow
 def test_the_text_fits_its_width():
     assert max(map(len, small_report().render_text(100).splitlines())) <= 100
 
@@ -94,6 +95,7 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
         small_report().write(tmp_path / "folder")
 
 
+@pytest.mark.slow
 def test_levels_get_sections_and_charts_of_their_own(tmp_path):
     mixed = [{"seed": s, "level": level, "trial_id": f"{level}{s}"} for s in (0, 1) for level in ("L0", "L3")]
     found = report(results(mixed))

@@ -44,6 +44,7 @@ def said(tables):
     return write_out(build_sections(tables))
 
 
+@pytest.mark.slow
 def test_every_arm_has_its_row_in_every_table_about_arms():
     _, outcomes, efforts, *_ = small_sections()
     assert len(outcomes.rows) == len(efforts.rows) == small().trials["arm"].nunique()
@@ -121,6 +122,7 @@ def test_a_control_that_overflowed_is_named_for_what_it_is():
     assert "ended because the window was full" in write_out(small_sections())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("activity", "column", "said_of_it"),
     [

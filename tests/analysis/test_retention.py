@@ -113,6 +113,7 @@ def test_rounds_count_from_the_telling_of_a_value():
     assert lives(*rows) == [["late", 1, 1, True], ["port", 1, 2, False]]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=40))
 def test_the_curve_is_the_product_of_what_survives_each_round(ends):
     rows = [

@@ -74,6 +74,7 @@ def test_a_report_is_written_again_only_if_something_has_changed(tmp_path, capsy
     assert again.splitlines()[:10] == printed.splitlines()[:10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["a trial", "a file", "against", "the record"])
 def test_a_report_that_is_outdated_is_written_again(change, tmp_path, capsys):
     results = finish_trials(tmp_path, [0, 1])
@@ -90,6 +91,7 @@ def test_a_report_that_is_outdated_is_written_again(change, tmp_path, capsys):
     assert (tmp_path / "report.md").is_file()
 
 
+@pytest.mark.slow
 def test_a_page_is_written_on_request(tmp_path):
     write_experiment(tmp_path)
     assert not list(tmp_path.glob("*.html"))

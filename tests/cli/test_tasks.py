@@ -96,6 +96,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
     assert "cannot write" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
     told = within("task", "check", TINY, "--seeds", "1", *LOCAL)
     assert told.exit_code == 1

@@ -297,6 +297,7 @@ def told_calls(items: Sequence[Item]) -> dict[str, str]:
     return {call.call_id: f"{call.name} {find_key_argument(call)}" for call in calls}
 
 
+@pytest.mark.slow
 @given(mask=masks(), log=logs(), summary_at=st.integers(1, 30))
 def test_what_is_masked_is_what_the_fields_say_at_every_step_of_a_session(
     mask: Mask, log: tuple[Entry, ...], summary_at: int

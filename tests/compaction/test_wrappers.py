@@ -33,6 +33,7 @@ def is_pinned(message: Message, patterns: tuple[str, ...]) -> bool:
     return any(has_matching_line(patterns, extract_part_text(part)) for part in message.parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reducer", REDUCERS, ids=lambda one: type(one).__name__)
 @given(log=logs().map(lengthened), patterns=st.lists(st.sampled_from(["*a*", "*0*", "build*", "*write_file*"]), min_size=1))
 def test_a_pinned_message_stays_as_it_is_with_its_pair_and_the_rest_goes_as_before(

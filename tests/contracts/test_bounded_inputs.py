@@ -248,6 +248,7 @@ def test_an_archived_session(tmp_path, measure, name):
     assert (archive / f"one{SUFFIX}").exists()
 
 
+@pytest.mark.slow
 def test_a_compressed_bomb_in_a_journal(tmp_path, measure):
     write_bomb(3 << 30, states_size=True)(tmp_path / "bomb")
     write_rows(MESSAGE | {"parts": [{"kind": "text", "text": "x" * 20_000}]})(tmp_path / "file")

@@ -261,6 +261,7 @@ def test_a_model_that_breaks_a_law_is_found(broken, law):
         getattr(Suite(), law)(broken())
 
 
+@pytest.mark.slow
 def test_every_law_is_broken_by_somebody():
     marks: Any = test_a_model_that_breaks_a_law_is_found.pytestmark
     assert {law for _, law in marks[0].args[1]} == set(LAWS)

@@ -171,6 +171,7 @@ def test_a_preset_describes_what_is_left_when_the_summary_fails_and_when_it_is_e
     assert (described(kind, "an empty summary") or rule.failed) == rule.empty
 
 
+@pytest.mark.slow
 def test_every_preset_that_summarizes_is_made_to_ask() -> None:
     asking = {
         kind(policy) for policy in ASKING if attempts(run_on_sample(policy, WINDOW_TOKENS, Faulty(fact_text("so far, so good"))))
@@ -178,6 +179,7 @@ def test_every_preset_that_summarizes_is_made_to_ask() -> None:
     assert asking == set(RULES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*NO_ANSWER, *NO_TEXT])
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_says_so(policy: Policy, fault: str) -> None:
@@ -217,6 +219,7 @@ def assert_patient(tried: SampleRun) -> None:
         assert all(after >= before * GROWTH_BEFORE_NEXT for before, after in pairwise(late))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(policy: Policy) -> None:
     longer = Faulty(lambda request: assistant("\n".join(message.text for message in request.messages) * 3))
@@ -228,6 +231,7 @@ def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(poli
     assert_patient(tried)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", NO_SUMMARY)
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event(policy: Policy, fault: str) -> None:
@@ -255,6 +259,7 @@ class ShortSighted(Faulty):
         return super().reply(request, listen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_summarizer_that_reads_little_is_told_no_more_and_the_event_says_what_was_left_out(policy: Policy) -> None:
     reader = ShortSighted(None)

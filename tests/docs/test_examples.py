@@ -240,6 +240,7 @@ def page_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_blocks_of_a_page_run(page, page_folder):
     for block in find_blocks((CHECKOUT / page).read_text("utf-8")):

@@ -324,6 +324,7 @@ def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
         pass
 
 
+@pytest.mark.slow
 @REAL
 def test_another_machine_continues_with_the_trials_in_the_store(tmp_path):
     experiment = replace(SMALL, axes={"seed": [0]}, arms=(), settings=Settings(store=f"file://{tmp_path}/store"))

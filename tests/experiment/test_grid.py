@@ -65,6 +65,7 @@ MORE_AXES = st.tuples(AXES, st.booleans(), st.sampled_from([(), ("flashcards", "
 )
 
 
+@pytest.mark.slow
 @given(MORE_AXES)
 def test_trials_that_are_made_on_demand_are_those_of_their_tables(axes_and_arms):
     axes, arms = axes_and_arms

@@ -78,6 +78,7 @@ def test_what_is_no_quantile_is_refused_where_it_stands(text):
         RequestPool((1, 2, 3), 1, 0).find_quantile(text, f"axes.{PATH}")
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_every_answered_request_of_the_uncompressed_sessions_of_a_task_is_pooled(run, folder):
     for task in (TINY, WORDY):
@@ -146,6 +147,7 @@ def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, t
     assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompacted sessions"]
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_run_is_compacted_at_the_step_that_reached_the_quantile_without_compaction(run, folder, tmp_path):
     settings = Settings(uncompressed=str(folder))
@@ -229,6 +231,7 @@ def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_t
         UncompressedRun(tmp_path / "only")
 
 
+@pytest.mark.slow
 @given(conversations())
 def test_contexts_are_what_the_view_held_before_each_answer(messages):
     entries = [Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, start=1)]

@@ -68,6 +68,7 @@ def finished(step):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
     rehearsal = rehearsed(PRESETS[name]())
@@ -85,6 +86,7 @@ def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
             assert one.disposition != "kept" or one.tokens_before == one.tokens_after
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["drop-all", "inspect-trim", "cline-basic", "roo-sliding", "random", "oracle"])
 def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_session_does(name):
     live = run_on_sample(PRESETS[name](), WINDOW_TOKENS, summarizer=open_sample_summarizer("scripted/empty"))

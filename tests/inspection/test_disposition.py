@@ -8,6 +8,7 @@ from harness.inspection.sample_run import open_sample_summarizer, run_on_sample
 from tests.contracts.test_policy_properties import POLICIES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
     tried = run_on_sample(policy, 16_000, open_sample_summarizer("scripted/empty"))

@@ -21,6 +21,7 @@ SESSION = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(LOGS)
 def test_a_session_goes_out_and_comes_in_as_it_was(log):

@@ -61,6 +61,7 @@ def test_without_management_the_first_long_output_ends_the_session() -> None:
     assert len(found.steps) == FIRST_ARCHIVE_STEP
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
     alone = run(ThreeTiers(prune=False, auto=False, summarizer="scripted/oracle"))

@@ -302,6 +302,7 @@ def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_ag
     assert conduct(session).repeated_dead_ends == 1
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("summarizer", "again"), [("scripted/empty", True), ("scripted/oracle", False)])
 def test_who_forgets_that_the_first_patch_was_refused_is_seen_to_try_it_again(summarizer, again):

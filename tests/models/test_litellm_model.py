@@ -232,6 +232,7 @@ def test_an_overflow_is_an_overflow_at_once(route, text):
     assert waits == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 529])
 def test_a_server_that_fails_or_is_overloaded_is_asked_again_three_times(route, status):
     """S3.12."""

@@ -85,6 +85,7 @@ def error_of(flood: Flood, route: str) -> ModelError:
     return caught.value
 
 
+@pytest.mark.slow
 def test_the_endless_body_of_an_error_is_cut_and_the_status_is_kept(route):
     with flooding() as flood:
         error = error_of(flood, route)

@@ -239,6 +239,7 @@ def test_a_grid_runs_in_a_cell_without_a_browser_and_its_saved_form_says_how_it_
     assert "<td>control</td>" in saved.data["text/html"].replace(' style="text-align: left"', "")
 
 
+@pytest.mark.slow
 def test_execution_gives_the_same_file_twice_and_stops_at_an_error(tmp_path):
     good, bad = tmp_path / "good.ipynb", tmp_path / "bad.ipynb"
     nbformat.write(made_of("x = {'a', 'b', 'c'}", "list(x)"), good)

@@ -124,6 +124,7 @@ def test_the_rows_of_a_step_have_its_parts_which_are_not_read_back():
     assert list(read_log(document(log))) == log
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(events(), TIMES)
 def test_whatever_the_types_allow_comes_back_with_its_time(batches, at_ms):

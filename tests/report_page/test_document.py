@@ -102,6 +102,7 @@ def list_tags(path):
     return parser.tags
 
 
+@pytest.mark.slow
 def test_the_policy_allows_exactly_the_script_and_the_style(written):
     text = decode(written)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
@@ -151,6 +152,7 @@ def test_a_page_with_a_sample_says_which_sessions_it_has(tmp_path, written):
     assert "all with their transcripts" in decode(written)
 
 
+@pytest.mark.slow
 def test_an_unknown_baseline_and_a_folder_that_cannot_be_written_are_refused(tmp_path):
     results = write_experiment(tmp_path / "made")
     with pytest.raises(UnknownName):
@@ -168,6 +170,7 @@ def test_a_folder_is_no_page(tmp_path, monkeypatch):
             write_page(results, path)
 
 
+@pytest.mark.slow
 def test_two_pages_of_the_same_results_are_equal(tmp_path, written):
     again = write_page(load(written.parent), tmp_path / "again.html")
     assert again.read_bytes() == written.read_bytes()

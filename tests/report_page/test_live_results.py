@@ -35,6 +35,7 @@ def test_a_complete_experiment_needs_no_run(tmp_path):
     assert LiveResults(tmp_path).describe_progress().text == "18 of 18 trials finished"
 
 
+@pytest.mark.slow
 def test_values_follow_the_journal(tmp_path):
     write_experiment(tmp_path)
     live = LiveResults(tmp_path)

@@ -64,6 +64,7 @@ def test_effects_are_the_estimates_of_the_analysis(results, part):
                 assert verdict in {judge_effect(METRICS[name], effect), "not shown"}
 
 
+@pytest.mark.slow
 def test_the_verdicts_on_several_arms_need_p_values_that_are_adjusted_for_all_of_them():
     shares = {"a": [0.5] * 7, "b": [0.6, 0.7, 0.6, 0.65, 0.6, 0.7, 0.62], "c": [0.5, 0.4, 0.6, 0.5, 0.45, 0.55, 0.5]}
     for others, verdict in (("b", "better"), ("bcdefg", "not shown")):  # p is 0.0156, or six times as much

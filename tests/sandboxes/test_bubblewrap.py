@@ -145,6 +145,7 @@ def test_root_becomes_another_user_without_groups(program, has_setpriv):
     assert [status[name].split() for name in ("Uid", "Gid", "Groups")] == [["65534"] * 4, ["65534"] * 4, []]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_the_number_of_files_is_limited_for_an_ordinary_user():
     output = subprocess.run([sys.executable, "-c", AS_ORDINARY_USER], capture_output=True, text=True, check=True).stdout

@@ -115,6 +115,7 @@ FLOOD = "yes out | head -c 5242880; yes err | head -c 5242880 >&2; echo; echo No
 HEADING = "[first 524288 and last 524288 of 5242881 bytes]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plain",
     [

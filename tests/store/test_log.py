@@ -51,6 +51,7 @@ def test_a_log_may_be_closed_twice(log: Log) -> None:
     log.close()
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 @given(events())
 def test_any_events_come_back_and_fold_to_the_same_view(batches: list[list[Event]]) -> None:

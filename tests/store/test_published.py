@@ -28,6 +28,7 @@ def output(tmp_path):
     return experiment.output
 
 
+@pytest.mark.slow
 def test_tables_in_a_store_are_those_of_the_folder(store, output):
     assert len(publish_tables(output / "results", store)) == len(TABLES)
     here, there = harness.load(output), harness.load(store.url)

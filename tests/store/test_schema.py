@@ -359,6 +359,7 @@ def list_schema(migrations: Sequence[Migration]) -> list[tuple[str, str]]:
         return connection.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", range(1, len(MIGRATIONS)))
 def test_a_file_of_every_older_form_is_brought_to_the_newest(form: int) -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:

@@ -128,6 +128,7 @@ class Experiment:
 NAMES = ("run", "crash", "rename", "go_on", "roll_back", "measure", "migrate", "export")
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(is_old=st.booleans(), happenings=st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 3)), min_size=1, max_size=5))
 @example(is_old=False, happenings=[("measure", 0)])

@@ -89,6 +89,7 @@ def test_the_closed_case_passes_every_check(copied: Path) -> None:
     assert failed(grade(make_bug_hunt(SEED), copied)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_another_seed_is_another_case_and_closes_too(difficulty: Difficulty, tmp_path: Path) -> None:
     task = make_bug_hunt(8, difficulty=difficulty)

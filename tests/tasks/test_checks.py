@@ -160,6 +160,7 @@ LINKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("name", PAPERS_ONLY)
 @pytest.mark.parametrize("idea", LINKS)

@@ -79,6 +79,7 @@ def test_the_untouched_workspace_fails_every_check(tmp_path):
     assert failed(grade(TASK, lay(TASK, tmp_path))) == {check.name for check in TASK.checks}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fact", [fact.name for fact in TASK.facts])
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, answered, tmp_path):
     root = tmp_path / "copy"

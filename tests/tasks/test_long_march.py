@@ -212,6 +212,7 @@ def test_when_nothing_of_the_march_is_in_view_the_log_tells_where_it_stands() ->
     assert run.failed_checks == set(), "what can be got again is got again"
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_correction_that_is_forgotten_leaves_the_old_number_in_use() -> None:
     world = World(update_rate=1.0, recoverable_share=0.0)

@@ -121,12 +121,14 @@ def test_the_sweep_passes_every_check(copied: Path) -> None:
     assert failed(grade(make_rename_sweep(1), copied)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_another_seed_is_another_sweep_and_passes_too(difficulty: Difficulty, tmp_path: Path) -> None:
     task = make_rename_sweep(6, difficulty=difficulty)
     assert failed(grade(task, carried_out(task, tmp_path, task.values, deeds(task)))) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "check"),
     [
@@ -158,6 +160,7 @@ def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str
     assert failed(grade(task, rehearsed.repeat(tmp_path, {**task.values, fact: prior}))) >= resting
 
 
+@pytest.mark.slow
 def test_a_repeated_rehearsal_equals_a_script_that_was_carried_out(rehearsed: Rehearsal, tmp_path: Path) -> None:
     task = make_rename_sweep(1)
     for fact in (task.facts[0], task.facts[-1]):

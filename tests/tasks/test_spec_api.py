@@ -89,6 +89,7 @@ def test_pages_still_hold_the_values_that_are_out_of_date():
     assert f"clients tried {priors['attempts']} times" in found["spec/05-reliability.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "check"),
     [("enroll.py", "one_key"), ("push.py --count 3", "pushed_once"), ("changelog.py --version 1 --ticket A again", "changelog")],

@@ -106,6 +106,7 @@ def test_a_fact_that_is_revised_keeps_its_kind(name: str) -> None:
     assert sum(fact.revised for fact in changed.facts) > sum(fact.revised for fact in calm.facts) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> None:
     world = World(use_lag_steps=LAG)
@@ -141,6 +142,7 @@ def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_fir
     assert session(world).failed_checks == set()
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_reminder_tells_what_holds_by_then() -> None:
     for fact in asked(turned(ALL)):

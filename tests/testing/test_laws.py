@@ -454,12 +454,14 @@ def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
     assert (finding.step, finding.fact) == ("try", "")
 
 
+@pytest.mark.slow
 def test_an_answer_that_other_hashes_change_is_told_with_its_step(tmp_path):
     told = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
     assert told
     assert all(one.step in GUESTS and one.message.endswith("gets another answer in a new process") for one in told)
 
 
+@pytest.mark.slow
 def test_a_session_is_answered_alike_in_other_processes(tmp_path):
     assert hashing(tmp_path, {}, "law-10") == []
 
@@ -485,6 +487,7 @@ def test_a_template_that_leaves_is_told_with_its_seed(good):
     assert (finding.seed, "SystemExit: no seed 0" in finding.message) == (0, True)
 
 
+@pytest.mark.slow
 def test_two_processes_make_all_seeds(tmp_path):
     name = f"{tmp_path / 'mine.py'}:greeting"
     assert hashing(tmp_path, {}) == []

@@ -318,6 +318,7 @@ def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
     assert counts(page) == before == dict.fromkeys(before, f"1/{SEEDS}")
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_path):
     one = replace(SMALL, axes={"seed": [0]}, arms=())

@@ -51,6 +51,7 @@ def test_code_and_plan_of_the_form_give_its_trials(form, tmp_path):
         assert [cell.trial_id for cell in other.grid] == ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

@@ -256,6 +256,7 @@ def test_an_observer_may_use_the_widget_that_it_observes(session):
     assert len(seen) == 2
 
 
+@pytest.mark.slow
 def test_an_observer_that_fails_does_not_end_the_thread_of_a_grid(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     widget.observe(lambda change: 1 / 0, "progress")

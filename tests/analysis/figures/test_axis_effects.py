@@ -16,6 +16,7 @@ def table():
     return axis_effects.table(grid())
 
 
+@pytest.mark.slow
 def test_effects_are_those_of_the_report():
     found = grid(seeds=(0, 1, 2))
     table = axis_effects.table(found, metrics=["score", "cost", "retention", "steps"])

@@ -73,6 +73,7 @@ def test_few_arms_are_named_and_many_are_told_apart_by_their_axes():
     assert len(labels) < 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["success", "tokens", "steps"])
 def test_every_metric_can_be_drawn_against_cost(metric):
     table = cost_score.table(grid(), metric=metric)

@@ -35,6 +35,7 @@ def test_a_chart_that_is_only_registered_gets_the_choices_that_it_takes(monkeypa
     assert chosen.to_numpy().tolist() == [["steps", {"threshold": 0.5}]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [one for one in figures.FIGURES.values() if "metric" in signature(one.table).parameters])
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_chart_shows_the_chosen_metric_or_its_default(module: ModuleType, metric):

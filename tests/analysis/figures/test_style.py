@@ -45,6 +45,7 @@ def test_a_name_is_never_read_as_a_formula():
     assert render(compaction_rounds.draw(hostile))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["cost_score", "paired_differences", "axis_effects", "heat_map", "score_by_threshold", "cost_ratios", "completion_by_calls"],

@@ -96,6 +96,7 @@ def test_walking_back_ends_at_the_message_that_reaches_the_tokens_and_moves_back
     assert numbers(room.after(view, room.ask(view)))[2] == first_kept
 
 
+@pytest.mark.slow
 @given(messages=conversations(), keep=st.integers(1, 2_000))
 def test_the_newest_tokens_stay_verbatim_and_are_never_summarized(messages: tuple[Message, ...], keep: int) -> None:
     """S2.2: the newest messages that together reach `keep_recent_tokens`, whatever their roles and sizes."""

@@ -142,6 +142,7 @@ def test_an_overlooked_fact_is_looked_up_again_where_it_can_be_and_guessed_where
     assert 20 < len(looked) <= 80
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 50))
 def test_a_better_reader_guesses_less(seed):
     guesses = [session(reader(name, seed))[0].count("port=8080 table=decks index=decks_idx") for name in

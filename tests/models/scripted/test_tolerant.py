@@ -150,6 +150,7 @@ def test_positions_are_those_of_the_value_in_the_whole_message() -> None:
     assert "first part\n- **Ticket**: `AB-1234`"[match.offset :].startswith("AB-1234`")
 
 
+@pytest.mark.slow
 @given(tasks, st.sampled_from(STATEMENTS), st.data())
 def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataObject) -> None:
     stated = data.draw(st.sampled_from([one for one in task.facts if SPECIAL.match(task.values.get(one.name, ""))]))
@@ -158,6 +159,7 @@ def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataOb
     assert all(match.value == task.values[stated.name] for match in found), "another fact is read from it"
 
 
+@pytest.mark.slow
 @given(tasks, st.integers(100, 140), st.sampled_from(REVISIONS), st.data())
 def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
     older = make_task(task.name, seed).values
@@ -168,6 +170,7 @@ def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, for
     assert {match.value for match in found} == {task.values[stated.name]}
 
 
+@pytest.mark.slow
 @given(tasks, st.integers(100, 140), st.sampled_from(OTHERS), st.data())
 def test_a_value_of_something_else_is_not_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
     older = make_task(task.name, seed).values
@@ -176,6 +179,7 @@ def test_a_value_of_something_else_is_not_read(task: Task, seed: int, form: str,
     assert compile_tolerant_statements(task.facts).find(text) == ()
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(PACKAGES)), st.integers(0, 40))
 def test_neither_reader_reads_a_misleading_sentence_as_a_fact(name: str, seed: int) -> None:
     task = make_task(name, seed)
@@ -186,6 +190,7 @@ def test_neither_reader_reads_a_misleading_sentence_as_a_fact(name: str, seed: i
     assert [(text, pattern) for text in texts for pattern in patterns if re.search(pattern, text)] == []
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(SUITE)), st.integers(0, 60))
 def test_from_a_request_no_value_is_read_that_the_exact_reader_does_not_read(name: str, seed: int) -> None:
     task = make_task(name, seed)

@@ -354,6 +354,7 @@ LEFT_OUTSIDE = {
 """Shell commands that leave something outside the snapshot of the workspace, by what they leave."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", LEFT_OUTSIDE.values(), ids=list(LEFT_OUTSIDE))
 def test_after_a_command_that_left_something_outside_nothing_is_cached(cache, command):
     with session(cache) as sandbox:

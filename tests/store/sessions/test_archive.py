@@ -193,6 +193,7 @@ def test_a_session_that_is_there_or_was_never_put_away_or_is_broken_is_not_resto
     assert one.file.exists()
 
 
+@pytest.mark.slow
 def test_sessions_are_put_away_while_other_processes_write(tmp_path: Path, checkout: Path):
     path = tmp_path / "journal.sqlite"
     with Journal.open(path) as journal:

@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from harness.store.workspaces import JournalWorkspaces
 from tests.store.samples import begun, events, opening, step, ticking
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(events(), min_size=1, max_size=3))
 def test_a_journal_that_is_cleaned_says_the_same_as_before(tmp_path_factory, logs):
@@ -51,6 +53,7 @@ HOUR, WEEK = 60 * 60, 7 * 24 * 60 * 60
 """Times in seconds."""
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     ages=st.lists(st.integers(0, 2 * WEEK), max_size=8, unique=True),
@@ -106,6 +109,7 @@ with lock_session(path, "live"), closing(JournalWorkspaces(path)) as workspaces,
 """
 
 
+@pytest.mark.slow
 def test_files_that_a_running_session_has_written_stay_although_no_event_refers_to_them_yet(tmp_path):
     path = tmp_path / "j.sqlite"
     writer = subprocess.Popen([sys.executable, "-c", WRITER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

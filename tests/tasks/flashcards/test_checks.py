@@ -126,6 +126,7 @@ def test_deleting_rows_fails_the_archive(copied):
     assert failed(grade(make_flashcards(1), root)) == {"archive"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["test_scheduler", "check_storage", "test_review", "test_cli"])
 def test_each_planted_mistake_would_fail_a_check(step, copied):
     root = copied()
