@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from harness.analysis.arms import EARLIER_PLAN_MARKER, drop_earlier_plans
 from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
@@ -21,7 +23,7 @@ from harness.store.sessions.lookup import JOURNAL_FILE, list_trial_journals, rea
 
 MAX_PAUSE_SECONDS = 900.0
 """Pause between the starts of two trials after which the later one counts as part of another run."""
-_TIMES_SQL = "SELECT started_at_ms FROM trial ORDER BY started_at_ms DESC"
+_STARTS_SQL = "SELECT started_at_ms, arm, status FROM trial ORDER BY started_at_ms DESC"
 _STATE_SQL = "SELECT count(*) AS finished, coalesce(max(revision), 0) AS revision FROM trial"
 
 
@@ -76,7 +78,7 @@ class LiveResults:
 
     def describe_progress(self) -> RunState:
         """Return how many trials have finished, whether the experiment is running, and how much time is left."""
-        starts = [row["started_at_ms"] / 1_000 for row in self._query(_TIMES_SQL)]
+        starts = self._list_starts()
         digest, is_running = self._compute_digest(), self._is_running()
         planned = max(self._count_planned(digest), len(starts))
         text = f"{len(starts):,} of {format_count(planned, 'trial')} finished"
@@ -107,10 +109,20 @@ class LiveResults:
         whole = self.output / JOURNAL_FILE
         return [*list_trial_journals(self.output), *([whole] if whole.is_file() else [])]
 
-    def _query(self, sql: str) -> list[dict[str, int]]:
+    def _query(self, sql: str) -> list[dict[str, Any]]:
         """Query the experiment's journal; trials whose journals are not merged yet do not count as finished."""
         whole = self.output / JOURNAL_FILE
         return [dict(row) for row in read_journal(whole, lambda journal: journal.query(sql))] if whole.is_file() else []
+
+    def _list_starts(self) -> Sequence[float]:
+        """Return the times at which finished trials of the current plan started, in seconds, the latest first.
+
+        Crashed trials are not finished: the next run repeats them. As on the page, trials of earlier plans count only if there
+        are no others.
+        """
+        rows = self._query(_STARTS_SQL)
+        current = [row for row in rows if EARLIER_PLAN_MARKER not in row["arm"]] or rows
+        return [row["started_at_ms"] / 1_000 for row in current if row["status"] != "crashed"]
 
     def _compute_digest(self) -> str:
         rows = self._query(_STATE_SQL)
@@ -134,8 +146,11 @@ class LiveResults:
 
 
 def count_planned_trials(results: Results) -> int:
-    """Return how many trials the plan of an experiment has; 0 if its trials do not record this."""
-    return max((family.planned_trials for family in read_families(results)), default=0)
+    """Return how many trials the plan of an experiment has; 0 if its trials do not record this.
+
+    Trials of earlier plans are ignored if there are others.
+    """
+    return max((family.planned_trials for family in read_families(drop_earlier_plans(results))), default=0)
 
 
 def estimate_seconds_left(starts: Sequence[float], remaining_trials: int, now: float) -> float | None:

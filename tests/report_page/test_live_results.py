@@ -30,6 +30,32 @@ def test_progress_counts_planned_trials_and_notices_a_run(tmp_path):
     assert state.text == "18 of 20 trials finished, 0 trials running, about 10 seconds left"  # 90 s for 18 trials, 2 left
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+def test_progress_counts_neither_trials_of_earlier_plans_nor_crashed_ones(tmp_path, is_running):
+    earlier = json.dumps({"family": {"contrasts": [], "planned_trials": 30, "looks": 1}})
+    write_experiment(tmp_path, arms=("old (earlier plan 0a1b2c)",), provenance_json=earlier, started_at_ms=1_000_000)
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        for seed, status in enumerate(("failed", "completed", "crashed")):
+            name = f"new-{seed}"
+            changes = {"trial_id": name, "session_id": name, "arm": "new", "seed": seed, "status": status}
+            write_trial(journal, **changes, provenance_json=FAMILY, started_at_ms=1_000_000)
+    live = LiveResults(tmp_path, clock=lambda: 1_005.0)
+    with (tmp_path / "run.lock").open("w") as lock:
+        if is_running:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        state = live.describe_progress()
+    assert (state.finished, state.planned) == (2, 20)
+    if is_running:
+        assert state.text == "2 of 20 trials finished, 0 trials running, about 45 seconds left"  # 5 s for 2 trials, 18 left
+    else:
+        assert state.text == "2 of 20 trials finished; no run is active, `harness run` continues it"
+
+
+def test_trials_of_earlier_plans_are_counted_where_there_are_no_others(tmp_path):
+    write_experiment(tmp_path, arms=("old (earlier plan 0a1b2c)",))
+    assert LiveResults(tmp_path).describe_progress().text == "6 of 6 trials finished"
+
+
 def test_a_complete_experiment_needs_no_run(tmp_path):
     write_experiment(tmp_path)
     assert LiveResults(tmp_path).describe_progress().text == "18 of 18 trials finished"
