@@ -113,7 +113,7 @@ class StoredSession {
 class ReportPage {
   constructor(values) {
     this.values = values;
-    this.state = { part: 0, metric: "", baseline: -1, filter: "", sort: "", descending: false, layout: "", chosen: null, trial: -1 };
+    this.state = { part: 0, metric: "", baseline: -1, filter: "", sort: "", descending: false, layout: "", chosen: null, trial: "" };
     this.root = document.getElementById("explorer");
     this.inspector = null;
     this.build();
@@ -143,7 +143,7 @@ class ReportPage {
   }
 
   usePart(index) {
-    Object.assign(this.state, { part: index, metric: this.part.metric ?? "", baseline: this.part.baselines[0] ?? -1, chosen: null, trial: -1, layout: "" });
+    Object.assign(this.state, { part: index, metric: this.part.metric ?? "", baseline: this.part.baselines[0] ?? -1, chosen: null, trial: "", layout: "" });
     this.drawControls();
     this.draw();
     this.trials.hidden = this.transcript.hidden = true;
@@ -152,17 +152,23 @@ class ReportPage {
   /** Show newer values; choices are kept where they still exist. */
   update(values) {
     const shows = this.values.is_withheld !== values.is_withheld; // outcomes may be shown now
+    const { part: { level, baselines, arms }, state: { baseline, chosen } } = this;
     this.values = values;
     document.getElementById("standing").textContent = values.standing;
-    this.state.part = Math.min(this.state.part, values.parts.length - 1);
-    if (shows) {
-      this.usePart(this.state.part);
+    this.state.part = values.parts.findIndex((one) => one.level === level);
+    if (shows || this.state.part < 0) {
+      this.usePart(Math.max(0, this.state.part));
       return;
     }
-    if (!this.part.baselines.includes(this.state.baseline)) this.state.baseline = this.part.baselines[0] ?? -1;
+    const find = (index) => this.part.arms.findIndex((one) => one.name === arms[index]?.name); // new arms change the indices
+    const kept = find(baseline);
+    if (baselines.length) this.state.baseline = this.part.baselines.includes(kept) ? kept : -1;
+    else this.state.baseline = this.part.baselines[0] ?? -1;
+    this.state.chosen = chosen && find(chosen.arm) >= 0 ? { ...chosen, arm: find(chosen.arm) } : null;
     this.drawControls();
     this.draw();
     if (this.state.chosen) this.listTrials(false);
+    else this.trials.hidden = true;
   }
 
   drawControls() {
@@ -571,7 +577,7 @@ class ReportPage {
     };
     const shownMetrics = metrics.filter((one) => one.name !== "success");
     const heading = make("h2", { tabindex: "-1", text: `Trials of ${arms[arm].name}${task === null ? "" : ` on ${task}`}` });
-    const rows = places.slice(0, limit).map((place) => make("tr", { class: place === this.state.trial ? "p-current" : "" },
+    const rows = places.slice(0, limit).map((place) => make("tr", { class: trials.id[place] === this.state.trial ? "p-current" : "" },
       make("th", { scope: "row" }, make("button", {
         type: "button", class: "p-link", on: { click: () => this.openTrial(place) },
         text: `${trials.task[place]}, seed ${trials.seed[place]}${trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : ""}`,
@@ -602,13 +608,14 @@ class ReportPage {
 
   async openTrial(place) {
     const { trials, arms } = this.part;
-    this.state.trial = place;
+    const trial = trials.id[place];
+    this.state.trial = trial;
     this.listTrials(false, Infinity);
     this.inspector?.();
     this.inspector = null;
     const heading = make("h2", { tabindex: "-1", text: `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}` });
     const box = make("div", {}, make("p", { class: "h-faint", text: "reading the session…" }));
-    const facts = [make("p", { class: "h-faint", text: `trial ${trials.id[place]}, session ${trials.session[place] || "none"}` })];
+    const facts = [make("p", { class: "h-faint", text: `trial ${trial}, session ${trials.session[place] || "none"}` })];
     if (trials.error[place]) facts.push(make("pre", { class: "p-error", tabindex: "0", text: trials.error[place] }));
     this.transcript.replaceChildren(heading, ...facts, box);
     this.transcript.hidden = false;
@@ -616,9 +623,9 @@ class ReportPage {
     this.transcript.scrollIntoView({ block: "start" });
     try {
       const session = await this.loadSession(place);
-      if (this.state.trial !== place) return;
+      if (this.state.trial !== trial) return; // another trial was opened meanwhile
       if (session === null) {
-        box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${this.values.inspect_command} ${trials.id[place]}` }));
+        box.replaceChildren(make("p", { text: `This page does not contain the session. Read it with: ${this.values.inspect_command} ${trial}` }));
         return;
       }
       box.replaceChildren();

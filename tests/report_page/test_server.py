@@ -3,7 +3,9 @@
 import http.client
 import json
 import socket
+import sqlite3
 import zlib
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +14,7 @@ from harness.errors import StoreError
 from harness.report_page.live_results import LiveResults
 from harness.report_page.server import serve_page
 from harness.store.journal import Journal
-from tests.report_page.made import write_experiment, write_trial
+from tests.report_page.made import declare, write_experiment, write_trial
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,84 @@ def test_a_port_in_use_is_an_error(folder):
         port = other.getsockname()[1]
         with pytest.raises(StoreError, match=f"cannot listen on port {port}"), serve_page(LiveResults(folder), port=port):
             pass
+
+
+@pytest.fixture
+def open_served(browser):
+    """`open_served(address)`: open a served page; an error of its scripts fails the test."""
+    faults, opened = [], []
+
+    def open_one(address):
+        page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        opened.append(page)
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda one: faults.append(one.text) if one.type == "error" and "favicon" not in one.text else None)
+        page.goto(address)
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    yield open_one
+    for page in opened:
+        page.close()
+    assert faults == []
+
+
+def add_trial(folder, **changes):
+    with Journal.open(folder / "journal.sqlite") as journal:
+        write_trial(journal, **{"trial_id": "new", "session_id": "new", "experiment": "made", "task": "t1"} | changes)
+
+
+def read_choices(page):
+    """Return the baseline, the heading of the list of trials, and the trial whose row is marked."""
+    baseline = page.locator("select[name=baseline] option:checked").all_inner_texts()
+    return baseline, page.locator(".p-trials h2").inner_text(), page.locator(".p-trials tr.p-current th").inner_text()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("declares_contrasts", [False, True])
+def test_a_new_arm_changes_no_choice_of_the_reader(open_served, tmp_path, declares_contrasts):
+    changes = {"provenance_json": declare(30)} if declares_contrasts else {}
+    write_experiment(tmp_path, **changes)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = open_served(address)
+        if not declares_contrasts:
+            page.locator("select[name=baseline]").select_option(label="b")
+        page.locator(".p-arms .p-link", has_text="b").click()
+        page.locator(".p-trials .p-link").nth(1).click()
+        page.locator(".p-transcript .h-row").first.wait_for()
+        before = read_choices(page)
+        assert before == ([] if declares_contrasts else ["b"], "Trials of b", "t1, seed 1")
+        add_trial(tmp_path, arm="A", **changes)  # first in the order of the arms
+        page.locator(".p-arms .p-link").nth(3).wait_for()
+        assert page.locator(".p-arms .p-link").all_inner_texts() == ["A", "a", "b", "c"]
+        assert read_choices(page) == before
+
+
+@pytest.mark.browser
+def test_a_page_without_a_baseline_stays_without_one(open_served, tmp_path):
+    write_experiment(tmp_path)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = open_served(address)
+        page.locator("select[name=baseline]").select_option("-1")
+        add_trial(tmp_path, arm="new arm")
+        page.locator(".p-arms .p-link", has_text="new arm").wait_for()
+        assert page.locator("select[name=baseline] option:checked").inner_text() == "none"
+
+
+@pytest.mark.browser
+def test_an_arm_that_a_new_plan_drops_is_no_longer_chosen(open_served, tmp_path):
+    write_experiment(tmp_path)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = open_served(address)
+        page.locator("select[name=baseline]").select_option(label="c")
+        page.locator(".p-arms .p-link", has_text="c").click()
+        with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as database, database:
+            database.execute("UPDATE trial SET arm = 'c (earlier plan 0a1b2c)' WHERE arm = 'c'")
+        add_trial(tmp_path, arm="a", seed=9)
+        page.locator(".p-arms .p-link").nth(2).wait_for(state="detached")
+        assert page.locator("select[name=baseline] option:checked").inner_text() == "none"
+        assert page.locator(".p-trials").is_hidden()
 
 
 @pytest.mark.browser
