@@ -113,7 +113,7 @@ class StoredSession {
 class ReportPage {
   constructor(values) {
     this.values = values;
-    this.state = { part: 0, metric: "", baseline: -1, filter: "", sort: "", descending: false, layout: "", chosen: null, trial: "" };
+    this.state = { part: 0, metric: "", baseline: -1, filter: "", sort: "", descending: false, layout: "", chosen: null, trial: "", limit: TRIALS_SHOWN };
     this.root = document.getElementById("explorer");
     this.inspector = null;
     this.build();
@@ -133,7 +133,19 @@ class ReportPage {
   }
 
   build() {
-    this.controls = make("form", { class: "p-controls", "aria-label": "choices", on: { submit: (event) => event.preventDefault() } });
+    const filter = make("input", {
+      type: "search", name: "filter", placeholder: "name or setting", "aria-label": "filter arms", autocomplete: "off",
+      on: {
+        input: () => {
+          this.state.filter = filter.value;
+          this.draw();
+        },
+      },
+    });
+    this.fields = make("div", { class: "p-fields" });
+    this.about = make("p", { class: "p-about h-faint", "aria-live": "polite" });
+    this.controls = make("form", { class: "p-controls", "aria-label": "choices", on: { submit: (event) => event.preventDefault() } },
+      this.fields, make("label", { class: "p-field" }, make("span", { text: "filter arms" }), filter), this.about);
     this.chart = make("section", { class: "p-card p-chart", "aria-label": "cost and result of each arm" });
     this.grid = make("section", { class: "p-card p-grid g-root", "aria-label": "cells" });
     this.arms = make("section", { class: "p-card p-arms", "aria-label": "arms" });
@@ -149,8 +161,12 @@ class ReportPage {
     this.trials.hidden = this.transcript.hidden = true;
   }
 
-  /** Show newer values; choices are kept where they still exist. */
+  /** Show newer values; the focus and choices are kept where they still exist. */
   update(values) {
+    keepFocus(this.root, () => this.replaceValues(values));
+  }
+
+  replaceValues(values) {
     const shows = this.values.is_withheld !== values.is_withheld; // outcomes may be shown now
     const { part: { level, baselines, arms }, state: { baseline, chosen } } = this;
     this.values = values;
@@ -171,34 +187,34 @@ class ReportPage {
     else this.trials.hidden = true;
   }
 
+  /** Show the choices; their elements are replaced only if the options have changed, which closes an open list of options. */
   drawControls() {
-    const select = (label, value, options, change) => {
-      const field = make("select", { "aria-label": label, name: label, on: { change: () => change(field.value) } });
-      field.append(...options.map(([name, text]) => make("option", { value: name, text, selected: String(name) === String(value) })));
-      return make("label", { class: "p-field" }, make("span", { text: label }), field);
-    };
     const change = (changes) => {
       Object.assign(this.state, changes);
       this.draw();
     };
     const arm = (index) => this.part.arms[index].name;
-    const fields = this.values.is_withheld ? [] : [
-      select("metric", this.state.metric, this.part.metrics.map((one) => [one.name, one.name]), (metric) => change({ metric })),
-      select("baseline", this.state.baseline, [...this.part.baselines.map((one) => [one, arm(one)]), [-1, "none"]], (one) => change({ baseline: Number(one) })),
+    const choices = this.values.is_withheld ? [] : [
+      ["metric", this.state.metric, this.part.metrics.map((one) => [one.name, one.name]), (metric) => change({ metric })],
+      ["baseline", this.state.baseline, [...this.part.baselines.map((one) => [one, arm(one)]), [-1, "none"]], (one) => change({ baseline: Number(one) })],
     ];
     if (this.values.parts.length > 1) {
       const levels = this.values.parts.map((one, index) => [index, one.level]);
-      fields.unshift(select("level", this.state.part, levels, (one) => this.usePart(Number(one))));
+      choices.unshift(["level", this.state.part, levels, (one) => keepFocus(this.controls, () => this.usePart(Number(one)))]);
     }
     if (this.part.tables?.length && this.part.task_cells) {
-      fields.push(select("cells", this.state.layout || "axes", [["axes", "by axes"], ["tasks", "by task"]], (layout) => change({ layout })));
+      choices.push(["cells", this.state.layout || "axes", [["axes", "by axes"], ["tasks", "by task"]], (layout) => change({ layout })]);
     }
-    const filter = make("input", {
-      type: "search", name: "filter", placeholder: "name or setting", "aria-label": "filter arms", value: this.state.filter, autocomplete: "off",
-      on: { input: () => change({ filter: filter.value }) },
-    });
-    this.about = make("p", { class: "p-about h-faint", "aria-live": "polite" });
-    this.controls.replaceChildren(...fields, make("label", { class: "p-field" }, make("span", { text: "filter arms" }), filter), this.about);
+    const options = JSON.stringify(choices.map(([name, , offered]) => [name, offered]));
+    if (options !== this.drawnOptions) {
+      this.drawnOptions = options;
+      this.fields.replaceChildren(...choices.map(([name, , offered, act]) => {
+        const field = make("select", { "aria-label": name, name, "data-key": `choice ${name}`, on: { change: () => act(field.value) } });
+        field.append(...offered.map(([value, text]) => make("option", { value, text })));
+        return make("label", { class: "p-field" }, make("span", { text: name }), field);
+      }));
+    }
+    for (const [name, value] of choices) this.fields.querySelector(`select[name=${name}]`).value = String(value);
   }
 
   /** Return the indices of the arms that the filter lets pass; every word must occur in the name or the settings. */
@@ -241,7 +257,7 @@ class ReportPage {
   drawProgress(shown) {
     const body = shown.map((index) => {
       const arm = this.part.arms[index];
-      const name = make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } });
+      const name = make("button", { type: "button", class: "p-link", "data-key": `arm ${arm.name}`, text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } });
       return make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
         make("th", { scope: "row" }, name, make("span", { class: "p-settings", text: arm.settings })),
         make("td", { text: formatNumber(arm.finished) }), make("td", { text: formatNumber(arm.excluded) }));
@@ -251,7 +267,7 @@ class ReportPage {
     this.arms.replaceChildren(
       make("h2", { text: "Progress" }),
       make("p", { text: `${formatNumber(all)} of ${formatCount(this.values.planned, "planned trial")} finished; no outcomes are shown.` }),
-      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
+      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms", "data-key": "arms" },
         make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))),
       make("p", { class: "h-faint p-key", text: "Select an arm to list its trials." }),
     );
@@ -378,16 +394,16 @@ class ReportPage {
       if (paired) return DIVERGING[Math.min(6, Math.max(0, Math.round(3 + (3 * value) / most)))];
       return `g-s${Math.min(7, Math.max(0, Math.floor(high > low ? (8 * (value - low)) / (high - low) : 4)))}`;
     };
-    const drawCell = (cell) => {
+    const drawCell = (cell, key) => {
       if (cell === null) return make("td", { class: "g-cell g-empty", text: "–" });
-      const button = make("button", { type: "button", on: { click: () => this.choose(cell.target) } }, make("b", { text: cell.text }), make("span", { text: cell.detail }), ...(cell.n === undefined ? [] : [make("span", { text: ` n ${cell.n}` })]));
+      const button = make("button", { type: "button", "data-key": key, on: { click: () => this.choose(cell.target) } }, make("b", { text: cell.text }), make("span", { text: cell.detail }), ...(cell.n === undefined ? [] : [make("span", { text: ` n ${cell.n}` })]));
       return make("td", { class: `g-cell ${colour(cell.colour)}` }, button);
     };
     const boxes = tables.map((table) => {
       const caption = table.title ? [make("caption", { text: table.title })] : [];
       const head = make("tr", {}, make("th", { scope: "col", text: table.corner }), ...table.columns.map((text) => make("th", { scope: "col", text })));
-      const body = table.rows.map((row) => make("tr", {}, make("th", { scope: "row", class: "g-name", text: row.name }), ...row.cells.map(drawCell)));
-      return make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": table.title || title.textContent },
+      const body = table.rows.map((row) => make("tr", {}, make("th", { scope: "row", class: "g-name", text: row.name }), ...row.cells.map((cell, place) => drawCell(cell, `cell ${JSON.stringify([table.title, row.name, table.columns[place]])}`))));
+      return make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": table.title || title.textContent, "data-key": `cells ${table.title}` },
         make("table", { class: "g-heat" }, ...caption, make("thead", {}, head), make("tbody", {}, ...body)));
     });
     const about = byAxes ? this.part.about : "this one task";
@@ -474,7 +490,7 @@ class ReportPage {
     if (index === this.state.baseline) badges.push(make("span", { class: "p-badge", text: "baseline" }));
     if (index === this.findCheapestArm()) badges.push(make("span", { class: "p-badge p-good", text: "cheapest not shown to be worse" }));
     return [
-      make("button", { type: "button", class: "p-link", text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
+      make("button", { type: "button", class: "p-link", "data-key": `arm ${arm.name}`, text: arm.name, on: { click: () => this.choose({ arm: index, task: null }) } }), ...badges,
       make("span", { class: "p-settings", text: arm.settings }),
     ];
   }
@@ -533,11 +549,10 @@ class ReportPage {
       const direction = key === sort ? (descending ? "descending" : "ascending") : "none";
       const sign = { ascending: " ▲", descending: " ▼", none: "" }[direction];
       return make("th", { scope: "col", "aria-sort": direction }, make("button", {
-        type: "button", class: "p-sort", text: `${label}${sign}`, on: {
+        type: "button", class: "p-sort", "data-key": `sort ${key}`, text: `${label}${sign}`, on: {
           click: () => {
             Object.assign(this.state, { sort: key, descending: key === sort ? !descending : false });
-            this.drawArms(this.listShownArms());
-            this.arms.querySelectorAll(".p-sort")[columns.findIndex((one) => one.key === key)]?.focus();
+            keepFocus(this.arms, () => this.drawArms(this.listShownArms()));
           },
         },
       }));
@@ -551,7 +566,7 @@ class ReportPage {
       : `Differences: each arm against ${baseline}, paired by task and seed, with 95 % intervals about ${[...estimands].join(" and ") || "nothing"}. Declared: compared as the plan declared, with p corrected for all declared comparisons. Exploratory: interval and test exclude no difference at 5 %, with p adjusted for all arms of the table (Benjamini and Hochberg).`;
     this.arms.replaceChildren(
       make("h2", { text: "Arms" }),
-      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms" },
+      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of arms", "data-key": "arms" },
         make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body))),
       this.explain(note, "Select an arm to list its trials."),
     );
@@ -560,13 +575,13 @@ class ReportPage {
   // --- trials and transcript ------------------------------------------------------------------------------------------
 
   choose(target) {
-    this.state.chosen = target;
+    Object.assign(this.state, { chosen: target, limit: TRIALS_SHOWN });
     this.draw();
     this.listTrials(true);
   }
 
-  listTrials(move, limit = TRIALS_SHOWN) {
-    const { arm, task } = this.state.chosen;
+  listTrials(move) {
+    const { chosen: { arm, task }, limit } = this.state;
     const { trials, arms, metrics } = this.part;
     const places = trials.arm.flatMap((one, place) => (one === arm && (task === null || trials.task[place] === task) ? [place] : []));
     places.sort((a, b) => (trials.task[a] < trials.task[b] ? -1 : trials.task[a] > trials.task[b] ? 1 : trials.seed[a] - trials.seed[b]));
@@ -576,10 +591,10 @@ class ReportPage {
       return trials.status[place] === "completed" ? text : `${text}, ${trials.status[place]}: ${trials.reason[place]}`;
     };
     const shownMetrics = metrics.filter((one) => one.name !== "success");
-    const heading = make("h2", { tabindex: "-1", text: `Trials of ${arms[arm].name}${task === null ? "" : ` on ${task}`}` });
+    const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: `Trials of ${arms[arm].name}${task === null ? "" : ` on ${task}`}` });
     const rows = places.slice(0, limit).map((place) => make("tr", { class: trials.id[place] === this.state.trial ? "p-current" : "" },
       make("th", { scope: "row" }, make("button", {
-        type: "button", class: "p-link", on: { click: () => this.openTrial(place) },
+        type: "button", class: "p-link", "data-key": `trial ${trials.id[place]}`, on: { click: () => this.openTrial(place) },
         text: `${trials.task[place]}, seed ${trials.seed[place]}${trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : ""}`,
       })),
       make("td", { class: "p-text", text: outcome(place) }),
@@ -588,11 +603,15 @@ class ReportPage {
       make("td", { class: "p-text", text: this.hasTranscript(place) ? "yes" : "no" })));
     const counts = this.values.is_withheld ? ["state"] : ["outcome", ...shownMetrics.map((one) => one.name), "compactions"];
     const head = ["trial", ...counts, "transcript"].map((text) => make("th", { scope: "col", text }));
+    const showAll = () => {
+      this.state.limit = Infinity;
+      this.listTrials(false);
+    };
     const more = places.length > limit
-      ? [make("button", { type: "button", text: `show all ${formatNumber(places.length)}`, on: { click: () => this.listTrials(false, Infinity) } })] : [];
+      ? [make("button", { type: "button", "data-key": "all", text: `show all ${formatNumber(places.length)}`, on: { click: showAll } })] : [];
     this.trials.replaceChildren(
       heading,
-      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of trials" },
+      make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": "table of trials", "data-key": "trials" },
         make("table", { class: "p-table" }, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows))), ...more,
     );
     this.trials.hidden = false;
@@ -610,7 +629,7 @@ class ReportPage {
     const { trials, arms } = this.part;
     const trial = trials.id[place];
     this.state.trial = trial;
-    this.listTrials(false, Infinity);
+    this.listTrials(false);
     this.inspector?.();
     this.inspector = null;
     const heading = make("h2", { tabindex: "-1", text: `Transcript of ${arms[trials.arm[place]].name}, ${trials.task[place]}, seed ${trials.seed[place]}` });

@@ -22,13 +22,6 @@ const formatCost = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ?
 const enable = (button, yes) => button.setAttribute("aria-disabled", String(!yes));
 const isEnabled = (button) => button.getAttribute("aria-disabled") !== "true";
 
-/** Run `act`, which replaces elements of a box, and restore the focus to the element with the same `data-key`. */
-function keepFocus(box, act) {
-  const held = box.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
-  act();
-  if (held !== undefined) [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === held)?.focus();
-}
-
 /** Style that hides the static form below a live view. */
 const buildHidingStyle = (mark) => (/^[0-9a-f]+$/.test(mark) ? `.harness-saved-${mark} { display: none; }` : "");
 

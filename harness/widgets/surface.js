@@ -31,6 +31,14 @@ function draw(tag, given = {}, ...children) {
   return made;
 }
 
+/** Run `act`, which replaces elements of a box, and restore the focus to the element with the same `data-key`. */
+function keepFocus(box, act) {
+  const held = box.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
+  act();
+  const fresh = held === undefined ? undefined : [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === held);
+  if (fresh !== document.activeElement) fresh?.focus({ preventScroll: true });
+}
+
 /** Return a count with its noun: 1 trial, 2 trials. */
 function formatCount(count, noun) {
   return `${formatNumber(count)} ${noun}${count === 1 ? "" : "s"}`;

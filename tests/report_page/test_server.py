@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import sqlite3
 import zlib
@@ -116,6 +117,10 @@ def test_a_port_in_use_is_an_error(folder):
             pass
 
 
+def is_fault(message):
+    return message.type == "error" and "Failed to load resource" not in message.text  # the icon; the server once it has ended
+
+
 @pytest.fixture
 def open_served(browser):
     """`open_served(address)`: open a served page; an error of its scripts fails the test."""
@@ -126,7 +131,7 @@ def open_served(browser):
         opened.append(page)
         page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda one: faults.append(one.text) if one.type == "error" and "favicon" not in one.text else None)
+        page.on("console", lambda one: faults.append(one.text) if is_fault(one) else None)
         page.goto(address)
         page.wait_for_selector("html[data-ready]", state="attached")
         return page
@@ -166,6 +171,54 @@ def test_a_new_arm_changes_no_choice_of_the_reader(open_served, tmp_path, declar
         page.locator(".p-arms .p-link").nth(3).wait_for()
         assert page.locator(".p-arms .p-link").all_inner_texts() == ["A", "a", "b", "c"]
         assert read_choices(page) == before
+
+
+FOCUSED = "document.activeElement.dataset.key ?? document.activeElement.name"
+
+
+@pytest.mark.browser
+def test_a_new_trial_takes_neither_the_focus_nor_the_caret(open_served, tmp_path):
+    write_experiment(tmp_path)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = open_served(address)
+        page.locator(".p-arms .p-link", has_text="b").click()
+        targets = {
+            "filter": "input[name=filter]",
+            "choice baseline": "select[name=baseline]",
+            "sort score": ".p-sort:text-is('score')",
+            "arm b": ".p-arms .p-link:text-is('b')",
+            'cell ["","b","t1"]': ".p-grid tr:has(th:text-is('b')) button >> nth=0",
+            "trial 1-0-1": ".p-trials .p-link >> nth=1",
+        }
+        for number, (key, target) in enumerate(targets.items()):
+            page.locator(target).focus()
+            if key == "filter":
+                page.keyboard.type("b")
+                page.keyboard.press("Home")
+            name = f"new-{number}"
+            add_trial(tmp_path, trial_id=name, session_id=name, arm="b" if number % 2 else f"b {name}", seed=100 + number)
+            page.get_by_text(f"{19 + number} of {19 + number} trials finished").wait_for()
+            page.get_by_text(re.compile(rf"arms? of {4 + number // 2} shown")).wait_for()
+            assert page.evaluate(FOCUSED) == key
+            if key == "filter":
+                page.keyboard.type("=")
+                assert page.locator(target).input_value() == "=b", "the caret stays before the text"
+                page.locator(target).fill("")
+
+
+@pytest.mark.browser
+def test_a_new_trial_does_not_shorten_the_list_of_trials(open_served, tmp_path):
+    write_experiment(tmp_path, arms=("a",), tasks=("t1",), seeds=62)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = open_served(address)
+        page.locator(".p-arms .p-link").click()
+        rows = page.locator(".p-trials tbody tr")
+        assert rows.count() == 60
+        page.get_by_role("button", name="show all 62").click()
+        assert rows.count() == 62
+        add_trial(tmp_path, arm="a", seed=99)
+        rows.nth(62).wait_for()
+        assert rows.count() == 63
 
 
 @pytest.mark.browser
