@@ -10,7 +10,7 @@ import html
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,27 @@ def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, s
         return build_blocks(session_ids, journal.read_entries)
 
 
+def build_served_values(data: PageData) -> dict[str, Any]:
+    """Return the values of a page that a server sends again when trials have finished, with the texts outside the scripts."""
+    sections = [asdict(section) for section in list_sections(data.document)]
+    return {**data.values, "served": True, "about_sessions": _describe_sessions(data, served=True), "sections": sections}
+
+
+def list_sections(document: Report) -> list[Section]:
+    """Return the sections of a report that stand below its first lines, with visible control characters."""
+    return [
+        replace(
+            section,
+            heading=escape_control_characters(section.heading),
+            columns=tuple(map(escape_control_characters, section.columns)),
+            rows=tuple(tuple(map(escape_control_characters, row)) for row in section.rows),
+            notes=tuple(map(escape_control_characters, section.notes)),
+        )
+        for section in document.sections
+        if section.heading != HEADLINES
+    ]
+
+
 def list_headlines(document: Report) -> list[tuple[str, str]]:
     """Return the first lines of a report, each as its beginning, which is shown in bold, and the rest."""
     arms = [str(arm) for arm in document.results.trials["arm"].unique()]
@@ -201,17 +222,18 @@ def render_page(data: PageData, *, served: bool = False) -> str:
     }
     title, headlines = escape(data.document.title), "".join(map(_render_headline, list_headlines(data.document)))
     standing = f'<span id="standing">{escape(data.values["standing"])}</span>'
+    sessions = f'<span id="sessions">{escape(_describe_sessions(data, served=served))}</span>'
     body = "\n".join(
         [
             '<main class="p-page">',
             f"<h1>{title}</h1>",
-            f'<p class="h-faint">{escape(_describe_sessions(data, served=served))} {standing}</p>',
+            f'<p class="h-faint">{sessions} {standing}</p>',
             '<div id="progress" class="p-progress" hidden></div>',
             '<section class="p-card p-short" aria-label="in short"><h2>In short</h2>',
             f'<ul id="headlines" class="p-headlines">{headlines}</ul></section>',
             '<div id="explorer"><p>This part needs JavaScript; the report is below.</p></div>',
             '<section class="p-card p-report" aria-label="report"><h2>Report</h2>',
-            *(_render_section(section) for section in data.document.sections if section.heading != HEADLINES),
+            *map(_render_section, list_sections(data.document)),
             "</section>",
             "</main>",
         ]
@@ -292,15 +314,15 @@ def _render_headline(line: tuple[str, str]) -> str:
 
 def _render_section(section: Section) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+        f'<tr><th scope="row">{html.escape(row[0])}</th>{"".join(f"<td>{html.escape(cell)}</td>" for cell in row[1:])}</tr>'
         for row in section.rows
     )
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in section.columns)
-    label = escape(section.heading)
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in section.columns)
+    label = html.escape(section.heading)
     table = (
         f'<div class="p-scroll" tabindex="0" role="region" aria-label="{label}"><table class="p-table">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
-    parts: Iterable[str] = [table if section.columns else "", *(f"<p>{escape(note)}</p>" for note in section.notes)]
+    parts: Iterable[str] = [table if section.columns else "", *(f"<p>{html.escape(note)}</p>" for note in section.notes)]
     state = "" if section.is_detail else " open"
     return f"<details{state}><summary>{label}</summary>{''.join(parts)}</details>"

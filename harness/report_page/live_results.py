@@ -15,7 +15,7 @@ from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
 from harness.experiment.looks import LOOKS_FILE
 from harness.inspection.recorded_session import RecordedSession
-from harness.report_page.document import PageData, collect_page
+from harness.report_page.document import PageData, build_served_values, collect_page
 from harness.report_page.session_blocks import compress, encode_session
 from harness.store.journal import Journal
 from harness.store.results import Results, load
@@ -72,7 +72,7 @@ class LiveResults:
             digest = self._compute_digest()
             if self._page is None or digest != self._page_digest:
                 page = collect_page(load(self._folder), against=self._against, max_sessions=0, takes_looks=False)
-                values = {**page.values, "digest": digest, "served": True}
+                values = {**build_served_values(page), "digest": digest}
                 self._page, self._page_digest = PageData(document=page.document, values=values), digest
             return self._page
 

@@ -687,6 +687,7 @@ async function follow(page, digest) {
         page.update(await inflate(values.body));
         digest = state.digest;
         drawHeadlines(page.values.headlines);
+        drawReport(page.values);
       }
     } catch (error) {
       box.hidden = false;
@@ -699,6 +700,22 @@ async function follow(page, digest) {
 /** Replace the first lines, each with its beginning in bold. */
 function drawHeadlines(headlines) {
   document.getElementById("headlines").replaceChildren(...headlines.map(([lead, rest]) => make("li", {}, ...(lead ? [make("b", { text: lead })] : []), rest)));
+}
+
+/** Replace the sections of the report; those that the reader opened or closed stay so. */
+function drawReport({ about_sessions, sections }) {
+  document.getElementById("sessions").textContent = about_sessions;
+  const report = document.querySelector(".p-report");
+  const known = new Map([...report.querySelectorAll("details")].map((one) => [one.querySelector("summary").textContent, one.open]));
+  const build = ({ heading, columns, rows, notes, is_detail }) => {
+    const head = make("tr", {}, ...columns.map((text) => make("th", { scope: "col", text })));
+    const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", { scope: "row", text: first }), ...rest.map((text) => make("td", { text }))));
+    const table = make("div", { class: "p-scroll", tabindex: "0", role: "region", "aria-label": heading, "data-key": `table ${heading}` },
+      make("table", { class: "p-table" }, make("thead", {}, head), make("tbody", {}, ...body)));
+    return make("details", { open: known.get(heading) ?? !is_detail }, make("summary", { text: heading, "data-key": `section ${heading}` }),
+      ...(columns.length ? [table] : []), ...notes.map((text) => make("p", { text })));
+  };
+  keepFocus(report, () => report.replaceChildren(report.querySelector("h2"), ...sections.map(build)));
 }
 
 /** Open all sections of the report while the page is printed. */
@@ -719,7 +736,10 @@ try {
   const page = new ReportPage(values);
   openWhilePrinting();
   document.documentElement.dataset.ready = "true";
-  if (values.served) follow(page, values.digest);
+  if (values.served) {
+    drawReport(values);
+    follow(page, values.digest);
+  }
 } catch (error) {
   document.getElementById("explorer").textContent = `The page cannot be shown: ${error.message}`;
 }

@@ -221,6 +221,50 @@ def test_a_new_trial_does_not_shorten_the_list_of_trials(open_served, tmp_path):
         assert rows.count() == 63
 
 
+DESCRIBE_REPORT = """() => [
+    document.getElementById("sessions").parentElement.textContent,
+    ...[...document.querySelectorAll(".p-report > *")].map((one) => `${one.open} ${one.textContent}`),
+]"""
+
+
+@pytest.mark.browser
+def test_the_report_follows_the_trials_and_keeps_the_sections_of_the_reader(open_served, tmp_path):
+    write_experiment(tmp_path)
+    with serve_page(LiveResults(tmp_path)) as address:
+        page = open_served(address)
+        first = page.evaluate(DESCRIBE_REPORT)
+        assert first[0].startswith("18 trials;")
+        with Journal.open(tmp_path / "journal.sqlite") as journal:
+            write_trial(journal, trial_id="new", session_id="new", arm="\x1b[2J<b>", experiment="made", task="t1", seed=9)
+        page.get_by_text("19 of 19 trials finished").wait_for()
+        page.locator("#sessions", has_text="19 trials;").wait_for()
+        second = page.evaluate(DESCRIBE_REPORT)
+        assert second == open_served(address).evaluate(DESCRIBE_REPORT)
+        assert second != first
+        assert "<b>" in "".join(second)
+        summary = page.locator(".p-report summary").nth(1)
+        is_open = summary.locator("..").evaluate("one => one.open")
+        summary.focus()
+        page.keyboard.press("Enter")
+        add_trial(tmp_path, trial_id="newer", session_id="newer", arm="b", seed=9)
+        page.locator("#sessions", has_text="20 trials;").wait_for()
+        assert summary.locator("..").evaluate("one => one.open") is not is_open
+        assert page.evaluate("document.activeElement.textContent") == summary.inner_text()
+
+
+@pytest.mark.browser
+def test_scripts_and_document_show_the_same_report(browser, open_served, tmp_path):
+    write_experiment(tmp_path, arms=("\x1b[2J<b>", "b"))
+    with serve_page(LiveResults(tmp_path)) as address:
+        with_scripts = open_served(address).evaluate(DESCRIBE_REPORT)
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(address)
+        without_scripts = page.evaluate(DESCRIBE_REPORT)
+        context.close()
+    assert with_scripts == without_scripts
+
+
 @pytest.mark.browser
 def test_a_page_without_a_baseline_stays_without_one(open_served, tmp_path):
     write_experiment(tmp_path)
