@@ -293,9 +293,12 @@ class GridWidget(SnapshotWidget):
         return record.session_id
 
     def close(self) -> None:
-        """Stop the experiment, wait until its run has ended, and close the widget. May be called more than once."""
+        """Stop the experiment, wait until its run has ended, and close the widget. May be called more than once.
+
+        An observer that the run calls, e.g. of `state`, does not wait: the run ends after the observer has returned.
+        """
         self.stop()
-        self._end_event.wait()
+        self.wait()
         if self.inspector is not None:
             self.inspector.close()
         super().close()

@@ -341,6 +341,22 @@ def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
     assert "another run is using" in widget.failure
 
 
+def test_an_observer_of_the_state_may_close_the_grid(tmp_path):
+    widget, closed = GridWidget(GRID, tmp_path / "output"), threading.Event()
+
+    def close(change):
+        if change["new"] == "failed":
+            widget.close()
+            closed.set()
+
+    widget.observe(close, "state")
+    with open_output(tmp_path / "output"):  # the folder is in use, so the run fails at once
+        widget.start()
+        assert closed.wait(60)
+        assert widget.wait(60) == "failed"
+    assert widget.comm is None
+
+
 def test_a_run_is_not_started_twice(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     widget._state = "running"
