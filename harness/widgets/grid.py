@@ -106,6 +106,8 @@ class GridWidget(SnapshotWidget):
         self._lock = threading.Lock()
         self._success_grid = SuccessGrid(experiment, hides_outcomes=bool(experiment.contrasts))
         self._listed_arm: int | None = None
+        self._inspected_trial = ""
+        """Id of the trial that `inspector` shows; `selected_trial` may already have the value that is being checked."""
         self._recorded_ids: set[str] = set()
         """Ids of the experiment's trials that have run, including those that crashed."""
         self._stop_event, self._end_event = threading.Event(), threading.Event()
@@ -262,24 +264,23 @@ class GridWidget(SnapshotWidget):
         grid.retention.update(dict.fromkeys(missing, nan) | measured.to_dict())
 
     @traitlets.validate("selected_trial")
-    def _find_session(self, proposal: Mapping[str, Any]) -> str:
-        """Return the trial id to which `selected_trial` is set.
+    def _open_inspector(self, proposal: Mapping[str, Any]) -> str:
+        """Open the transcript of the trial to which `selected_trial` is set, so that a trial without one is refused.
 
         Raises:
             UsageError: The trial has no transcript.
+            StoreError: The journal cannot be read, or the session is not in it.
         """
         trial_id = str(proposal["value"])
-        if trial_id:
-            self._find_session_id(trial_id)
-        return trial_id
-
-    @traitlets.observe("selected_trial")
-    def _open_selected_trial(self, change: Mapping[str, Any]) -> None:
-        trial_id, previous = str(change["new"]), self.inspector
+        if trial_id == self._inspected_trial:
+            return trial_id
+        previous = self.inspector
         opened = SessionInspector(self.output, session_id=self._find_session_id(trial_id)) if trial_id else None
+        self._inspected_trial = trial_id
         self._publish_trait("inspector", opened)
         if previous is not None:
             previous.close()
+        return trial_id
 
     def _find_session_id(self, trial_id: str) -> str:
         with self._lock:

@@ -1,7 +1,9 @@
 """A grid in a cell: it fills while it runs, stops and resumes, and shows failures; with real trials."""
 
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from math import isnan
 from pathlib import Path
@@ -17,6 +19,7 @@ from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.progress import RunProgress
 from harness.store.results import load
+from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.grid import GridWidget
 from harness.widgets.message_channel import SHARED_SENDER
 from tests.experiment.made import record
@@ -262,6 +265,36 @@ def test_a_page_may_ask_for_cells_that_do_not_exist(message, tmp_path):
     assert "chosen" not in widget.channel._state
     with pytest.raises(UsageError, match="no finished trial"):
         widget._handle_page_message({"kind": "open", "trial": HOSTILE})
+
+
+@pytest.mark.bubblewrap
+def test_a_trial_that_cannot_be_opened_is_refused_each_time_and_the_open_one_stays(tmp_path):
+    grid = replace(SMALL, axes={"seed": [0, 1]}, arms=())
+    trials = grid.run(tmp_path / "output", workers=1, progress="off").trials
+    widget = GridWidget(grid, tmp_path / "output")
+    first, second = trials.trial_id
+    with closing(sqlite3.connect(tmp_path / "output" / JOURNAL_FILE)) as database, database:
+        database.execute("UPDATE session SET id = 'gone' WHERE id = ?", (trials.session_id.iloc[1],))
+    inspector = widget.open_trial(first)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="no session id"):
+            widget.open_trial(second)
+        with pytest.raises(UsageError, match="no session id"):
+            widget._handle_page_message({"kind": "open", "trial": second})
+        with pytest.raises(UsageError, match="no session id"):
+            widget.selected_trial = second
+        assert (widget.selected_trial, widget.inspector) == (first, inspector)
+        assert inspector.comm is not None
+    assert widget.open_trial(first) is inspector
+    with widget.hold_trait_notifications():  # as when a page sets the trait
+        widget.selected_trial = ""
+    assert widget.inspector is None
+    with widget.hold_trait_notifications():
+        widget.selected_trial = first
+    assert widget.inspector is not None
+    widget.selected_trial = ""
+    assert widget.inspector is None
+    widget.close()
 
 
 def test_a_trial_that_crashed_before_its_session_has_no_transcript(tmp_path):
