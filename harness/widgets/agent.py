@@ -133,6 +133,8 @@ class AgentWidget(SnapshotWidget):
         self._pace_seconds, self._skip_pauses, self._is_closed = pace_seconds, threading.Event(), False
         self._event_queue: queue.SimpleQueue[Entry | Signal | SessionResult | str] = queue.SimpleQueue()
         self._feed_lock = threading.Lock()
+        self._page_fork: AgentWidget | None = None
+        """Fork that was opened with the button of the page; forks made by `fork` belong to the caller."""
         self.session = open_session()
         self._feed = build_feed(CompactionHistory(spec.task, spec.policy.counter), self.session.entries)
         self._describe_session(spec)
@@ -214,15 +216,20 @@ class AgentWidget(SnapshotWidget):
     def close(self) -> SessionResult:
         """End the session, keep its files, run the checks of its task, and show and return the result.
 
-        May be called more than once.
+        A fork that was made with the button of the page is closed, too. May be called more than once. An observer of `state` does
+        not wait until the result is shown.
         """
         self._skip_pauses.set()
         ended = self.session.close()
         with self._feed_lock:
             first, self._is_closed = not self._is_closed, True
+            page_fork, self._page_fork = self._page_fork, None
         if first:
             self._event_queue.put(ended)  # arrives after all queued entries and signals
-        self._publisher_thread.join()
+        if threading.current_thread() is not self._publisher_thread:  # which calls observers of `state`
+            self._publisher_thread.join()
+        if page_fork is not None:
+            page_fork.close()
         return ended
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
@@ -232,7 +239,7 @@ class AgentWidget(SnapshotWidget):
             "stop": self._stop,
             "resume": self._resume,
             "compact": lambda _: self._run_in_background(self._compact),
-            "fork": lambda asked: self._run_in_background(lambda: self.fork(_read_step(asked))),
+            "fork": lambda asked: self._run_in_background(lambda: self._fork_for_page(_read_step(asked))),
             "rollback": lambda asked: self._run_in_background(lambda: self.session.roll_back(_read_step(asked))),
             "answer": self._answer_question,
             "diff": lambda asked: self._run_in_background(lambda: self._show_files(whole=bool(asked.get("whole")))),
@@ -320,6 +327,14 @@ class AgentWidget(SnapshotWidget):
         self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:
             self._feed.set_budget(session.budget)
+
+    def _fork_for_page(self, step: int) -> None:
+        """Open a fork, and close the fork that the page opened before and no longer shows."""
+        fork = self.fork(step)
+        with self._feed_lock:
+            previous, self._page_fork = self._page_fork, fork
+        if previous is not None:
+            previous.close()
 
     # --- messages of pages -----------------------------------------------------------------------------------------------
 

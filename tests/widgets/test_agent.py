@@ -3,6 +3,7 @@
 import ast
 import html
 import json
+import queue
 import sqlite3
 import time
 from contextlib import closing
@@ -157,6 +158,33 @@ def test_a_session_is_forked_and_rolled_back_from_its_page(page, panel):
     linked.click("Roll back")
     linked.until("() => !document.querySelector('.a-alarm[role=alert]:not([hidden])')?.hidden")
     assert "99" in page.locator(".a-alarm:visible").inner_text()
+
+
+def test_the_page_has_one_open_fork_which_ends_with_its_session(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, SHARED_SENDER)
+    widget.session.start()
+    assert widget.session.wait(300) == "idle"
+    linked.phase("waiting for you")
+    own = widget.fork(0)
+    forks = [own]
+    for step in ("1", "2"):
+        page.get_by_label("step", exact=True).fill(step)
+        linked.click("Fork")
+        end = time.monotonic() + 60
+        while widget.forked is forks[-1] and time.monotonic() < end:
+            linked.settle()
+        forks.append(widget.forked)
+    first, second = forks[1:]
+    assert first is not second
+    end = time.monotonic() + 60
+    while first.session.state != "closed" and time.monotonic() < end:
+        time.sleep(0.05)
+    assert (first.session.state, second.session.wait(60)) == ("closed", "idle")
+    widget.close()
+    assert second.session.state == "closed"
+    assert own.session.wait(60) == "idle", "forks made from code belong to the caller"
+    own.close()
 
 
 @pytest.mark.parametrize("width", [1000, 600])
@@ -506,6 +534,15 @@ def test_a_panel_that_was_closed_shows_at_once_how_its_session_ended(panel):
     widget.session.start()
     assert widget.session.wait(300) == "idle"
     widget.close()
+    assert "checks: 2 of 2 passed" in widget.render_html()
+
+
+def test_an_observer_of_the_state_may_close_the_session(panel):
+    widget, results = panel(), queue.SimpleQueue()
+    widget.observe(lambda change: results.put(widget.close()) if change["new"] == "idle" else None, "state")
+    widget.session.start()
+    assert results.get(timeout=120).outcome.status == "completed"
+    assert widget.close().outcome.status == "completed"
     assert "checks: 2 of 2 passed" in widget.render_html()
 
 
