@@ -250,8 +250,9 @@ class Exploration:
         if settings.step > steps:
             raise UsageError(f"step: this session has {format_count(steps, 'step')} (got {settings.step!r})")
         key = codec.to_canonical_json(replace(settings, step=1))
-        rehearsal = self._rehearsals.pop(key, None) or DryRun(self.session, self.course, settings.rehearsal_setting)
+        rehearsal = self._rehearsals.get(key) or DryRun(self.session, self.course, settings.rehearsal_setting)
         rehearsal.advance(should_stop)
+        self._rehearsals.pop(key, None)  # the newest run is the last
         self._rehearsals[key] = rehearsal
         if len(self._rehearsals) > MAX_CACHED_REHEARSALS:
             del self._rehearsals[next(iter(self._rehearsals))]
