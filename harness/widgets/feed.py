@@ -166,6 +166,7 @@ class Feed:
                 if signal.anew:
                     self._clear_live_rows()
                 if signal.text:
+                    self.set_state(waiting="")
                     self._append_live_text("assistant" if signal.part == "text" else "thought", signal.text)
             case events.StepStarted():
                 self.set_state(step=signal.step)

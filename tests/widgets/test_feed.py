@@ -109,6 +109,15 @@ def test_what_is_streamed_is_a_row_that_grows_and_the_whole_answer_takes_its_pla
     assert [row["text"] for row in feed.rows] == ["Let me look."]
 
 
+def test_a_wait_is_over_as_soon_as_text_arrives():
+    feed = Feed(CompactionHistory())
+    feed.receive(Waiting(what="rate limit", seconds=8.0))
+    feed.receive(TextDelta(text="", anew=True))
+    assert feed.state["waiting"] == "waiting 8.0 s: rate limit"
+    feed.receive(TextDelta(text="Let me"))
+    assert feed.state["waiting"] == ""
+
+
 def test_what_comes_again_after_a_retry_is_not_shown_twice():
     feed = Feed(CompactionHistory())
     feed.receive(TextDelta(text="Let me lo"))
