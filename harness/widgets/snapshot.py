@@ -22,7 +22,8 @@ def render_text(feed: Feed) -> str:
 def render_html(feed: Feed) -> str:
     """Return a session as static HTML with its totals, compactions and the end of its transcript."""
     parts = [f"<p><b>{html.escape(render_text(feed))}</b></p>"]
-    if command := _read_mapping(feed, "session").get("reopen"):
+    session = _read_mapping(feed, "session")
+    if (command := session.get("reopen")) and session.get("begun"):
         code = f"<code>{html.escape(str(command))}</code>"
         parts.append(f"<p>The buttons are available while the kernel runs. To continue this session, run {code}</p>")
     points = [one.build_timeline_point() for one in feed.history.rounds_by_seq.values()]

@@ -546,6 +546,15 @@ def test_an_observer_of_the_state_may_close_the_session(panel):
     assert "checks: 2 of 2 passed" in widget.render_html()
 
 
+def test_only_a_session_that_was_started_says_how_to_reopen_it(panel):
+    widget = panel()
+    assert "AgentWidget.reopen" not in widget.render_html()
+    widget.session.start()
+    assert widget.session.wait(300) == "idle"
+    widget.close()
+    assert "AgentWidget.reopen" in widget.render_html()
+
+
 def test_the_model_of_sub_agents_can_be_chosen_as_well(tmp_path):
     """S3.20."""
     made = AgentWidget(TASK, explore=True, explore_model="scripted:typical", journal=tmp_path / "session.sqlite")
