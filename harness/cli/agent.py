@@ -52,7 +52,7 @@ from harness.tasks import make_task
 @click.option("--keep-last", type=int, help="Policy field: number of recent messages kept verbatim.")
 @click.option("--summarizer", help="Policy field: model that writes the summaries.")
 @options.FIELDS
-@click.option("--instructions", type=click.File(), help="Append the text of this file to the system prompt.")
+@click.option("--instructions", type=click.File(encoding="utf-8"), help="Append the text of this file to the system prompt.")
 @click.option(
     "--tool-calls", type=click.Choice(["native", "text"]), default="native", help="Real models call tools by API or in text."
 )
@@ -169,7 +169,7 @@ def command(
         task=task,
         seed=seed,
         window_tokens=window_tokens,
-        instructions=instructions.read().strip() if instructions else "",
+        instructions=read_text(instructions, "the file of --instructions").strip() if instructions else "",
         tool_calls=tool_calls,
         cassette=options.choose_cassette(record, replay),
         stall_seconds=stall_seconds,
@@ -288,6 +288,7 @@ def run_session(
         if isinstance(event, StateChanged) and event.state == "failed":
             printer.print_line(f"the session failed: {live.failure}")
 
+    message = "" if sys.stdin.isatty() else read_text(sys.stdin)
     if is_resumed and session.journal:
         live = LiveSession.reopen(session.journal, session_id, spec=session, on_event=handle_event)
     else:
@@ -297,7 +298,6 @@ def run_session(
         live.start()
         if sys.stdin.isatty():
             return run_dialog(terminal, read_lines(sys.stdin))
-        message = sys.stdin.read()
         live.send(message) if message.strip() else live.resume()
         return run_dialog(terminal, ())
 
@@ -306,19 +306,33 @@ def read_request(source: TextIO, task: Task | None) -> str:
     """Return the request that the user enters, or the request of the task if the input is empty.
 
     Raises:
-        UsageError: The input is empty and there is no task.
+        UsageError: The input is empty and there is no task, or it is not text in UTF-8.
     """
     if source.isatty():
         hint = f" (leave it empty for the request of {task.name})" if task else ""
         click.echo(f"Request{hint}, end with two empty lines:\n> ", err=True, nl=False)
         text = "".join(read_typed_lines(source))
     else:
-        text = source.read()
+        text = read_text(source)
     if text.strip():
         return text.strip()
     if task is None:
         raise UsageError("standard input holds no request; type or pipe one, or name a task with --task")
     return task.prompt
+
+
+def read_text(source: TextIO, name: str = "standard input") -> str:
+    """Return the whole text of a file or a pipe.
+
+    Raises:
+        UsageError: The content is not text in UTF-8.
+    """
+    try:
+        text = source.read()
+        text.encode("utf-8")  # fails for bytes that the locale turned into surrogates
+    except UnicodeError as error:
+        raise UsageError(f"{name} is not text in UTF-8; convert it first, e.g. with `iconv -f latin1 -t utf-8`") from error
+    return text
 
 
 def read_typed_lines(source: TextIO) -> Iterator[str]:

@@ -45,7 +45,7 @@ def harness_anew(*arguments: str | Path, **variables: str) -> "subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(**variables), check=False)
 
 
-def within(*arguments: str | Path, given: str = "") -> Result:
+def within(*arguments: str | Path, given: str | bytes = "") -> Result:
     """Run `harness` in this process, where all libraries are already imported."""
     return CliRunner(env={name: None for name in os.environ if "API_" in name}).invoke(main, [*map(str, arguments)], given)
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ from harness.session.execution import CopiedFiles
 from harness.session.storage import load_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session, list_journals
-from tests.cli.command import LOCAL, TINY, harness, started, within
+from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_execution import session
 from tests.store.samples import begun, opening
@@ -162,6 +163,40 @@ def test_a_request_for_the_scripted_model_without_its_task_names_both_ways_out()
     assert refused.exit_code == 2
     assert "--task" in refused.stderr
     assert "--model" in refused.stderr
+
+
+LATIN_1 = "café".encode("latin-1")
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("is_option", [False, True])
+def test_an_input_that_is_not_utf_8_is_refused_before_a_session_starts(tmp_path, locale, is_option):
+    (tmp_path / "input").write_bytes(LATIN_1)
+    options = ("--instructions", str(tmp_path / "input")) if is_option else ()
+    journal = tmp_path / "j.sqlite"
+    with (tmp_path / "input").open("rb") as file:
+        process = subprocess.run(
+            [sys.executable, "-c", START, "agent", "--task", TINY, *LOCAL, "--journal", str(journal), *options],
+            stdin=subprocess.DEVNULL if is_option else file,
+            capture_output=True,
+            text=True,
+            env=environment(LC_ALL=locale),
+            check=False,
+        )
+    assert process.returncode == 2
+    name = "the file of --instructions" if is_option else "standard input"
+    assert process.stderr.startswith(f"error: {name} is not text in UTF-8; convert it first")
+    assert not journal.exists()
+
+
+def test_a_message_that_is_not_utf_8_does_not_resume_a_session(tmp_path):
+    journal = tmp_path / "j.sqlite"
+    done = within("agent", "--task", TINY, *LOCAL, "--journal", journal, "--max-steps", "2")
+    assert done.exit_code == 1, done.stderr
+    before, name = count_rows(journal, "event"), find_session("", (journal,)).session_id
+    refused = within("agent", "--resume", name, "--journal", journal, "--unsafe-local", given=LATIN_1)
+    assert (refused.exit_code, "standard input is not text in UTF-8" in refused.stderr) == (2, True), refused.stderr
+    assert count_rows(journal, "event") == before
 
 
 def test_files_are_not_laid_over_others(tmp_path):
