@@ -38,7 +38,7 @@ from harness.store.sessions.lookup import (
     name_default_journal,
 )
 from harness.task import Runtime, Task
-from harness.tasks import make_task
+from harness.tasks import complete_name, make_task
 
 
 @click.command("agent")
@@ -156,6 +156,7 @@ def command(
     """
     if no_journal and (journal is not None or resume):
         raise UsageError(f"--no-journal and {'--resume' if resume else '--journal'} exclude each other; leave one of them out")
+    task_name = complete_name(task_name) if task_name else None
     task = make_task(task_name, seed) if task_name else None
     resumed = find_resumed_session(resume, journal) if resume else None
     session_id = resumed.session_id if resumed else TIME_ORDERED_IDS.make_descending()

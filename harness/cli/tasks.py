@@ -16,7 +16,7 @@ from harness.errors import StoreError, UsageError, format_count
 from harness.sandboxes.backends import BackendName, SandboxChoice, choose_backend, is_isolated
 from harness.session.preflight import count_first_request_tokens
 from harness.task import Task, TaskTemplate
-from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make_task
+from harness.tasks import SUITE, complete_name, list_knobs, load_task, make_task
 
 MAX_FINDING_CHARACTERS = 500
 DISPLAY_SEED = 0
@@ -45,7 +45,7 @@ def tasks_command(name: str | None) -> None:
             "The difficulty of a task is set by knobs, in a plan as `world.KNOB`; `harness tasks NAME` lists them.",
         )
         return
-    whole_name = f"{name}:{find_only_function(name)}" if name.endswith(".py") else name
+    whole_name = complete_name(name)
     template, task = load_task(whole_name), make_task(whole_name, DISPLAY_SEED)
     description = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
     print_parts(f"{task.name}: {task.title}\n", f"{description}\n", build_facts_table(task), "", build_checks_table(task), "")
@@ -142,7 +142,7 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     from harness.testing.laws import check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
     from harness.testing.laws.simulation import SessionCache  # noqa: PLC0415
 
-    whole_name = name if not name.endswith(".py") else f"{name}:{find_only_function(name)}"
+    whole_name = complete_name(name)
     template = load_task(whole_name)
     chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local)
     sessions = SessionCache(template, name=whole_name, sandbox=SandboxChoice(backend=chosen_backend))
@@ -180,7 +180,7 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
     """
     from harness.testing.laws import instances  # noqa: PLC0415  (loads the agent and all that it needs)
 
-    whole_name = name if not name.endswith(".py") else f"{name}:{find_only_function(name)}"
+    whole_name = complete_name(name)
     template = load_task(whole_name)
     chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local)
     results = []

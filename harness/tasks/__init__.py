@@ -221,6 +221,15 @@ def list_parameters(template: TaskTemplate) -> frozenset[str]:
     return frozenset(inspect.signature(template).parameters)
 
 
+def complete_name(name: str) -> str:
+    """Return the name of a task; a file named without a function is completed by its only function, as `FILE.py:FUNCTION`.
+
+    Raises:
+        UsageError: The file cannot be loaded, or does not define exactly one function that makes a task from a seed.
+    """
+    return f"{name}:{find_only_function(name)}" if name.endswith(".py") else name
+
+
 def find_only_function(path: str) -> str:
     """Return the name of the only function in a Python file that makes a task from a seed.
 

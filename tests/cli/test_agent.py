@@ -67,6 +67,15 @@ def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
     assert rounds == done.stderr.count("compaction ")
 
 
+def test_a_file_stands_for_its_only_task(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text("from tests.experiment.tiny_task import tiny\n\n\ndef own(seed):\n    return tiny(seed)\n")
+    done = within("agent", "--task", file, *LOCAL, "--max-steps", "2", "--journal", tmp_path / "j.sqlite")
+    assert done.exit_code == 1, done.stderr
+    words = list_resume_words(done.stderr)
+    assert words[words.index("--task") + 1] == f"{file}:own"
+
+
 def test_a_window_too_narrow_for_its_policy_is_said_before_the_session_starts():
     done = within("agent", "--task", TINY, "--window", "16000", "--set", "trigger_tokens=900", "--max-steps", "1", *LOCAL)
     [warning] = [line for line in done.stderr.splitlines() if line.startswith("warning: policy")]
@@ -126,6 +135,8 @@ def test_a_session_that_runs_out_of_steps_fails():
     [
         ((), "standard input holds no request"),
         (("--task", "flashcard"), "unknown task 'flashcard'; did you mean 'flashcards'"),
+        (("--task", "xyz"), "spec-api. A task of your own is named FILE.py:FUNCTION."),
+        (("--task", TINY.partition(":")[0]), "name the task as"),
         (("--task", TINY, "--policy", "keeplast"), "did you mean 'keep-last'"),
         (("--task", TINY, "--threshold", "7"), "threshold=7.0 must be above 0 and at most 1"),
         (("--task", TINY, "--policy", "none", "--threshold", "0.5"), "threshold"),
