@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli import options
-from harness.cli.session_lookup import IN_OPTION, load_session, resolve_session
+from harness.cli.session_lookup import IN_OPTION, is_recording, load_session, resolve_session
 from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
-from harness.errors import format_count
+from harness.errors import UsageError, format_count
 from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest, StepPoint, inspect_session, reconstruct_request
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.session.diffs import join_patches
@@ -50,6 +50,8 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
     Example: `harness inspect 3f416a --step 12 --whole`
     """
     if patch:
+        if is_recording(session, places):
+            raise UsageError(f"the recording {session!r} has no workspaces, so --patch cannot show changes; leave --patch out")
         changes = join_patches(load_patches(resolve_session(session, places), step))
         click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
         return

@@ -57,6 +57,12 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
     return find_session(name, resolve_places(named_places))
 
 
+def is_recording(name: str, named_places: tuple[Path, ...]) -> bool:
+    """Return whether a name is the path of a file that another agent or `harness export` wrote, not that of a journal."""
+    path = Path(name)
+    return bool(name) and not named_places and path.is_file() and not is_database(path)
+
+
 def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
     """Read a stored session from a journal, or from a file that another agent or `harness export` wrote.
 
@@ -64,7 +70,6 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> StoredSession:
         UsageError: Not exactly one session matches.
         MalformedRecording: The file is not a recording in a known format.
     """
-    path = Path(name)
-    if name and not named_places and path.is_file() and not is_database(path):
-        return StoredSession(load_entries(path), times_ms=(), draft=None)
+    if is_recording(name, named_places):
+        return StoredSession(load_entries(Path(name)), times_ms=(), draft=None)
     return resolve_session(name, named_places).read()

@@ -155,6 +155,13 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     assert inspector._build_step("")["rows"][-1][0] == "result"
 
 
+def test_a_recording_is_said_to_have_no_workspaces(tmp_path):
+    recording = tmp_path / "s.jsonl"
+    recording.write_text('{"type": "system"}\n')
+    refused = within("inspect", recording, "--patch")
+    assert (refused.exit_code, refused.stderr.startswith(f"error: the recording '{recording}' has no workspaces")) == (2, True)
+
+
 def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):
     refused = within("inspect", "first", "--in", journal, "--patch")
     assert (refused.exit_code, "workspaces of trials" in refused.stderr) == (2, True)
