@@ -3,6 +3,7 @@
 import fcntl
 import json
 import zlib
+from typing import Any
 
 import pytest
 
@@ -37,8 +38,8 @@ def test_progress_counts_neither_trials_of_earlier_plans_nor_crashed_ones(tmp_pa
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         for seed, status in enumerate(("failed", "completed", "crashed")):
             name = f"new-{seed}"
-            changes = {"trial_id": name, "session_id": name, "arm": "new", "seed": seed, "status": status}
-            write_trial(journal, **changes, provenance_json=FAMILY, started_at_ms=1_000_000)
+            changes: dict[str, Any] = {"trial_id": name, "session_id": name, "seed": seed, "status": status}
+            write_trial(journal, arm="new", provenance_json=FAMILY, started_at_ms=1_000_000, **changes)
     live = LiveResults(tmp_path, clock=lambda: 1_005.0)
     with (tmp_path / "run.lock").open("w") as lock:
         if is_running:

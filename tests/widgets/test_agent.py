@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import user
 from harness.sandboxes.backends import SandboxChoice
+from harness.session.execution import SessionResult
 from harness.session.spec import SessionSpec
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
@@ -538,7 +539,8 @@ def test_a_panel_that_was_closed_shows_at_once_how_its_session_ended(panel):
 
 
 def test_an_observer_of_the_state_may_close_the_session(panel):
-    widget, results = panel(), queue.SimpleQueue()
+    widget = panel()
+    results: queue.SimpleQueue[SessionResult] = queue.SimpleQueue()
     widget.observe(lambda change: results.put(widget.close()) if change["new"] == "idle" else None, "state")
     widget.session.start()
     assert results.get(timeout=120).outcome.status == "completed"

@@ -286,14 +286,10 @@ def test_a_trial_that_cannot_be_opened_is_refused_each_time_and_the_open_one_sta
         assert (widget.selected_trial, widget.inspector) == (first, inspector)
         assert inspector.comm is not None
     assert widget.open_trial(first) is inspector
-    with widget.hold_trait_notifications():  # as when a page sets the trait
-        widget.selected_trial = ""
-    assert widget.inspector is None
-    with widget.hold_trait_notifications():
-        widget.selected_trial = first
-    assert widget.inspector is not None
-    widget.selected_trial = ""
-    assert widget.inspector is None
+    for trial_id, is_open in (("", False), (first, True), ("", False)):
+        with widget.hold_trait_notifications():  # as when a page sets the trait
+            widget.selected_trial = trial_id
+        assert (widget.inspector is not None) == is_open
     widget.close()
 
 
