@@ -502,8 +502,10 @@ def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, mon
 def test_the_line_that_reopens_a_session_is_python_whatever_its_journal_is_called(name, tmp_path):
     journal = tmp_path / f"{name}.sqlite"
     widget = AgentWidget.from_session(replace(described(tmp_path), journal=journal))
-    line = html.unescape(widget.render_html().partition("<code>")[2].partition("</code>")[0])
+    widget.session.start()
+    assert widget.session.wait(300) == "idle"
     widget.close()
+    line = html.unescape(widget.render_html().partition("<code>")[2].partition("</code>")[0])
     called = ast.parse(line, mode="eval").body
     assert isinstance(called, ast.Call)
     assert [ast.literal_eval(argument) for argument in called.args] == [str(journal), widget.session.session_id]
