@@ -55,7 +55,12 @@ MAX_DESCRIBED_ARMS = 8
 
 
 def build_headline_section(
-    results: Tables, arms: Sequence[ArmSummary], comparer: ArmComparer, judged: ClaimReport | None, threats: Sequence[str]
+    results: Tables,
+    arms: Sequence[ArmSummary],
+    comparer: ArmComparer,
+    judged: ClaimReport | None,
+    threats: Sequence[str],
+    kept_facts: pd.DataFrame,
 ) -> Section:
     """Build the first section of a report: at most ten lines on what is shown, what is not, and what to run next.
 
@@ -65,12 +70,14 @@ def build_headline_section(
         comparer: Object that compares two arms on the same tasks and seeds.
         judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
+        kept_facts: Rates at which arms kept facts, as `measure_retention` returns them.
     """
     trials, known = results.trials, [one for one in arms if len(one.trials)]
     if not known:
         return Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
     metric = choose_metric([one.trials for one in known]).name
-    first_runs = [one for one in known if one.arm not in find_repeats(trials)]
+    repeats = find_repeats(trials)
+    first_runs = [one for one in known if one.arm not in repeats]
     bounds = find_bounds(trials)
     candidates = [one for one in first_runs if one.arm not in bounds] or first_runs
     cells = {one.arm: estimate_cell(one.trials, METRICS[metric]) for one in candidates}
@@ -97,7 +104,7 @@ def build_headline_section(
             claimed_pairs=[*_list_claimed_pairs(judged, metric)],
             worse=_find_worse(effects) | {*_list_claimed_losers(judged, metric)},
         ),
-        *describe_lost_facts(results, known),
+        *describe_lost_facts(results, known, kept_facts),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
         f"Run next: {_advise(list(effects.values()), metric)}",

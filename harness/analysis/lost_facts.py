@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import pandas as pd
 
 from harness.analysis.arms import ArmSummary
-from harness.analysis.retention import measure_retention
 from harness.analysis.tables import Tables
 from harness.analysis.validity import find_repeats
 
@@ -30,7 +29,7 @@ KIND_TEXTS: Mapping[str, str] = {
 """Words for each kind of facts."""
 
 
-def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator[str]:
+def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the facts that summaries lost, and one on what compactions lost in arms without a summarizer.
 
     If there are several summarizers, the arms of each are taken together. Repeated arms (A/A) are left out.
@@ -38,21 +37,21 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary]) -> Iterator
     Args:
         results: Tables of results of one fidelity level (how much of a run is real).
         arms: Summaries of the arms (configurations), in the order of the report.
+        kept_facts: Rates at which arms kept facts, as `measure_retention` returns them.
     """
     repeated = find_repeats(results.trials)
     first_runs = [one for one in arms if one.arm not in repeated]
-    kinds, probes = measure_retention(results, [one.arm for one in first_runs]), results.probes
+    probes = results.probes
     summarized_trials = set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"])
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
     facts = "facts that stood in no kept message (counted at each compaction), so that only the summary could keep them"
-    losses = _list_losses(summarized, kinds.assign(rate=kinds["summarized"]), facts, has_repeats=bool(repeated))
+    losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
-    losses = _list_losses(
-        others, kinds.assign(rate=kinds["kept"]), "facts in view (counted at each compaction)", has_repeats=bool(repeated)
-    )
+    facts = "facts in view (counted at each compaction)"
+    losses = _list_losses(others, kept_facts.assign(rate=kept_facts["kept"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}."
 

@@ -61,7 +61,8 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     compared = [one for one in arms if one.arm not in repeats]
     contrasts = {name: _compare_arms(comparer, compared, name) for name in baselines}
     threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
-    yield build_headline_section(results, arms, comparer, judged, threats)
+    kept_facts = measure_retention(results)
+    yield build_headline_section(results, arms, comparer, judged, threats, kept_facts)
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
     yield from (replace(section, is_detail=is_named_above) for section in build_claim_section(judged))
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
@@ -70,7 +71,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     for name, comparisons in contrasts.items():
         if comparisons:
             yield _build_comparison_section(name, arms, comparisons, judged)
-    yield from _build_retention_sections(results)
+    yield from _build_retention_sections(kept_facts)
     yield from _build_pathology_section(results)
     yield from _build_regret_section(results)
     yield from build_alert_sections(results)
@@ -220,7 +221,7 @@ def _describe_marks(count: int) -> str:
 
 def _choose_baselines(results: Tables) -> list[str]:
     trials = results.trials
-    controls = trials[trials["policy"] == "none"]["arm"]
+    controls = trials.loc[trials["policy"] == "none", "arm"]
     return list(dict.fromkeys([*controls, *find_repeats(trials).values()])) or order_arms(trials)[:1]
 
 
@@ -337,8 +338,7 @@ _NEGATIVE_REGRET_NOTE = (
 )
 
 
-def _build_retention_sections(results: Tables) -> Iterator[Section]:
-    retention_table = measure_retention(results)
+def _build_retention_sections(retention_table: pd.DataFrame) -> Iterator[Section]:
     if retention_table.empty:
         return
     has_rewordings = any(rate.successes for rate in retention_table["unread"])

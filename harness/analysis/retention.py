@@ -5,7 +5,6 @@ messages that the model sees (the view). A value that they do not find may still
 not necessarily used correctly later. Kinds of facts are never pooled.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -31,7 +30,7 @@ _UNIT_COLUMNS = ("task", "seed", "replicate")
 """Columns of the trials table that tell apart the units over which shares are averaged."""
 
 
-def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.DataFrame:
+def measure_retention(results: Tables) -> pd.DataFrame:
     """Return how often facts are still visible to the model after a compaction.
 
     The result has one row per arm and kind of fact. Its columns are `arm`, `kind` and five rates with intervals:
@@ -46,7 +45,6 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
 
     Args:
         results: Tables of results of one experiment.
-        arms: Names of the arms to measure; None for all.
     """
     probes = results.probes.merge(select_valid(results.trials)[["trial_id", "arm", *_UNIT_COLUMNS]], on="trial_id")
     names = ["trial_id", "arm", "kind", "seen_after", "seen_in_kept", "stands_after", "used", *_UNIT_COLUMNS]
@@ -69,7 +67,6 @@ def measure_retention(results: Tables, arms: Sequence[str] | None = None) -> pd.
             "used_lost": _estimate_share(is_right[place][~is_kept[place] & is_used[place]]),
         }
         for arm in order_arms(results.trials)
-        if arms is None or arm in arms
         for kind in FACT_KINDS
         if (place := places.get((arm, kind))) is not None
     ]

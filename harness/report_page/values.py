@@ -224,7 +224,7 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
     preferred = [
         *([against] if against is not None else []),
         *(name for name, _ in declared.most_common()),
-        *trials[trials["policy"] == "none"]["arm"].unique(),
+        *trials.loc[trials["policy"] == "none", "arm"].unique(),
         *find_repeats(trials).values(),
     ]
     if len(names) <= MAX_BASELINES or not preferred:

@@ -4,6 +4,7 @@ import json
 
 from harness.analysis.arms import summarize_arms
 from harness.analysis.lost_facts import MAX_GROUPS, describe_lost_facts
+from harness.analysis.retention import measure_retention
 from tests.analysis.made import results
 from tests.analysis.test_retention import probe
 
@@ -28,7 +29,7 @@ def facts(name, kinds, replicate=0, seen_in_kept=False):
 
 def said(trials, probes):
     tables = results(trials, probes=probes)
-    return list(describe_lost_facts(tables, summarize_arms(tables)))
+    return list(describe_lost_facts(tables, summarize_arms(tables), measure_retention(tables)))
 
 
 def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left_out():

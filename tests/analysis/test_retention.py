@@ -170,10 +170,3 @@ def test_curves_agree_with_statsmodels(values):
     found = estimate_survival(rows).set_index("rounds")
     assert found.loc[list(expected.surv_times), "alive"].tolist() == pytest.approx(list(expected.surv_prob))
     assert found.loc[list(expected.surv_times), "at_risk"].tolist() == list(expected.n_risk)
-
-
-def test_only_the_wanted_arms_are_measured():
-    both = results([{"arm": "a"}, {"arm": "b"}], probes=[probe("a/flashcards/0/0"), probe("b/flashcards/0/0", seen_after=False)])
-    whole = measure_retention(both)
-    assert whole["arm"].tolist() == ["a", "b"]
-    assert repr(measure_retention(both, ["b"]).to_dict("records")) == repr(whole[whole["arm"] == "b"].to_dict("records"))
