@@ -45,19 +45,18 @@ _LONG = ("laws", "browser", "docker", "bun", "peers", "local_llm", "local_coder"
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests of some kinds as slow, and let parallel processes begin with the modules that have slow tests.
 
-    All processes then end at about the same time. Modules with a browser, which mostly wait, are spread evenly among those that
-    compute.
+    All processes then end at about the same time. Modules with a browser, which mostly wait, and modules with laws, which mostly
+    compute, are each spread evenly among the others.
     """
     for item in items:
         if any(map(item.get_closest_marker, _LONG)):
             item.add_marker("slow")
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    long = list(dict.fromkeys(item.path for item in items if item.get_closest_marker("slow")))
-    waiting = {item.path for item in items if item.get_closest_marker("browser")}
     places: dict[Path, float] = {}
-    for group in ([path for path in long if path in waiting], [path for path in long if path not in waiting]):
-        places.update({path: number / len(group) for number, path in enumerate(group)})
+    for marker in ("browser", "laws", "slow"):
+        paths = dict.fromkeys(item.path for item in items if item.get_closest_marker(marker) and item.path not in places)
+        places.update({path: number / len(paths) for number, path in enumerate(paths)})
     items.sort(key=lambda item: places.get(item.path, 1.0))
 
 
