@@ -11,6 +11,7 @@ Precision comes before recall. A value is not read in these cases:
 - Words such as "not" or "formerly" negate the value or mark it as outdated.
 - A noun of another subject or another unit follows a number.
 - Two values remain.
+- The value stands in a record of something else: lines like "interval: 10" below a line like "stop: harbour".
 - The text has several lines and ends within the clause, like a summary that was cut off at its limit.
 
 The word lists below contain English words of grammar and of projects in general, and no words of particular tasks.
@@ -90,6 +91,8 @@ _CLAUSE_END = re.compile(
     r"(?!(?:but |and |is |it is )?(?:now|not|then)\b|[`\"'*]*\S*\d)"
 )
 _LABEL_END = re.compile(r"\s*(?::|=|→|->|=>)[*_`]*(?=\s|$)|\s+(?:[-–—]|=|→|->)\s+")
+_RECORD = re.compile(r"^([a-z][\w -]*: .*)\n(?:[a-z][\w -]*: .*(?:\n|\Z))+", re.MULTILINE)
+"""Lines with a name in lower case and a value, like in the output of a program; the first one says what the record is about."""
 _PARENTHESIS = re.compile(r"(?<!`)\(([^()]*)\)(?!`)")
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|\*\*([^*\n]+)\*\*|'([^'\n]+)'")
 _NEWER = re.compile(r"(?:\b(?:now|currently|to|new|updated|into|became|by)|→|->|=>)[\s`\"'*:]*$", re.IGNORECASE)
@@ -316,9 +319,20 @@ class TolerantStatements:
 
     def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
         end = _find_finished_end(text)
-        whole = (clause for clause in list_clauses(text) if clause.offset + len(clause.text) <= end)
-        found = {match for clause in whole for match in self._read_clause(clause)}
+        foreign = [match.span() for match in _RECORD.finditer(text) if not self._has_subject(match[1])]
+        found = {
+            match
+            for clause in list_clauses(text)
+            if clause.offset + len(clause.text) <= end and not any(first <= clause.offset < last for first, last in foreign)
+            for match in self._read_clause(clause)
+        }
         return tuple(sorted(found, key=lambda match: match.offset))
+
+    def _has_subject(self, line: str) -> bool:
+        """Return whether a text contains all words of a set of key words of any fact."""
+        stems = frozenset(list_stems(line))
+        near = (subject for one in stems for subject in self._by_stem.get(one, ()))
+        return any(key <= stems for subject in near for key in subject.keys)
 
     def _read_clause(self, clause: _Clause) -> Iterator[patterns.FactMatch]:
         stems = frozenset(list_stems(f"{clause.label} . {clause.text}"))
@@ -351,7 +365,7 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
     for _, start, end in candidates:
         plain = plain[:start] + " " * (end - start) + plain[end:]
     for value, start, end in candidates:
-        others = frozenset(list_stems(f"{clause.label} . {clause.text[:start]} . {clause.text[end:]}"))
+        others = frozenset(list_stems(f"{clause.label} . {_hide_values(clause.text, (start, end), candidates, subject)}"))
         key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= others), default=-1)
         allowed = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label else 0
         foreign = _count_foreign(f"{clause.label} {plain[:start]}", subject)
@@ -368,6 +382,19 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
     elif found and subject.is_revised and _OLDER.search(clause.text[: found[0][1]]):
         return None
     return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
+
+
+def _hide_values(text: str, own: tuple[int, int], candidates: Sequence[tuple[str, int, int]], subject: _Subject) -> str:
+    """Return a clause without a candidate and without other quoted values, since they do not say what the clause is about.
+
+    For example, "the tag `draft` in `tags`" is not about a fact `draft_tag`. Values that have all words of a set of key words
+    remain, as in "`draft_tag` is `raw`".
+    """
+    for value, start, end in reversed(candidates):
+        is_hidden = subject.value.is_open and not any(key <= {*list_stems(value)} for key in subject.keys)
+        if is_hidden or (start, end) == own:
+            text = f"{text[:start]} . {text[end:]}"
+    return text
 
 
 def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int, subject: _Subject) -> bool:

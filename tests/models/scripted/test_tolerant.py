@@ -74,6 +74,12 @@ def read(text: str, *facts: Fact) -> dict[str, str]:
         ("Licence: to be decided", {}),
         ("Licence: unknown", {}),
         ("The licence is important", {}),
+        ("`server_port` is `8443`", {"server_port": "8443"}),
+        ("`env_mark` is `ABC_`", {"env_mark": "ABC"}),
+        ("stop: castle\nserver port: 8443\nlicence: MIT\n", {}),
+        ("stop: castle\nlicence: MIT\nticket: AB-1234\n", {}),
+        ("licence: MIT\nticket: AB-1234\n", {"licence": "MIT", "ticket": "AB-1234"}),
+        ("- stop: castle\n- licence: MIT\n", {"licence": "MIT"}),
         ("See section 8443 on server ports.", {}),
         ("Server port: see `docs/8443.md`", {}),
         ("| licence | The one called `MIT` hangs in the hall. |", {}),
@@ -119,6 +125,13 @@ def test_the_last_words_of_a_text_are_read_where_something_closes_them(end: str)
 )
 def test_a_new_value_is_not_read_as_the_old_one(text: str, values: dict[str, str]) -> None:
     assert read(text, fact("old_name", r"function to be renamed is `(\w+)`")) == values
+
+
+def test_words_in_quotes_do_not_say_what_another_quoted_value_is_about() -> None:
+    draft_tag = fact("draft_tag", r"card of a generator carries the tag `([\w-]+)`")
+    assert read("drafts: the tag `draft` in `tags`", draft_tag) == {}
+    assert read("| drafts | the tag `draft` in `tags` |", draft_tag) == {}
+    assert read("The `draft_tag` is `raw`.", draft_tag) == {"draft_tag": "raw"}
 
 
 def test_a_task_can_declare_key_words_and_a_form_of_the_value() -> None:
