@@ -253,20 +253,21 @@ def _is_crowded(grid: pd.DataFrame) -> bool:
 
 def _draw_panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
     crowded = _is_crowded(rows[~rows["reference"]])
-    by_colour: dict[str, list[pd.DataFrame]] = {}
+    many: dict[tuple[str, bool], list[pd.DataFrame]] = {}
     for _, session in rows.groupby("trial_id", sort=False):
         first = session.iloc[0]
+        is_reference = bool(first["reference"])
         colour = (
             style.read_colours().muted
-            if first["reference"]
+            if is_reference
             else colours.get(first["line"], colours.get(first["seed"], style.read_colours().palette[0]))
         )
-        if crowded and not first["reference"]:
-            by_colour.setdefault(colour, []).append(session)
+        if crowded:
+            many.setdefault((colour, is_reference), []).append(session)
         else:
-            _draw_session(ax, session, colour, 0.55 if first["reference"] else 0.9)
-    for colour, sessions in by_colour.items():
-        _draw_many(ax, sessions, colour)
+            _draw_session(ax, session, colour, 0.55 if is_reference else 0.9)
+    for (colour, is_reference), sessions in many.items():
+        _draw_many(ax, sessions, colour, 0.3 if is_reference else 0.55)
     if crowded:
         _draw_ends(ax, rows[~rows["reference"]])
     _draw_limits(ax, rows)
@@ -296,11 +297,11 @@ def _list_points(session: pd.DataFrame) -> list[tuple[float, float]]:
     return points
 
 
-def _draw_many(ax: "Axes", sessions: list[pd.DataFrame], colour: str) -> None:
+def _draw_many(ax: "Axes", sessions: list[pd.DataFrame], colour: str, strength: float) -> None:
     """Draw many sessions of one colour as one line with gaps, without marks, which would hide each other."""
     points = [point for session in sessions for point in [*_list_points(session), (nan, nan)]]
     x, y = zip(*points, strict=True)
-    ax.plot(x, y, color=colour, linewidth=0.7, alpha=0.55, zorder=1.75)
+    ax.plot(x, y, color=colour, linewidth=0.7, alpha=strength, zorder=1.5 + strength / 2)
 
 
 def _draw_ends(ax: "Axes", rows: pd.DataFrame) -> None:
