@@ -40,6 +40,7 @@ OTHERS = (
     "Is the ${label} ${old}?",
     "The ${label} ${old} is obsolete.",
     "Earlier ${label}: ${old}",
+    "chapter: elsewhere\n${label}: ${old}\n",
 )
 """Forms of a sentence with a value that is not the value of the fact."""
 PACKAGES = {
