@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from harness.errors import UsageError
@@ -32,6 +33,8 @@ from harness.task import Fact
 
 MAX_FOREIGN_WORDS = 2
 """Maximum number of words of another subject before a value, if the clause contains at least two key words of the fact."""
+MAX_CANDIDATES = 30
+"""Maximum number of possible values in a clause that states a fact; a longer enumeration states none."""
 MAX_LABEL_WORDS = 8
 """Maximum number of words in a label: the text before a colon, or a table cell that says what the next cell contains."""
 _FUNCTION_WORDS = frozenset(
@@ -360,12 +363,13 @@ def _find_finished_end(text: str) -> int:
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
     """Return the only value of a fact in a clause and its position; None if there are no or several values."""
     found: list[tuple[str, int, int]] = []
-    candidates = list(_list_candidates(clause, subject))
-    plain = clause.text
-    for _, start, end in candidates:
-        plain = plain[:start] + " " * (end - start) + plain[end:]
+    candidates = list(islice(_list_candidates(clause, subject), MAX_CANDIDATES + 1))
+    if len(candidates) > MAX_CANDIDATES:
+        return None
+    plain = _blank(clause.text, [(start, end) for _, start, end in candidates])
+    described = _blank(clause.text, [(start, end) for value, start, end in candidates if _is_open_value(value, subject)])
     for value, start, end in candidates:
-        others = frozenset(list_stems(f"{clause.label} . {_hide_values(clause.text, (start, end), candidates, subject)}"))
+        others = frozenset(list_stems(f"{clause.label} . {described[:start]} . {described[end:]}"))
         key_count = max((len(key - _FUNCTION_STEMS) for key in keys if key <= others), default=-1)
         allowed = MAX_FOREIGN_WORDS if key_count > 1 and not clause.label else 0
         foreign = _count_foreign(f"{clause.label} {plain[:start]}", subject)
@@ -384,17 +388,20 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
     return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
 
 
-def _hide_values(text: str, own: tuple[int, int], candidates: Sequence[tuple[str, int, int]], subject: _Subject) -> str:
-    """Return a clause without a candidate and without other quoted values, since they do not say what the clause is about.
+def _is_open_value(text: str, subject: _Subject) -> bool:
+    """Return whether a quoted text can only be a value, so that its words do not say what the clause is about.
 
-    For example, "the tag `draft` in `tags`" is not about a fact `draft_tag`. Values that have all words of a set of key words
-    remain, as in "`draft_tag` is `raw`".
+    For example, "the tag `draft` in `tags`" is not about a fact `draft_tag`, but "`draft_tag` is `raw`" is.
     """
-    for value, start, end in reversed(candidates):
-        is_hidden = subject.value.is_open and not any(key <= {*list_stems(value)} for key in subject.keys)
-        if is_hidden or (start, end) == own:
-            text = f"{text[:start]} . {text[end:]}"
-    return text
+    return subject.value.is_open and not any(key <= {*list_stems(text)} for key in subject.keys)
+
+
+def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return a text with spaces in the given places, so that all positions stay the same."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = " " * (end - start)
+    return "".join(characters)
 
 
 def _describes_another(clause: _Clause, keys: Sequence[frozenset[str]], end: int, subject: _Subject) -> bool:

@@ -134,6 +134,12 @@ def test_words_in_quotes_do_not_say_what_another_quoted_value_is_about() -> None
     assert read("The `draft_tag` is `raw`.", draft_tag) == {"draft_tag": "raw"}
 
 
+def test_a_long_enumeration_states_no_value() -> None:
+    words = " ".join(f"`word-{number}`" for number in range(10_000))
+    assert read(f"The licence is one of {words}") == {}
+    assert read(f"The licence is one of {words}.\nThe licence is `MIT`.") == {"licence": "MIT"}
+
+
 def test_a_task_can_declare_key_words_and_a_form_of_the_value() -> None:
     text = "The daemon is reached at `8443`. Author: Tanaka"
     assert read(text, PORT, fact("reviewer", r"signed by (\w+)")) == {}
