@@ -37,6 +37,8 @@ MAX_CANDIDATES = 30
 """Maximum number of possible values in a clause that states a fact; a longer enumeration states none."""
 MAX_LABEL_WORDS = 8
 """Maximum number of words in a label: the text before a colon, or a table cell that says what the next cell contains."""
+MAX_LABELS = 10
+"""Maximum number of labels in a sentence, as in "decisions: storage: folder: `a`"; after more labels, no value is read."""
 _FUNCTION_WORDS = frozenset(
     (
         *("a", "about", "after", "against", "all", "also", "always", "an", "and", "any", "are", "as", "at", "be", "been"),
@@ -290,12 +292,14 @@ def _split_line(line: str, offset: int) -> Iterator[_Clause]:
 
 
 def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
-    found = _LABEL_END.search(sentence)
-    if found and 0 < len(sentence[: found.start()].split()) <= MAX_LABEL_WORDS:
-        label, rest, start = sentence[: found.start()], sentence[found.end() :], offset + found.end()
-        yield from _split_sentence(rest, start)
-        first, first_start = next(_split(_CLAUSE_END, rest, start))
-        yield _Clause(first, first_start, label, rest[len(first) :][:60])
+    for _ in range(MAX_LABELS):
+        found = _LABEL_END.search(sentence)
+        if found is None or not 0 < len(sentence[: found.start()].split()) <= MAX_LABEL_WORDS:
+            break
+        label, sentence, offset = sentence[: found.start()], sentence[found.end() :], offset + found.end()
+        first, first_start = next(_split(_CLAUSE_END, sentence, offset))
+        yield _Clause(first, first_start, label, sentence[len(first) :][:60])
+    else:
         return
     for match in _PARENTHESIS.finditer(sentence):
         yield _Clause(match[1], offset + match.start(1), sentence[: match.start()].rsplit(",", maxsplit=1)[-1])

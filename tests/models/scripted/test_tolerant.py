@@ -140,6 +140,11 @@ def test_a_long_enumeration_states_no_value() -> None:
     assert read(f"The licence is one of {words}.\nThe licence is `MIT`.") == {"licence": "MIT"}
 
 
+def test_a_few_labels_can_precede_a_value() -> None:
+    assert read("note: project: licence: `MIT`") == {"licence": "MIT"}
+    assert read("chapter: " * 10_000 + "licence: `MIT`") == {}
+
+
 def test_a_task_can_declare_key_words_and_a_form_of_the_value() -> None:
     text = "The daemon is reached at `8443`. Author: Tanaka"
     assert read(text, PORT, fact("reviewer", r"signed by (\w+)")) == {}
