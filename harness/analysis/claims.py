@@ -140,7 +140,7 @@ def _test_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
 
 
 def _test_contrast(comparer: ArmComparer, contrast: Contrast) -> tuple[Effect, float]:
-    effect = comparer.compare(contrast.a, contrast.b, contrast.estimand).find_effect(contrast.metric)
+    effect = comparer.estimate(contrast.a, contrast.b, contrast.metric, contrast.estimand)
     if contrast.margin is None:
         return effect, effect.p_value
     null = log(contrast.margin) if effect.scale == "ratio" else -contrast.margin

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -29,6 +30,8 @@ from harness.text import render_html_table
 
 RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """Columns of the trials table whose ratio is compared; `total_cost_usd` includes summarizer and sub-agents."""
+COMPARED_METRICS = ("success", "score", *RATIO_METRICS)
+"""Metrics of which a comparison of two arms contains the effects."""
 INERT_ACTIVITIES = ("never fired", "no effect")
 """Values of the column `activity` for trials whose policy had no effect, so that they ran as if without compaction."""
 UNCALLED_ACTIVITY = "summarizer never asked"
@@ -324,8 +327,12 @@ class ArmComparer:
     def __init__(self, results: Tables) -> None:
         trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS, *_CACHE_COLUMNS]]
         self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
-        self._requests = RequestDigests.from_results(results)
+        self._results = results
         self._sides: dict[str, _Side] = {}
+
+    @cached_property
+    def _requests(self) -> RequestDigests:
+        return RequestDigests.from_results(self._results)
 
     def _select(self, arm: str) -> "_Side":
         if arm not in self._sides:
@@ -341,13 +348,24 @@ class ArmComparer:
         columns = ("score", "activity", "trajectory", "verdicts", *RATIO_METRICS, *_CACHE_COLUMNS)
         return add_trajectories(pair_trials(self._select(a).valid, self._select(b).valid, columns))
 
+    def estimate(self, a: str, b: str, metric: str, estimand: Estimand | None = None) -> Effect:
+        """Estimate the effect of arm `a` against arm `b` on one metric, as `compare` does for all metrics.
+
+        Raises:
+            UnknownName: An arm does not exist, or the metric is not compared.
+            UsageError: The arms have different fidelity levels.
+        """
+        if metric not in COMPARED_METRICS:
+            raise UnknownName("metric", metric, COMPARED_METRICS)
+        describe_levels(self._select(a).trials, self._select(b).trials)
+        return estimate_effect(self.pair(a, b), metric, estimand=estimand)
+
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
         sides, valid = zip(self._select(a), self._select(b), strict=True)
         level = describe_levels(*sides)
         pairs = self.pair(a, b)
         counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
-        metrics = ("success", "score", *RATIO_METRICS)
         return Comparison(
             a=a,
             b=b,
@@ -355,7 +373,7 @@ class ArmComparer:
             counts=counts,
             success_a=estimate_success(pairs.assign(success=pairs["success_a"]), estimand),
             success_b=estimate_success(pairs.assign(success=pairs["success_b"]), estimand),
-            effects=tuple(estimate_effect(pairs, metric, estimand=estimand) for metric in metrics),
+            effects=tuple(estimate_effect(pairs, metric, estimand=estimand) for metric in COMPARED_METRICS),
             ratios=tuple(compute_paired_ratio(pairs, metric) for metric in RATIO_METRICS),
             cached_cost_ratio=_compute_cached_cost_ratio(pairs),
             distinct_trajectories=count_distinct(pairs),
