@@ -6,8 +6,9 @@ trajectories (the same tool calls and checks) are averaged, so that there are as
 a unit count equally in its mean.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from math import exp, isnan, log, nan
 from typing import Literal, TypeAlias
 
@@ -31,6 +32,7 @@ from harness.experiment.contrasts import MIN_TASKS, compute_smallest_p
 Scale = Literal["difference", "ratio"]
 BOUNDED_METRICS = {"success": "binary", "score": "bounded"}
 """Kinds of the metrics between 0 and 1, by name; every other metric is compared by the logarithms of its values."""
+_SCALES: dict[Kind, Scale] = {"binary": "difference", "bounded": "difference", "amount": "ratio"}
 UNKNOWN = Interval(nan, nan)
 
 
@@ -123,12 +125,38 @@ def estimate_effect(
     Raises:
         UsageError: The estimand is `tasks like these`, but there are fewer than six tasks.
     """
-    kind: Kind = BOUNDED_METRICS.get(metric, "bounded" if is_bounded else "amount")  # type: ignore[assignment]
-    scale = scale or ("ratio" if kind == "amount" else "difference")
+    kind = _choose_kind(metric, is_bounded=is_bounded)
+    scale = scale or _SCALES[kind]
     values = _collect_values(pairs, metric, is_ratio=scale == "ratio")
+    return _estimate(values, metric, kind, scale, _choose_estimand(pairs, values, estimand), is_tested=is_tested)
+
+
+def estimate_task_effects(pairs: pd.DataFrame, metric: str, *, is_bounded: bool | None = None) -> dict[str, Effect]:
+    """Estimate the effect of arm a against arm b on each task by itself, without a test.
+
+    The effects are those of `estimate_effect` on the pairs of each task. Tasks without a known pair are missing.
+
+    Args:
+        pairs: One row per pair of trials, as `estimate_effect` takes them.
+        metric: Name of the metric.
+        is_bounded: Whether the values lie between 0 and 1; None for success and score only.
+    """
+    kind = _choose_kind(metric, is_bounded=is_bounded)
+    scale = _SCALES[kind]
+    return {
+        task: _estimate(values, metric, kind, scale, choose_estimand(1), is_tested=False)
+        for task, values in _collect_task_values(pairs, metric, is_ratio=scale == "ratio").items()
+        if values.pair_count
+    }
+
+
+def _choose_kind(metric: str, *, is_bounded: bool | None) -> Kind:
+    return BOUNDED_METRICS.get(metric, "bounded" if is_bounded else "amount")  # type: ignore[return-value]
+
+
+def _estimate(values: "_Values", metric: str, kind: Kind, scale: Scale, estimand: Estimand, *, is_tested: bool) -> Effect:
     if kind == "binary" and not all(np.isin(one, (0, 1)).all() for one in (*values.a, *values.b)):
         kind = "bounded"  # averages over replicates or arms
-    estimand = _choose_estimand(pairs, values, estimand)
     interval, p_value, value = UNKNOWN, nan, nan
     refusal = find_refusal(values.unit_counts, estimand)
     if values.a:
@@ -169,7 +197,7 @@ def compute_null_p(pairs: pd.DataFrame, metric: str, null: float, estimand: Esti
         estimand: Whether to speak about all `tasks like these` or only about `these tasks`; None for the former from six
             tasks on.
     """
-    kind: Kind = BOUNDED_METRICS.get(metric, "amount")  # type: ignore[assignment]
+    kind = _choose_kind(metric, is_bounded=False)
     values = _collect_values(pairs, metric, is_ratio=kind == "amount")
     estimand = _choose_estimand(pairs, values, estimand)
     if find_refusal(values.unit_counts, estimand):
@@ -184,20 +212,36 @@ def _choose_estimand(pairs: pd.DataFrame, values: _Values, wanted: Estimand | No
 
 def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Values:
     """Return the values of both arms by task, averaged within each seed or, with a single seed, within equal runs."""
+    by_task = _collect_task_values(pairs, metric, is_ratio=is_ratio).values()
+    return _Values(
+        a=tuple(chain.from_iterable(one.a for one in by_task)),
+        b=tuple(chain.from_iterable(one.b for one in by_task)),
+        pair_count=sum(one.pair_count for one in by_task),
+        excluded_pairs=sum(one.excluded_pairs for one in by_task),
+    )
+
+
+def _collect_task_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> dict[str, _Values]:
+    """Return the values of both arms in each task by itself, in the order of the tasks' names."""
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
     known = (a > 0) & (b > 0) if is_ratio else ~np.isnan(a) & ~np.isnan(b)
     a, b = (np.log(one[known]) if is_ratio else one[known] for one in (a, b))
-    columns = (pairs["task"].to_numpy()[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], a, b)
+    task_names = pairs["task"].to_numpy()
+    columns = (task_names[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], a, b)
     tasks: dict[object, _Seeds] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for task, seed, trajectory, value_a, value_b in zip(*columns, strict=True):
         tasks[task][seed][trajectory].append((value_a, value_b))
-    units = [_list_units(tasks[task]) for task in sorted(tasks, key=str)]
-    return _Values(
-        a=tuple(one[:, 0] for one in units),
-        b=tuple(one[:, 1] for one in units),
-        pair_count=int(known.sum()),
-        excluded_pairs=int((~known).sum()),
-    )
+    pair_counts, known_counts = Counter(task_names), Counter(columns[0])
+    values = {}
+    for task in sorted(pair_counts, key=str):
+        units = [_list_units(tasks[task])] if task in tasks else []
+        values[str(task)] = _Values(
+            a=tuple(one[:, 0] for one in units),
+            b=tuple(one[:, 1] for one in units),
+            pair_count=known_counts[task],
+            excluded_pairs=pair_counts[task] - known_counts[task],
+        )
+    return values
 
 
 def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.object_]]:

@@ -16,7 +16,7 @@ from harness.analysis.arms import build_sort_key, order_arms, select_excluded, s
 from harness.analysis.axes import is_grid_arm
 from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
-from harness.analysis.effects import Effect, estimate_effect
+from harness.analysis.effects import Effect, estimate_effect, estimate_task_effects
 from harness.analysis.estimation import choose_estimand
 from harness.analysis.families import read_families
 from harness.analysis.formatting import describe_level
@@ -266,7 +266,6 @@ def _compare_arms(
                 continue
             pairs = add_trajectories(pair_trials(rows, groups[baseline], columns))
             has_task_effects = baseline in task_effects or name in task_effects
-            pairs_by_task = dict(iter(pairs.groupby("task"))) if has_task_effects else {}
             for metric in METRICS.values() if len(pairs) else ():
                 effect = estimate_effect(pairs, metric.column, is_bounded=metric.kind != "amount")
                 if not effect.pair_count:
@@ -275,7 +274,8 @@ def _compare_arms(
                 if name in effects:
                     found_effects[name, metric.name][places[baseline]] = turn_effect(effect)
                 if has_task_effects:
-                    found = _estimate_by_task(pairs_by_task, metric, tasks)
+                    by_task = estimate_task_effects(pairs, metric.column, is_bounded=metric.kind != "amount")
+                    found = [by_task.get(task) for task in tasks]
                     if baseline in task_effects:
                         task_effects[baseline][metric.name][places[name]] = [
                             one and _encode_task_effect(metric, one) for one in found
@@ -295,17 +295,6 @@ def _encode_effects(metric: Metric, effects: Mapping[int, Effect]) -> dict[int, 
         place: _encode_effect(metric, replace(effect, p_value=p_value))
         for (place, effect), p_value in zip(effects.items(), adjusted, strict=True)
     }
-
-
-def _estimate_by_task(pairs_by_task: Mapping[str, pd.DataFrame], metric: Metric, tasks: Sequence[str]) -> list[Effect | None]:
-    """Return the effect on each task, without a test; None for a task without pairs."""
-    effects = (
-        estimate_effect(pairs_by_task[task], metric.column, is_bounded=metric.kind != "amount", is_tested=False)
-        if task in pairs_by_task
-        else None
-        for task in tasks
-    )
-    return [effect if effect is not None and effect.pair_count else None for effect in effects]
 
 
 def _encode_task_effect(metric: Metric, effect: Effect) -> list[Any]:

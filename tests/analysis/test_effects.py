@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from harness.analysis.effects import compute_null_p, describe_evidence, estimate_effect
+from harness.analysis.effects import compute_null_p, describe_evidence, estimate_effect, estimate_task_effects
 from harness.errors import UsageError
 
 
@@ -86,6 +88,19 @@ def test_equal_scores_have_an_interval_with_a_width():
     found = estimate_effect(pairs([0.25] * 3, [1.0] * 3, "score"), "score")
     assert found.value == -0.75
     assert found.interval.low < -0.75 < found.interval.high
+
+
+VALUES = st.sampled_from([0.0, 0.25, 0.5, 1.0, np.nan])
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 3), VALUES, VALUES), min_size=1, max_size=30))
+def test_the_effects_on_tasks_are_those_of_their_own_pairs(rows):
+    tasks, seeds, a, b = map(list, zip(*rows, strict=True))
+    for metric in ("score", "steps"):
+        whole = pairs(a, b, metric, tasks=tasks, seeds=seeds)
+        own = {task: estimate_effect(one, metric, is_tested=False) for task, one in whole.groupby("task")}
+        known = {task: effect for task, effect in own.items() if effect.pair_count}
+        assert repr(estimate_task_effects(whole, metric)) == repr(known)
 
 
 def test_tasks_like_these_are_refused_with_few_tasks():
