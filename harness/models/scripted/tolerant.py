@@ -326,13 +326,9 @@ class TolerantStatements:
 
     def _find(self, text: str) -> tuple[patterns.FactMatch, ...]:
         end = _find_finished_end(text)
-        foreign = [match.span() for match in _RECORD.finditer(text) if not self._has_subject(match[1])]
-        found = {
-            match
-            for clause in list_clauses(text)
-            if clause.offset + len(clause.text) <= end and not any(first <= clause.offset < last for first, last in foreign)
-            for match in self._read_clause(clause)
-        }
+        read = _blank(text, [match.span() for match in _RECORD.finditer(text) if not self._has_subject(match[1])])
+        whole = (clause for clause in list_clauses(read) if clause.offset + len(clause.text) <= end)
+        found = {match for clause in whole for match in self._read_clause(clause)}
         return tuple(sorted(found, key=lambda match: match.offset))
 
     def _has_subject(self, line: str) -> bool:
