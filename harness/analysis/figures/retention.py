@@ -66,25 +66,25 @@ def table(results: Tables) -> pd.DataFrame:
     """
     open_outcomes(results)
     trials = select_valid(results.trials)
-    trials = trials[trials["trial_id"].isin(results.probes["trial_id"])]
+    trials = trials[trials["trial_id"].isin(results.probes["trial_id"].unique())]
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     groups = group_trials(trials)
     lives = measure_lifetimes(results.probes[results.probes["trial_id"].isin(groups)])
-    lives = lives.assign(group=lives["trial_id"].map(groups))
-    order = {name: place for place, name in enumerate(dict.fromkeys(groups.values()))}
+    rows = lives.groupby(["kind", lives["trial_id"].map(groups)]).indices
     curves = [
-        _estimate_curve(rows).assign(kind=kind, group=group, place=order[group], sessions=rows["trial_id"].nunique())
+        _estimate_curve(lives.iloc[rows[kind, group]]).assign(kind=kind, group=group, place=place)
         for kind in FACT_KINDS
-        for group in order
-        if len(rows := lives[(lives["kind"] == kind) & (lives["group"] == group)])
+        for place, group in enumerate(dict.fromkeys(groups.values()))
+        if (kind, group) in rows
     ]
-    return pd.concat(curves, ignore_index=True).assign(level=require_single_level(trials))[list(COLUMNS)]
+    table = pd.concat(curves, ignore_index=True).astype({"cliff_round": "Int64"})
+    return table.assign(level=require_single_level(trials))[list(COLUMNS)]
 
 
 def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
     curve = estimate_survival(lifetime_rows)
-    return curve.assign(cliff_round=pd.Series(find_cliff_round(curve), index=curve.index, dtype="Int64"))
+    return curve.assign(cliff_round=find_cliff_round(curve), sessions=curve["sessions_at_risk"].iloc[0])
 
 
 def draw(
@@ -117,17 +117,21 @@ def _list_kinds(table: pd.DataFrame) -> list[str]:
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    from matplotlib.ticker import FixedLocator, MaxNLocator
+
     kinds = _list_kinds(table)
     across = min(4, style.fit_columns(2.45), len(kinds))
     down = -(-len(kinds) // across)
     figure = style.make_figure(max(5.6, 2.45 * across + 0.7), 1.95 * down + 1.75)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    axes[0, 0].xaxis.set_major_locator(MaxNLocator(4, integer=True))  # of all panels; each tick costs time
+    axes[0, 0].yaxis.set_major_locator(FixedLocator((0, 0.5, 1)))
     for place, ax in enumerate(axes.flat):
         if place < len(kinds):
             _draw_panel(ax, table, kinds[place])
             ax.tick_params(labelbottom=place + across >= len(kinds))
         else:
-            ax.set_visible(False)
+            ax.remove()
     for row in axes:
         row[0].set_ylabel("in view (share of values)")
     for place in range(max(0, len(kinds) - across), len(kinds)):
@@ -159,7 +163,6 @@ def _draw_panel(ax: "Axes", table: pd.DataFrame, kind: str) -> None:
         x, line = ordered["rounds"].to_numpy(), choose_line(place)
         ax.step(x, ordered["alive"], where="post", linewidth=1.5, zorder=3, **line)
         ax.fill_between(x, ordered["low"], ordered["high"], step="post", color=line["color"], alpha=0.13, linewidth=0, zorder=1)
-    ax.axhline(0.5, color=style.read_colours().muted, linewidth=0.7, linestyle=(0, (1, 2)), zorder=0.5)
     values = int(rows.loc[rows["rounds"] == 0, "at_risk"].sum())
     ax.set(title=f"{kind} (n = {values})", xlim=(0, max(1, max_rounds)), ylim=(-0.03, 1.04))
     ax.grid(axis="y")
