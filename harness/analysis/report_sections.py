@@ -4,7 +4,7 @@ Every estimate is shown with its interval or range and its number of trials. Inf
 (e.g. how often compaction ran at all, repeated runs, the placebo check) is part of every report and cannot be left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isnan
 
@@ -55,9 +55,9 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
         UnknownName: The arm `against` does not exist.
     """
     arms = summarize_arms(results)
-    baselines = [against] if against is not None else _choose_baselines(results)
-    comparer, judged = ArmComparer(results), restrict_claims(judged, [one.arm for one in arms])
     repeats = find_repeats(results.trials)
+    baselines = [against] if against is not None else _choose_baselines(results, repeats)
+    comparer, judged = ArmComparer(results), restrict_claims(judged, [one.arm for one in arms])
     compared = [one for one in arms if one.arm not in repeats]
     contrasts = {name: _compare_arms(comparer, compared, name) for name in baselines}
     threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
@@ -219,10 +219,10 @@ def _describe_marks(count: int) -> str:
     )
 
 
-def _choose_baselines(results: Tables) -> list[str]:
+def _choose_baselines(results: Tables, repeats: Mapping[str, str]) -> list[str]:
     trials = results.trials
     controls = trials.loc[trials["policy"] == "none", "arm"]
-    return list(dict.fromkeys([*controls, *find_repeats(trials).values()])) or order_arms(trials)[:1]
+    return list(dict.fromkeys([*controls, *repeats.values()])) or order_arms(trials)[:1]
 
 
 def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:

@@ -219,12 +219,13 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
     repeated one.
     """
-    repeat_columns = [*CONFIGURATION_COLUMNS, "trial_id", "arm", "success", "score"]
-    keys = list(CONFIGURATION_COLUMNS)
-    trials = trials.assign(configuration=name_configurations(trials, {"replicate"}))[[*repeat_columns, "replicate"]]
+    *settings, configuration = keys = list(CONFIGURATION_COLUMNS)
+    values = ["trial_id", "arm", "success", "score"]
+    names = name_configurations(trials, {"replicate"})
+    trials = trials[[*settings, *values, "replicate"]].assign(**{configuration: names})
     first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys)
     again = trials[trials["replicate"] > trials.groupby(keys, sort=False)["replicate"].transform("min")]
-    return first[repeat_columns].merge(again[repeat_columns], on=keys, suffixes=("_a", "_b"))
+    return first[[*keys, *values]].merge(again[[*keys, *values]], on=keys, suffixes=("_a", "_b"))
 
 
 def find_repeats(trials: pd.DataFrame) -> dict[str, str]:

@@ -114,9 +114,9 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
     valid = select_valid(measured)[_VALUE_COLUMNS]
     names = order_arms(measured)
     groups = {name: valid[valid["arm"] == name] for name in names}
-    baselines = choose_baselines(results, names, against)
-    cells = {name: {metric.name: estimate_cell(rows, metric) for metric in METRICS.values()} for name, rows in groups.items()}
     repeats = find_repeats(measured)
+    baselines = choose_baselines(results, names, repeats, against)
+    cells = {name: {metric.name: estimate_cell(rows, metric) for metric in METRICS.values()} for name, rows in groups.items()}
     effects, task_effects = _compare_arms(groups, baselines, repeats)
     mark_declared(effects, claims, names)
     bounds = find_bounds(measured)
@@ -210,12 +210,13 @@ def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str
     return front
 
 
-def choose_baselines(results: Tables, names: Sequence[str], against: str | None) -> list[str]:
+def choose_baselines(results: Tables, names: Sequence[str], repeats: Mapping[str, str], against: str | None) -> list[str]:
     """Return the arms with which the page can compare the others (baselines), the first one shown first.
 
     Args:
         results: Tables of results of one fidelity level (how much of a run is real).
         names: Names of the arms in the order of the report.
+        repeats: Arm that was run again, by the name of the arm that repeats it.
         against: Arm to put first; None for the one that most declared contrasts name as `b`, or else an arm without compaction or
             a repeated arm.
     """
@@ -225,7 +226,7 @@ def choose_baselines(results: Tables, names: Sequence[str], against: str | None)
         *([against] if against is not None else []),
         *(name for name, _ in declared.most_common()),
         *trials.loc[trials["policy"] == "none", "arm"].unique(),
-        *find_repeats(trials).values(),
+        *repeats.values(),
     ]
     if len(names) <= MAX_BASELINES or not preferred:
         preferred += names[:MAX_BASELINES]
