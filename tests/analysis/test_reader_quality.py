@@ -42,6 +42,8 @@ def test_figures_of_all_readers_are_stored_with_their_number_of_summaries() -> N
         assert 0 <= one["recalled"] <= one["stated"]
         assert 0 <= one["misreadings"] <= one["false_readings"] <= one["readings"]
         assert 0 < one["false_upper_bound"] <= 1
+        assert one["misreading_upper_bound"] <= 0.01, "the other false readings are errors of the summaries"
+    assert quality["summaries"] >= 600
     assert quality["distractors"]["read"] == 0 < quality["distractors"]["sentences"]
 
 
