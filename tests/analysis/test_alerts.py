@@ -22,7 +22,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
-from harness.models.registry import TABLE_VARIABLE
+from harness.models.registry import TABLE_VARIABLE, load_litellm
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import World
 from tests.analysis.made import arms, grid, results
@@ -201,6 +201,7 @@ def test_each_alert_goes_off_in_a_session_with_its_cause_and_none_in_a_healthy_o
     """S3.17: a scripted agent, a real sandbox, and summaries over a socket at a price that the provider is declared to ask."""
     table = tmp_path / "models.json"
     table.write_text(json.dumps({PRICED: DEARLY}))
+    load_litellm()  # it would keep the table if it were loaded later, also for other tests
     monkeypatch.setenv(TABLE_VARIABLE, str(table))
     with serve_endpoint(make_model_finder([tiny(0)], window_tokens=100_000)) as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)

@@ -194,8 +194,9 @@ def record_tape(tmp_path, monkeypatch, *, trials, pilot):
     model = "hosted_vllm/scripted/tiny:attentive"
     entry = {"litellm_provider": "hosted_vllm", "mode": "chat", "input_cost_per_token": 1e-5, "output_cost_per_token": 5e-5}
     (tmp_path / "models.json").write_text(json.dumps({model: {**entry, "max_input_tokens": 16_000}}))
+    # litellm keeps the table of the environment in which it is loaded, also for later tests
+    monkeypatch.setitem(load_litellm().model_cost, model, {**entry, "max_input_tokens": 16_000})
     monkeypatch.setenv("HARNESS_MODEL_TABLE", str(tmp_path / "models.json"))
-    monkeypatch.setitem(load_litellm().model_cost, model, {**entry, "max_input_tokens": 16_000})  # litellm may be loaded already
     base = replace(SMALL.base, model=model, policy=policy_from_plain({"kind": "none"}), window_tokens=16_000)
     grid = Experiment(name="taped", base=base, axes={"replicate": range(trials)}, settings=Settings(executor="threads"))
     tape = tmp_path / "tape.jsonl"
