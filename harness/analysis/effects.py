@@ -256,9 +256,8 @@ def _list_trajectories(pairs: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[n
 def _list_units(seeds: _Seeds) -> Array:
     """Return the values of both arms in one task: one row per seed or, with a single seed, per distinct run."""
     if len(seeds) > 1:
-        return np.array(
-            [np.mean([pair for pairs in runs.values() for pair in pairs], axis=0) for _, runs in sorted(seeds.items())]
-        )
+        pairs_by_seed = [list(chain.from_iterable(runs.values())) for _, runs in sorted(seeds.items())]
+        return np.array([pairs[0] if len(pairs) == 1 else np.mean(pairs, axis=0) for pairs in pairs_by_seed])
     (runs,) = seeds.values()
     labels = [trajectory for trajectory, pairs in runs.items() for _ in pairs]
     return average_copies(np.array([pair for pairs in runs.values() for pair in pairs], dtype=float), labels)
