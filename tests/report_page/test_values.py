@@ -213,7 +213,7 @@ def test_the_first_baseline_is_asked_for_or_declared_or_a_control():
     assert choose_baselines(made, names, {}, "z")[0] == "z"
     undeclared = make_results([{"arm": "x"}, {"arm": "control", "policy": "none"}])
     assert choose_baselines(undeclared, ["control", "x"], {}, None)[0] == "control"
-    assert choose_baselines(undeclared, ["control", "x"], {"again": "x"}, None)[:2] == ["control", "x"]
+    assert choose_baselines(undeclared, ["control", "w", "x"], {"again": "x"}, None)[:2] == ["control", "x"]
 
 
 def test_arms_of_a_grid_are_laid_out_by_their_last_two_axes():

@@ -78,8 +78,8 @@ def table(results: Tables) -> pd.DataFrame:
         for place, group in enumerate(dict.fromkeys(groups.values()))
         if (kind, group) in rows
     ]
-    table = pd.concat(curves, ignore_index=True).astype({"cliff_round": "Int64"})
-    return table.assign(level=require_single_level(trials))[list(COLUMNS)]
+    whole = pd.concat(curves, ignore_index=True).astype({"cliff_round": "Int64"})
+    return whole.assign(level=require_single_level(trials))[list(COLUMNS)]
 
 
 def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
@@ -124,7 +124,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     down = -(-len(kinds) // across)
     figure = style.make_figure(max(5.6, 2.45 * across + 0.7), 1.95 * down + 1.75)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    axes[0, 0].xaxis.set_major_locator(MaxNLocator(4, integer=True))  # of all panels; each tick costs time
+    axes[0, 0].xaxis.set_major_locator(MaxNLocator(4, integer=True))  # the panels share it; drawing many ticks takes long
     axes[0, 0].yaxis.set_major_locator(FixedLocator((0, 0.5, 1)))
     for place, ax in enumerate(axes.flat):
         if place < len(kinds):
