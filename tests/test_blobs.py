@@ -46,6 +46,7 @@ def count_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.slow
 def test_contents_come_back_from_memory_and_from_the_disk():
     blobs = TemporaryBlobStore()
     contents = [os.urandom(1_000), os.urandom(MAX_MEMORY_BYTES), b"", os.urandom(MAX_MEMORY_BYTES - 5), b"last"]

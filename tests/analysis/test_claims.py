@@ -125,6 +125,7 @@ def headings(*arguments):
     return [section.heading for section in report(Folder(*arguments)).sections]
 
 
+@pytest.mark.slow
 def test_a_grid_that_is_extended_after_a_look_claims_nothing_more_unless_looks_were_declared(tmp_path):
     for looks, shown in ((1, False), (2, True)):
         output = tmp_path / str(looks)
@@ -172,6 +173,7 @@ def test_an_incomplete_plan_shows_its_progress_only_unless_interim_looks_were_de
     assert "Declared contrasts: comparisons that the plan named before the trials ran" in headings(tmp_path, interim)
 
 
+@pytest.mark.slow
 def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_them():
     contrasts = (SUCCESS, Contrast(a="b", b="a", metric="score", margin=0.2))
     family = Family(contrasts=contrasts, planned_trials=14)

@@ -39,6 +39,7 @@ def arm(name, scores, *, cost_usd, tasks=7, **more):
     ]
 
 
+@pytest.mark.slow
 def test_the_cheapest_arm_that_is_not_shown_to_be_worse_is_named():
     trials = results(
         [
@@ -82,6 +83,7 @@ def test_a_difference_that_a_declared_comparison_states_is_not_stated_again():
     )
 
 
+@pytest.mark.slow
 def test_a_difference_that_only_chance_among_many_arms_shows_disqualifies_no_arm():
     """Seven tasks and seven arms: a single test gives p = 1/64, which is 6/64 after the correction for six comparisons."""
     arms = [row for at in range(6) for row in arm(f"arm {at}", (0.5, 0.5), cost_usd=1.0 + at)]
@@ -92,6 +94,7 @@ def test_a_difference_that_only_chance_among_many_arms_shows_disqualifies_no_arm
     assert any("best, 9.00 USD per trial" in note and "arm 0 (1.00 USD, shown to be worse in score)" in note for note in few)
 
 
+@pytest.mark.slow
 def test_an_arm_that_a_declared_comparison_shows_to_be_worse_is_no_bargain():
     family = Family(contrasts=(Contrast(a="feeble", b="base", metric="score"),), planned_trials=112)
     provenance = json.dumps({"family": codec.to_plain(family)})
@@ -183,6 +186,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_and_stopped_sessions_are_a_
     ]
 
 
+@pytest.mark.slow
 def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest():
     broken = arm("full", (0.9, 0.9), cost_usd=0.1, status="failed", reason="overflow")
     (cheapest,) = (

@@ -74,6 +74,7 @@ def test_in_a_notebook_a_report_shows_itself_as_its_text():
     assert printer.said == found.render_text()
 
 
+@pytest.mark.slow
 def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
     written = small_report().write(tmp_path)
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
@@ -86,6 +87,7 @@ def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
     assert sorted(written) == sorted(tmp_path / name for name in names)
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot write the report to .*file/below.*; name another folder"):
@@ -106,6 +108,7 @@ def test_levels_get_sections_and_charts_of_their_own(tmp_path):
     assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path, figures="png")}
 
 
+@pytest.mark.slow
 def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
     today = [{"arm": "a", "seed": seed, "success": False} for seed in range(4)]
     earlier = [{"arm": "a (earlier plan 0a1b2c)", "seed": seed, "success": True, "window_tokens": 9} for seed in range(3)]

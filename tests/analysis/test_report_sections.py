@@ -110,6 +110,7 @@ def test_a_declared_contrast_keeps_the_verdict_of_its_family_in_the_table_of_all
     assert undeclared.rows[0][2].endswith("]*")
 
 
+@pytest.mark.slow
 def test_another_arm_can_be_asked_for():
     arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
     headings = [one.heading for one in build_sections(small(), arm) if "against" in one.heading]
@@ -159,6 +160,7 @@ def test_lost_trials_are_listed_with_their_reasons():
     assert "1 × sandbox_error" in text
 
 
+@pytest.mark.slow
 def test_what_lost_trials_could_have_shown_is_part_of_the_short_report_where_arms_lost_different_ones():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a", "score": 0.5} for arm in "abcdef" for seed in range(4)]
     assert "whatever the excluded trials" not in said(results(rows))
@@ -283,6 +285,7 @@ def test_regret_names_the_oracle_and_marks_another_budget():
     assert "another window or threshold" in section.notes[-1]
 
 
+@pytest.mark.slow
 def test_that_the_oracle_is_no_bound_of_every_policy_is_said_where_an_arm_did_better():
     best = arm("best", "oracle", [True, False], steps=90)
     heading = "Oracle regret"

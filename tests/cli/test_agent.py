@@ -179,6 +179,7 @@ def test_a_request_for_the_scripted_model_without_its_task_names_both_ways_out()
 LATIN_1 = "café".encode("latin-1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 @pytest.mark.parametrize("is_option", [False, True])
 def test_an_input_that_is_not_utf_8_is_refused_before_a_session_starts(tmp_path, locale, is_option):

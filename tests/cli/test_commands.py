@@ -31,6 +31,7 @@ def test_a_mistyped_command_is_refused():
     assert "runn" in refused.stderr
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
     refused = harness_anew("run", tmp_path / "nothing")
     assert refused.returncode == 2
@@ -39,6 +40,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
     assert refused.stdout == ""
 
 
+@pytest.mark.slow
 def test_debug_shows_where_an_error_comes_from(tmp_path):
     shown = harness_anew("--debug", "run", tmp_path / "nothing")
     assert shown.returncode == 1

@@ -34,6 +34,7 @@ def test_a_name_shows_the_entry_of_the_long_list_alone(listed):
     assert "unknown policy 'keep-lst'; did you mean 'keep-last'?" in refused.stderr
 
 
+@pytest.mark.slow
 def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(listed):
     assert set(listed) == set(PRESETS)
     for name, block in listed.items():
@@ -41,6 +42,7 @@ def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(liste
         assert rows == ["source", *["stage"] * rows.count("stage"), "fields", "sample"], name
 
 
+@pytest.mark.slow
 def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
     assert re.search(r"sample +active: \d+ compactions? in \d+ steps", listed["keep-last"])
     assert "control: the policy never compacts" in listed["none"]

@@ -268,6 +268,7 @@ CONFIGURED = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_000)
 @example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_011)

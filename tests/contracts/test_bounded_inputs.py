@@ -23,6 +23,7 @@ from harness.store.sessions.archive import SUFFIX, locate_archive
 from harness.tokens import Measured, Usage
 from tests.contracts.forking import Cost, Forking
 
+pytestmark = pytest.mark.slow
 MAX_EXTRA_BYTES = 300 * 10**6
 MAX_CPU_SECONDS = 4.0
 """Twice the time that a refusal may take on an idle machine."""
@@ -235,7 +236,6 @@ ARCHIVES: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_an_archived_session(tmp_path, measure, name):
     journal = tmp_path / "journal.sqlite"
@@ -248,7 +248,6 @@ def test_an_archived_session(tmp_path, measure, name):
     assert (archive / f"one{SUFFIX}").exists()
 
 
-@pytest.mark.slow
 def test_a_compressed_bomb_in_a_journal(tmp_path, measure):
     write_bomb(3 << 30, states_size=True)(tmp_path / "bomb")
     write_rows(MESSAGE | {"parts": [{"kind": "text", "text": "x" * 20_000}]})(tmp_path / "file")
@@ -277,7 +276,6 @@ def test_a_window_of_400_digits_on_the_command_line(tmp_path, measure):
     refuse(measure(tmp_path, "policies", "show", "keep-last", "--window", "9" * 400))
 
 
-@pytest.mark.slow
 def test_deeply_nested_values_on_the_command_line(tmp_path, measure):
     used = measure(tmp_path, "policies", "show", "keep-last", "--window", "9000", "--set", "keep_last=" + nest(30_000))
     refuse(used)

@@ -95,6 +95,7 @@ def list_outputs(view: View) -> list[str]:
     return [result.output for message in view.messages for result in message.results]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("window_tokens", "summarizes"), [(51_000, False), (44_000, True)])
 def test_opencode_clears_outside_the_newest_40000_tokens_and_then_summarizes(
     window_tokens: int, summarizes: bool, tmp_path: Path
@@ -128,6 +129,7 @@ def test_opencode_clears_outside_the_newest_40000_tokens_and_then_summarizes(
     assert list_outputs(after) == expected[len(expected) - len(list_outputs(after)) :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["The port is not 80.", "番号は８０ではありません。 The port."])
 def test_gemini_summarizes_at_half_of_the_window_and_keeps_the_last_30_percent(words: str, tmp_path: Path) -> None:
     """S1.7: 50 % threshold, last 30 % preserved, ASCII 0.25 and all else 1.3 tokens a character."""

@@ -115,6 +115,7 @@ def test_python_runs_threads_processes_servers_and_sqlite(sandbox):
     assert (result.exit_code, result.stdout.decode().splitlines()) == (0, PYTHON_OUTPUT), result.stderr.decode()
 
 
+@pytest.mark.slow
 def test_pytest_runs(sandbox):
     origins = [Path(found.origin) for name in PYTEST_PACKAGES if (found := importlib.util.find_spec(name)) and found.origin]
     packages = [

@@ -101,6 +101,7 @@ def test_a_trial_crosses_process_borders(trial):
     assert pickle.loads(pickle.dumps(trial)) == trial
 
 
+@pytest.mark.slow
 def test_an_id_is_the_same_in_another_process():
     code = (
         "from harness.experiment.trial import Trial; from harness.compaction.presets.keep_last import KeepLast; "

@@ -133,6 +133,7 @@ def test_constants_are_scaled_from_their_nominal_window():
     assert "nominal window of 200000" in scaled.budget_rule
 
 
+@pytest.mark.slow
 def test_a_rehearsal_may_be_stopped_and_carried_on():
     session, course = sample()
     setting = DryRunSpec(policy=KeepLast(), window_tokens=WINDOW_TOKENS)

@@ -94,6 +94,7 @@ def test_the_endless_body_of_an_error_is_cut_and_the_status_is_kept(route):
     assert flood.sent_bytes < MOST_BYTES
 
 
+@pytest.mark.slow
 def test_an_overflow_is_understood_although_the_rest_of_its_body_is_dropped(route):
     with flooding(b" " * 2**16, status=400, opening=OVERFLOW) as flood:
         assert isinstance(error_of(flood, route), ContextOverflow)

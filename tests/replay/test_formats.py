@@ -251,6 +251,7 @@ COMPACTED = [
 REWOUND = [{"id": "again", "type": "user", "content": "hi"}, {"$rewindTo": "again"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "repeated"),
     [

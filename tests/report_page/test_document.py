@@ -135,6 +135,7 @@ def test_the_scripts_never_make_code_or_markup_of_a_text(script):
     assert "</script" not in script.lower()
 
 
+@pytest.mark.slow
 def test_hostile_names_are_escaped_in_the_document(tmp_path):
     results = write_experiment(tmp_path, arms=INJECTIONS[:6], tasks=("t1",), seeds=1, text=INJECTIONS[0], task=INJECTIONS[1])
     tags = list_tags(write_page(results, tmp_path / "report.html"))
@@ -144,6 +145,7 @@ def test_hostile_names_are_escaped_in_the_document(tmp_path):
     assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
 
 
+@pytest.mark.slow
 def test_a_page_with_a_sample_says_which_sessions_it_has(tmp_path, written):
     results = write_experiment(tmp_path)
     text = decode(write_page(results, tmp_path / "report.html", max_sessions=5))

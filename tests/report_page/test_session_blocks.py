@@ -70,6 +70,7 @@ def test_a_block_is_base64_of_compressed_json(session):
     assert plain["session"]["name"] == "s"
 
 
+@pytest.mark.slow
 def test_a_message_of_an_earlier_block_is_a_reference_to_it(session):
     shorter = session.entries[: len(session.entries) // 2]
     blocks = build_blocks(["whole", "again", "half"], lambda name, _: shorter if name == "half" else session.entries)

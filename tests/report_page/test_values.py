@@ -216,6 +216,7 @@ def test_the_first_baseline_is_asked_for_or_declared_or_a_control():
     assert choose_baselines(undeclared, ["control", "w", "x"], {"again": "x"}, None)[:2] == ["control", "x"]
 
 
+@pytest.mark.slow
 def test_arms_of_a_grid_are_laid_out_by_their_last_two_axes():
     trials = []
     for summarizer in ("p", "q"):

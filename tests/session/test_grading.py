@@ -233,6 +233,7 @@ class TestInASandbox:
         assert sandbox.read("agent.py") == b"x = 1\n"
         assert sandbox.run("stat -c %a agent.py; ls").stdout.split() == [*b"640 agent.py fifo.py folder.py link.py".split()]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("act", "expected"),
         [

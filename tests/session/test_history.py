@@ -36,6 +36,7 @@ from harness.view import drop_rolled_back, fold_all
 from tests.store.samples import started
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(multi_turn_logs(), st.data())
 def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):

@@ -1267,6 +1267,7 @@ def test_a_scripted_sub_agent_answers_in_a_live_session(living):
     assert all(check.passed for check in live.close().checks)
 
 
+@pytest.mark.slow
 def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
     policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/empty", "threshold": 0.5, "keep_last": 2})
     live = living(policy=policy, window_tokens=16_000)

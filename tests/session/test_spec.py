@@ -87,6 +87,7 @@ def test_the_models_of_sub_agents_are_among_those_of_the_session():
     assert session(model="a/b", policy=policy).sub_agent_model is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHER)
 def test_each_field_comes_back_from_the_journal(tmp_path, name):
     needed = {"explore": True} if name == "explore_model" else {}
@@ -225,6 +226,7 @@ def test_the_judge_of_a_task_file_is_known_once_the_user_has_given_the_file(tmp_
     assert [check.passed for check in grade_workspace(task, MemorySandbox())] == [True, False]
 
 
+@pytest.mark.slow
 def test_the_judge_of_a_built_in_task_is_known_in_a_new_process(tmp_path):
     stored_with_judge(tmp_path / "j.sqlite", "harness.tasks.spec_api.grader:judge")
     code = (

@@ -171,6 +171,7 @@ def count_instructions(source: Path, target: Journal, only: str | None = None) -
     return len(calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_run_again", [False, True])
 def test_the_cost_of_merging_a_trial_does_not_grow_with_the_target(tmp_path: Path, is_run_again: bool) -> None:
     """Otherwise an experiment of many trials would take time that grows with their square."""
@@ -187,6 +188,7 @@ def test_the_cost_of_merging_a_trial_does_not_grow_with_the_target(tmp_path: Pat
     assert counts[1] <= counts[0] + 1, counts
 
 
+@pytest.mark.slow
 def test_the_cost_of_taking_one_session_out_does_not_grow_with_the_source(tmp_path: Path) -> None:
     counts = []
     for size in (10, 1_000):

@@ -39,6 +39,7 @@ def test_tables_in_a_store_are_those_of_the_folder(store, output):
     assert harness.load(store.url).sql("SELECT count(*) AS n FROM messages")["n"][0] == len(here.messages)
 
 
+@pytest.mark.slow
 def test_only_changed_files_are_copied_again(store, output):
     publish_tables(output / "results", store)
     assert publish_tables(output / "results", store) == ()
@@ -53,6 +54,7 @@ def test_an_empty_store_is_an_error_that_says_how_to_fill_it(store):
         harness.load(store.url)
 
 
+@pytest.mark.slow
 def test_tables_of_another_version_are_refused_by_name(store, output):
     (file,) = (output / "results" / "trials").glob("*.parquet")
     table = pq.read_table(file)

@@ -133,6 +133,7 @@ def test_a_try_that_the_bench_never_saw_does_not_count(copied: Path) -> None:
     assert {f"tries_{number}" for number in numbers} <= failed(grade(make_bug_hunt(SEED), copied))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "check"), [("changelog", "changelog"), ("announce", "announced")])
 def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
     again(copied, step)

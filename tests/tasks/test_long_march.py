@@ -73,6 +73,7 @@ def used(fact: Fact, world: World) -> int:
     )
 
 
+@pytest.mark.slow
 @given(WORLDS)
 @settings(max_examples=25, deadline=None)
 def test_the_script_has_the_steps_and_the_facts_their_shares_that_the_world_says(world: World) -> None:

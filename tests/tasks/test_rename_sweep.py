@@ -173,6 +173,7 @@ def test_a_repeated_rehearsal_equals_a_script_that_was_carried_out(rehearsed: Re
         assert again == whole
 
 
+@pytest.mark.slow
 def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:
     task = make_rename_sweep(1)
     root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != f"helper_{HELPED}"])
@@ -181,6 +182,7 @@ def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> 
     assert {"tests", "helpers"} <= failed(grade(task, root)) <= {"tests", "helpers", f"folders_{group_of(HELPED)}"}
 
 
+@pytest.mark.slow
 def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
     task = make_rename_sweep(1)
     root = carried_out(task, tmp_path, task.values, deeds(task))

@@ -33,6 +33,7 @@ def client(tmp_path_factory):
     return built(TASK, tmp_path_factory.mktemp("client"), TASK.values, EFFECTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2])
 def test_what_the_script_builds_passes_every_check(seed, tmp_path):
     task = make_spec_api(seed)

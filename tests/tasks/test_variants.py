@@ -64,6 +64,7 @@ def asked(task: Task) -> list[Fact]:
     return [fact for fact in task.facts if fact.said_in == "prompt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_a_world_changes_nothing_but_what_the_user_says_and_writes_down(name: str) -> None:
     plain, world = load_task(name)(1), turned(ALL, name=name)

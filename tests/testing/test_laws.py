@@ -466,12 +466,14 @@ def test_a_session_is_answered_alike_in_other_processes(tmp_path):
     assert hashing(tmp_path, {}, "law-10") == []
 
 
+@pytest.mark.slow
 def test_a_model_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    choices = {": f"{here_only}    choices = {{"}, "law-10")
     assert finding.message.startswith("in a new process the model gives no answer: ")
 
 
+@pytest.mark.slow
 def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path):
     assert hashing(tmp_path, {"    choices = {": '    print("drawing")\n    choices = {'}) == []
 
@@ -607,6 +609,7 @@ def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
     assert all("another answer" in one.message for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(
     ("command", "about", "words"),

@@ -50,6 +50,7 @@ def test_a_large_grid_is_drawn_by_its_named_axis():
     assert found.loc[found["rounds"] == 0, "at_risk"].sum() == len(counted)
 
 
+@pytest.mark.slow
 def test_every_panel_names_its_kind_its_n_and_its_units():
     figure = draw(table(made(kinds=("constraint", "value", "artifact", "error", "progress"))))
     shown = [ax for ax in figure.axes if ax.get_visible()]

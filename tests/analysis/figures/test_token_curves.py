@@ -118,6 +118,7 @@ def draw_policies(*policies):
     return " ".join(" ".join(text.get_text() for text in figure.texts).split())
 
 
+@pytest.mark.slow
 def test_the_header_names_policies_whose_threshold_applies_to_another_count():
     keep_last, codex, clear = {"kind": "keep-last"}, {"kind": "codex"}, {"kind": "langchain-clear-tool-uses"}
     estimate, own = "tokens as estimated by the policy", "the model's own token count"

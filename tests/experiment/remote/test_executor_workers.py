@@ -52,6 +52,7 @@ class TestProcessExecutor(WorkersContract):
             yield lambda run_job, timeout_seconds: ExecutorWorkers(executor, None, run_job, timeout_seconds)
 
 
+@pytest.mark.slow
 def test_a_trial_runs_in_a_child_process_and_its_journal_comes_back(tmp_path):
     with ThreadPoolExecutor(1) as executor:
         workers = ExecutorWorkers(executor, None, run_sample_job, 60.0)
@@ -120,6 +121,7 @@ def test_an_interrupted_process_of_an_executor_reports_its_interruption(tmp_path
     workers.stop()
 
 
+@pytest.mark.slow
 def test_a_result_that_arrives_after_the_run_was_stopped_writes_nothing(tmp_path):
     executor = Waiting()
     workers = ExecutorWorkers(executor, 1, run_sample_job, 60.0)

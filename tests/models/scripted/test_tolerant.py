@@ -140,6 +140,7 @@ def test_a_long_enumeration_states_no_value() -> None:
     assert read(f"The licence is one of {words}.\nThe licence is `MIT`.") == {"licence": "MIT"}
 
 
+@pytest.mark.slow
 def test_a_few_labels_can_precede_a_value() -> None:
     assert read("note: project: licence: `MIT`") == {"licence": "MIT"}
     assert read("chapter: " * 10_000 + "licence: `MIT`") == {}

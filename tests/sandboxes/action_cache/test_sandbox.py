@@ -190,6 +190,7 @@ def info():
         return sandbox.info
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "leaves",
     ["echo x > $TMPDIR/x", "echo x > /dev/shm/x", "sleep 30 > /dev/null 2>&1 &", "setsid -f sleep 30", "ln -s a b", "ln a b",

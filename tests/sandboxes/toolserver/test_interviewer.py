@@ -135,6 +135,7 @@ class TestPreparation:
         source = LOADED + TELL + "def decimal():\n    import decimal\n    return decimal.__name__\n"
         assert hold(files, source, ["loaded", "decimal"], count) == [[["csv", "decimal"], "decimal"]] * count
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("text", "answer"),
         [

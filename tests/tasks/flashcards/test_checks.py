@@ -45,6 +45,7 @@ def is_stateful(step: Step) -> bool:
     return any(name in call.arguments[0][1] for call in step.calls if call.tool == "execute_command" for name in STATEFUL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 7])
 def test_what_the_script_builds_passes_every_check(seed, tmp_path):
     """S0.12."""
@@ -72,6 +73,7 @@ def test_checks_rest_on_facts_that_exist_and_every_fact_carries_a_check():
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
+@pytest.mark.slow
 def test_who_forgets_everything_in_the_prompt_fails_every_check_that_rests_on_it(tmp_path):
     task = make_flashcards(1)
     told = {fact.name for fact in FACTS if fact.said_in == "prompt"}
@@ -105,6 +107,7 @@ def test_a_single_use_of_a_prior_fails_a_check(name, fact, copied, tmp_path):
     assert failed(grade_about(make_flashcards(1), root, checks)) & checks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["tools/reserve.py", "tools/ingest.py decks/biology.csv --count 20"])
 def test_what_must_be_done_once_fails_when_done_twice(command, copied):
     root = copied()
@@ -173,6 +176,7 @@ def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied
     assert ".nonce" not in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -12,7 +12,7 @@ from harness.tasks.kit.agreements import ANSWERS_PATH
 from harness.transcript import parse_arguments
 
 SEEDS = range(200)
-BY_NAME = {fact.name: fact for seed in SEEDS for fact in make_flashcards(seed).facts}
+BY_NAME = {fact.name: fact for seed in range(10) for fact in make_flashcards(seed).facts}  # no other seed has another fact
 FACTS = tuple(BY_NAME.values())
 
 

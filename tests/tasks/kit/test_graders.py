@@ -115,6 +115,7 @@ def test_tests_must_pass_and_notice_a_broken_module(answers, passed):
 CASE = "import unittest\n\nimport agent\n\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        {}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "passed"),
     [
