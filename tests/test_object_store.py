@@ -14,6 +14,7 @@ def store(request, tmp_path, monkeypatch):
         yield ObjectStore(url)
 
 
+@pytest.mark.slow
 def test_what_is_written_is_read_and_replaced(store, tmp_path):
     assert store.read("journals/a") is None
     assert store.list_names("journals") == []

@@ -73,6 +73,7 @@ def test_arms_of_the_grid_are_known_by_their_names(arm, is_grid):
     assert is_grid_arm(arm, {"policy.k": 1, "policy.t": 2, "seed": 0}) is is_grid
 
 
+@pytest.mark.slow
 def test_an_axis_of_one_value_has_no_effect_and_repeats_do_not_count():
     found = contrast_axes(grid().trials)
     assert {(one.axis, one.arm_pairs) for one in found} == {

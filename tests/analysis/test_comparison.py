@@ -115,6 +115,7 @@ def test_lost_and_lonely_trials_are_counted_and_in_no_number():
     assert "1 trial excluded because of infrastructure failures" in str(found)
 
 
+@pytest.mark.slow
 def test_trials_that_one_arm_lost_bound_what_the_difference_could_have_been():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a"} for arm in "ab" for seed in range(4)]
     assert compare(results(rows), "a", "b").worst_case is None

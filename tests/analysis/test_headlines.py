@@ -201,6 +201,7 @@ def test_an_arm_whose_window_overflows_is_no_bargain_even_if_it_is_the_highest()
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("success", "clause"), [(False, "None of 28 trials"), (True, "All of 28 trials")])
 def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0)]

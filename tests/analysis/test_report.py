@@ -180,6 +180,7 @@ def test_a_row_of_a_latex_table_does_not_begin_with_an_option_of_the_row_before(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arm_count", "name_length", "level_count"), [(60, 20, 1), (60, 300, 1), (60, 300, 2), (20, 20, 4)])
 def test_the_short_form_has_at_most_120_lines_whatever_the_number_of_arms_and_levels(arm_count, name_length, level_count):
     table = Section(heading="Arms", columns=("arm", "n"), rows=(("a" * name_length, "1"),) * arm_count, is_detail=False)

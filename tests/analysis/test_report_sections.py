@@ -175,6 +175,7 @@ def test_what_lost_trials_could_have_shown_is_part_of_the_short_report_where_arm
     assert any(note.startswith("2 further comparisons also lost different trials") for note in validity.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "is_detail"), [(3, True), (4, False)])
 def test_each_declared_contrast_has_its_verdict_in_the_short_report(count, is_detail):
     contrasts = [Contrast(a=a, b="b", metric=metric) for metric in ("success", "score") for a in "ac"][:count]
@@ -205,6 +206,7 @@ def test_an_experiment_whose_trials_were_all_lost_is_reported():
     assert "0/0" in said(results([{"status": "crashed", "reason": "crashed"}]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "warned"), [("L0", "Simulated"), ("L1", "scripted"), ("L2-open", "not success"), ("L3", None)])
 def test_each_level_says_what_it_is_no_evidence_of(level, warned):
     text = said(results([{"level": level}]))

@@ -218,6 +218,7 @@ def test_each_round_merges_the_former_summary_with_the_new_messages(tmp_path: Pa
     assert told == list(FILES[: len(told)]), "every message is summarized once"
 
 
+@pytest.mark.slow
 def test_without_compaction_a_session_goes_on_until_the_provider_refuses_its_prompt(tmp_path: Path) -> None:
     """S2.9: nothing is compacted above the threshold of 3,616 tokens, and the turn ends by the error of the provider."""
     policy, window_tokens = ReserveRecent(enabled=False), 20_000

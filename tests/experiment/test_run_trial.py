@@ -106,6 +106,7 @@ def test_a_session_measured_while_it_runs_equals_its_log_measured_afterwards(job
     assert all(while_running)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "activity"),
     [

@@ -73,6 +73,7 @@ def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
     assert max(step.usage.prompt_tokens for step in pruned.steps) < max(step.usage.prompt_tokens for step in alone.steps)
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_with_all_three_it_ends_with_success_though_the_view_was_summarized() -> None:
     found = run(ThreeTiers(prune=False, max_output_tokens=80_000, summarizer="scripted/oracle"))

@@ -157,6 +157,7 @@ def nested(levels):
     return value
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from([*OBJECTS, *(name for name in ROWS if name != "pi.jsonl")]), st.sampled_from(HOSTILE), st.data())
 def test_a_hostile_value_anywhere_is_read_or_refused(name, hostile, data):

@@ -165,6 +165,7 @@ class TestInASandbox:
         sandbox.write("agent.py", b"x = {'a': [1, None]}\ndef y(): return 5 / 0\n")
         assert ask(sandbox, AGENT, "x", "y") == {"x": {"a": [1, None]}, "y": "ZeroDivisionError: division by zero"}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("code", "expected"),
         [
@@ -300,6 +301,7 @@ class TestInASandbox:
         grade_workspace(replace(tiny(7), grader=Grader(judge=judge, interviews=tuple(runs))), sandbox, Random(seed))
         assert "a" not in answers
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "left",
         [

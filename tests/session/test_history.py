@@ -52,6 +52,7 @@ def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):
     assert history.find_last_stop(rolled) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(multi_turn_logs(), st.data())
 def test_a_fork_is_its_original_up_to_the_event_and_nothing_waits_in_it(log, data):

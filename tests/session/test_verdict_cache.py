@@ -157,6 +157,7 @@ def test_judges_that_no_file_describes_have_no_key(cache):
         assert compute_verdict_key(replace(TASK, grader=replace(ASKING, expected={"port": {1}})), sandbox) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["ln -s conf.txt link", "sleep 30 > /dev/null 2>&1 &", "echo x > /tmp/x"])
 def test_a_workspace_that_the_copy_cannot_hold_is_graded_each_time(cache, command):
     for _ in range(2):

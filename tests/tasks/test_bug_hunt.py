@@ -59,6 +59,7 @@ def test_instances_differ_in_bugs_suspicions_papers_places_and_order() -> None:
     assert len(scripts) == 10
 
 
+@pytest.mark.slow
 def test_a_higher_difficulty_has_more_bugs_looks_and_facts() -> None:
     def measure(difficulty: Difficulty) -> tuple[int, int, int]:
         structures = [structure_of(seed, difficulty) for seed in SEEDS]
@@ -121,6 +122,7 @@ def test_the_comparison_numbers_the_stages_with_a_bug_in_the_order_of_the_tariff
         assert re.findall(r"stale stage \d is `(\w+)`", said) == culprits
 
 
+@pytest.mark.slow
 def test_a_patch_that_is_tried_again_costs_a_check(copied: Path) -> None:
     again(copied, "try_1a")
     assert failed(grade(make_bug_hunt(SEED), copied)) == {"tries_1"}

@@ -185,6 +185,7 @@ def test_what_a_task_has_no_room_for_is_refused_by_the_name_of_the_knob(world: W
         turned(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_a_lag_that_would_turn_nothing_is_refused_with_the_largest_that_turns_something(name: str) -> None:
     with pytest.raises(UsageError, match=r"world\.use_lag_steps: .* at most \d+, .*\(got 5000\)") as refused:

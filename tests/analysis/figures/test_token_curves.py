@@ -84,6 +84,7 @@ def test_repeats_that_are_left_out_are_counted_beside_the_sessions(repeats):
     assert any(told in text.get_text() for text in figure.texts)
 
 
+@pytest.mark.slow
 def test_a_grid_too_wide_to_read_says_what_it_left_out():
     rows = [{"trial_id": str(i), "arm": str(i), "axes_json": json.dumps({"max_steps": i})} for i in range(30)]
     steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(30) for s in (1, 2)]

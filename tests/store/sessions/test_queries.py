@@ -41,6 +41,7 @@ def shown(message):
     return "\n".join(extract_part_text(part).partition("\0")[0] for part in message.parts)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(LOGS)
 def test_messages_parts_and_the_latest_compaction_are_those_of_the_log(log):

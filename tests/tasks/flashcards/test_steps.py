@@ -132,6 +132,7 @@ def test_receipts_show_a_step_after_it_and_never_before(told):
         assert not all(shown[0]), f"{step.name} seems done before it was"
 
 
+@pytest.mark.slow
 def test_no_line_tells_of_a_step_as_done_before_it_was(told):
     for step in STEPS:
         if step.done.summary_pattern:
