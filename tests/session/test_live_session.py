@@ -1,5 +1,6 @@
 """Tests of live sessions with a real sandbox, journal and thread: turns, queue, stop, resume, rollback, fork and reopening."""
 
+import gc
 import io
 import json
 import signal
@@ -8,6 +9,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
@@ -74,13 +76,16 @@ class Living:
         self.made.append(one)
         return one
 
+    def close(self):
+        for one in self.made:
+            one.close()
+
 
 @pytest.fixture
 def living(tmp_path):
     made = Living(tmp_path)
     yield made
-    for one in made.made:
-        one.close()
+    made.close()
 
 
 def user_texts(live):
@@ -536,35 +541,42 @@ def test_what_cannot_run_is_refused_before_a_thread_starts(living):
 
 
 @pytest.fixture
-def silent_engine(tmp_path, monkeypatch):
-    """Provide the address of a Docker Engine that accepts connections and never answers."""
-    address = str(tmp_path / "d.sock")
-    with socket.socket(socket.AF_UNIX) as engine:
-        engine.bind(address)
-        engine.listen()
-        monkeypatch.setenv("DOCKER_HOST", f"unix://{address}")
-        yield SandboxChoice(backend="docker")
-        engine.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.fixture
-def dead_engine(tmp_path, monkeypatch):
-    """Provide a sandbox in an engine that accepts connections and closes them without an answer."""
+def engine(living, tmp_path, monkeypatch):
+    """Provide the socket of a Docker Engine that accepts connections and never answers."""
     with socket.socket(socket.AF_UNIX) as engine:
         engine.bind(str(tmp_path / "d.sock"))
         engine.listen()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path / 'd.sock'}")
+        yield engine
+        living.close()
+    with warnings.catch_warnings():  # the Docker library leaves its socket open if the engine ends before it is connected
+        warnings.simplefilter("ignore", ResourceWarning)
+        for thread in threading.enumerate():
+            if thread.name == "harness-waits":  # starts a sandbox for a session that was closed meanwhile
+                thread.join(SECONDS)
+        gc.collect()
 
-        def hang_up():
-            with suppress(OSError):
-                while True:
-                    engine.accept()[0].close()
 
-        thread = threading.Thread(target=hang_up)
-        thread.start()
-        yield SandboxChoice(backend="docker")
-        engine.shutdown(socket.SHUT_RDWR)
-        thread.join()
+@pytest.fixture
+def silent_engine(engine):
+    """Provide a sandbox in an engine that never answers."""
+    return SandboxChoice(backend="docker")
+
+
+@pytest.fixture
+def dead_engine(engine):
+    """Provide a sandbox in an engine that closes connections without an answer."""
+
+    def hang_up():
+        with suppress(OSError):
+            while True:
+                engine.accept()[0].close()
+
+    thread = threading.Thread(target=hang_up)
+    thread.start()
+    yield SandboxChoice(backend="docker")
+    engine.shutdown(socket.SHUT_RDWR)
+    thread.join()
 
 
 def read_status(file):
