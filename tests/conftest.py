@@ -26,7 +26,9 @@ from harness.models.local import weights
 from harness.models.local.catalogue import look_up_weights
 from tests.peers import environments
 
-sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # builds a grammar for IRIs when jsonschema imports it, which takes 2 s
+# jsonschema would import this package to check IRIs, which no test needs; the import alone builds a grammar for two seconds
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)  # make quick
