@@ -543,6 +543,7 @@ def test_what_cannot_run_is_refused_before_a_thread_starts(living):
 @pytest.fixture
 def engine(living, tmp_path, monkeypatch):
     """Provide the socket of a Docker Engine that accepts connections and never answers."""
+    earlier_threads = {*threading.enumerate()}
     with socket.socket(socket.AF_UNIX) as engine:
         engine.bind(str(tmp_path / "d.sock"))
         engine.listen()
@@ -551,9 +552,8 @@ def engine(living, tmp_path, monkeypatch):
         living.close()
     with warnings.catch_warnings():  # the Docker library leaves its socket open if the engine ends before it is connected
         warnings.simplefilter("ignore", ResourceWarning)
-        for thread in threading.enumerate():
-            if thread.name == "harness-waits":  # starts a sandbox for a session that was closed meanwhile
-                thread.join(SECONDS)
+        for thread in {*threading.enumerate()} - earlier_threads:  # one may still start the sandbox of a closed session
+            thread.join(SECONDS)
         gc.collect()
 
 

@@ -12,7 +12,7 @@ from harness.tasks.kit.agreements import ANSWERS_PATH
 from harness.transcript import parse_arguments
 
 SEEDS = range(200)
-BY_NAME = {fact.name: fact for seed in range(10) for fact in make_flashcards(seed).facts}  # no other seed has another fact
+BY_NAME = {fact.name: fact for seed in range(10) for fact in make_flashcards(seed).facts}
 FACTS = tuple(BY_NAME.values())
 
 
@@ -31,6 +31,11 @@ def found(name: str, text: str) -> list[str]:
 @pytest.mark.slow
 def test_no_prior_is_right_under_any_seed():
     assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if draw_values(seed)[fact.name] == fact.prior] == []
+
+
+@pytest.mark.slow
+def test_no_seed_has_a_fact_that_the_first_seeds_lack():
+    assert {fact.name for seed in SEEDS for fact in make_flashcards(seed).facts} == {*BY_NAME}
 
 
 @pytest.mark.slow
