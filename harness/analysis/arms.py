@@ -95,7 +95,8 @@ def select_valid(trials: pd.DataFrame) -> pd.DataFrame:
 
     A trial is valid unless it ended because of an infrastructure failure.
     """
-    return trials[~_is_excluded(trials)]
+    is_excluded = _is_excluded(trials)
+    return trials[~is_excluded] if is_excluded.any() else trials  # avoids a slow copy
 
 
 def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
@@ -182,7 +183,7 @@ def order_arms(trials: pd.DataFrame) -> list[str]:
             [build_sort_key(value) for value in json.loads(row.axes_json or "{}").values()],
             row.arm,
         )
-        for row in trials.drop_duplicates("arm").itertuples()
+        for row in trials[["arm", "policy", "replicate", "axes_json"]].drop_duplicates("arm").itertuples()
     }
     return sorted(keys, key=lambda arm: keys[arm])
 

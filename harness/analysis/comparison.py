@@ -283,18 +283,18 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
     return require_single_level(pd.concat([a, b]))
 
 
-def _bound_attrition(a: pd.DataFrame, b: pd.DataFrame, metric: str) -> Interval | None:
+def _bound_attrition(a: "_Side", b: "_Side", metric: str) -> Interval | None:
     """Return the smallest and largest difference of two arms in success or score, whatever excluded trials would have shown.
 
     An arm may have lost the trials in which it would have failed. The result is None if both arms lost the same trials, i.e.
     trials of equal task, seed and replicate.
     """
-    lost_places = [set(select_excluded(one)[list(PAIR_COLUMNS)].itertuples(index=False, name=None)) for one in (a, b)]
-    if lost_places[0] == lost_places[1]:
+    if a.lost_places == b.lost_places:
         return None
     columns = [*PAIR_COLUMNS, "outcome"]
     known = [
-        one.assign(outcome=one[metric].astype(float).where(one["trial_id"].isin(select_valid(one)["trial_id"]))) for one in (a, b)
+        one.trials.assign(outcome=one.trials[metric].astype(float).where(one.trials["trial_id"].isin(one.valid["trial_id"])))
+        for one in (a, b)
     ]
     pairs = known[0][columns].merge(known[1][columns], on=list(PAIR_COLUMNS), suffixes=("_a", "_b"))
     bounds = [
@@ -319,6 +319,8 @@ def _compute_cached_cost_ratio(pairs: pd.DataFrame) -> float | None:
 class _Side(NamedTuple):
     trials: pd.DataFrame
     valid: pd.DataFrame
+    lost_places: frozenset[tuple[object, ...]]
+    """Task, seed and replicate of the trials that are not valid."""
 
 
 class ArmComparer:
@@ -337,7 +339,8 @@ class ArmComparer:
     def _select(self, arm: str) -> "_Side":
         if arm not in self._sides:
             trials = select_arm(self._trials, arm)
-            self._sides[arm] = _Side(trials, select_valid(trials))
+            lost = select_excluded(trials)[list(PAIR_COLUMNS)].itertuples(index=False, name=None)
+            self._sides[arm] = _Side(trials, select_valid(trials), frozenset(lost))
         return self._sides[arm]
 
     def pair(self, a: str, b: str) -> pd.DataFrame:
@@ -362,8 +365,8 @@ class ArmComparer:
 
     def compare(self, a: str, b: str, estimand: Estimand | None = None) -> Comparison:
         """Compare the arm named `a` with the arm named `b` on the tasks and seeds that both ran."""
-        sides, valid = zip(self._select(a), self._select(b), strict=True)
-        level = describe_levels(*sides)
+        sides = self._select(a), self._select(b)
+        level = describe_levels(*(side.trials for side in sides))
         pairs = self.pair(a, b)
         counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
         return Comparison(
@@ -382,8 +385,8 @@ class ArmComparer:
             inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
             uncalled_pairs_a=int((pairs["activity_a"] == UNCALLED_ACTIVITY).sum()),
             uncalled_pairs_b=int((pairs["activity_b"] == UNCALLED_ACTIVITY).sum()),
-            unpaired_trials=sum(map(len, valid)) - 2 * len(pairs),
-            excluded_trials=sum(map(len, sides)) - sum(map(len, valid)),
+            unpaired_trials=sum(len(side.valid) for side in sides) - 2 * len(pairs),
+            excluded_trials=sum(len(side.trials) - len(side.valid) for side in sides),
             worst_case=_bound_attrition(*sides, "success"),
             worst_case_score=_bound_attrition(*sides, "score"),
         )

@@ -17,7 +17,7 @@ from harness.analysis.estimation import choose_estimand, compute_mean_bounds
 from harness.analysis.intervals import ALPHA
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables
-from harness.analysis.trajectories import list_units
+from harness.analysis.trajectories import average_units
 
 FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
@@ -77,17 +77,19 @@ def measure_retention(results: Tables) -> pd.DataFrame:
 class _Trials:
     """Trials to which probes belong."""
 
-    units: pd.DataFrame
-    """Task, seed and replicate of each trial, one row per trial."""
+    tasks: np.ndarray
+    seeds: np.ndarray
+    replicates: np.ndarray
     codes: np.ndarray[tuple[int], np.dtype[np.intp]]
-    """Row in `units` of each probe's trial."""
+    """Index in `tasks`, `seeds` and `replicates` of each probe's trial."""
 
     @classmethod
     def from_probes(cls, probes: pd.DataFrame) -> Self:
         """Collect the trials of probes, which have the columns `trial_id`, `task`, `seed` and `replicate`."""
         codes, _ = pd.factorize(probes["trial_id"])
         _, first = np.unique(codes, return_index=True)
-        return cls(probes[[*_UNIT_COLUMNS]].iloc[first], codes)
+        task, seed, replicate = (probes[name].to_numpy()[first] for name in _UNIT_COLUMNS)
+        return cls(task, seed, replicate, codes)
 
 
 def _estimate_kept_share(trials: _Trials, place: np.ndarray, is_kept: np.ndarray) -> Rate:
@@ -103,7 +105,9 @@ def _estimate_kept_share(trials: _Trials, place: np.ndarray, is_kept: np.ndarray
     facts = np.bincount(trials.codes[place])
     kept = np.bincount(trials.codes[place], is_kept[place])
     chosen = np.flatnonzero(facts)
-    units = list_units(trials.units.iloc[chosen].assign(share=kept[chosen] / facts[chosen]), "share")
+    replicates = trials.replicates[chosen]
+    shares = kept[chosen] / facts[chosen]
+    units = average_units(shares, trials.tasks[chosen].tolist(), trials.seeds[chosen], lambda runs: replicates[runs].tolist())
     bounds = compute_mean_bounds("bounded", units, choose_estimand(len(units)))
     return Rate(
         successes=int(is_kept[place].sum()),

@@ -5,8 +5,8 @@ Trials with equal trajectories add no information, so reports show the number of
 the number of pairs. Estimates use all trials: equal ones are averaged, and never left out.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -94,21 +94,47 @@ def list_units(trials: pd.DataFrame, column: str) -> list[Array]:
         trials: Trials, or pairs of trials, with the columns `task`, `seed` and `replicate` and, if known, `arm` and `trajectory`.
         column: Name of the column with the values.
     """
-    values, seeds, replicates = trials[column].to_numpy(dtype=float), trials["seed"].to_numpy(), trials["replicate"].to_numpy()
-    arms = trials["arm"].to_numpy(dtype=object) if "arm" in trials else None
-    runs = trials["trajectory"].fillna("").to_numpy(dtype=object) if "trajectory" in trials else None
-    _, codes = np.unique(trials["task"].to_numpy(dtype=object), return_inverse=True)
+    values = trials[column].to_numpy(dtype=float)
+    return average_units(
+        values,
+        trials["task"].tolist(),
+        trials["seed"].to_numpy(),
+        lambda places: _label_runs(trials.iloc[places], values[places]),
+    )
+
+
+def average_units(
+    values: Array, tasks: Sequence[str], seeds: np.ndarray, label_runs: Callable[[list[int]], Sequence[object]]
+) -> list[Array]:
+    """Return, for each task, one value per seed or, if the task has only one seed, per distinct run, as `list_units` does.
+
+    Args:
+        values: Value of each run.
+        tasks: Task of each run.
+        seeds: Seed of each run.
+        label_runs: Function that takes the indices of the runs of a task with a single seed and returns their labels, which are
+            equal for copies.
+    """
+    places_by_task: dict[str, list[int]] = defaultdict(list)
+    for place, task in enumerate(tasks):
+        places_by_task[task].append(place)
     units = []
-    for code in range(codes.max(initial=-1) + 1):
-        places = np.flatnonzero(codes == code)
-        if len(set(seeds[places])) > 1:
-            _, seed_codes = np.unique(seeds[places], return_inverse=True)
-            units.append(np.bincount(seed_codes, values[places]) / np.bincount(seed_codes))
-            continue
-        labels = [str(replicates[place]) for place in places]
-        if runs is not None and (arms is None or len(set(arms[places])) == 1):
-            labels = [
-                f"{runs[place]}|{values[place]}" if runs[place] else label for place, label in zip(places, labels, strict=True)
-            ]
-        units.append(average_copies(values[places][:, None], labels)[:, 0])
+    for _, places in sorted(places_by_task.items()):
+        distinct_seeds, codes = np.unique(seeds[places], return_inverse=True)
+        if len(distinct_seeds) > 1:
+            units.append(np.bincount(codes, values[places]) / np.bincount(codes))
+        else:
+            units.append(average_copies(values[places][:, None], label_runs(places))[:, 0])
     return units
+
+
+def _label_runs(trials: pd.DataFrame, values: Array) -> list[str]:
+    """Return a label for each run of one task and seed that is equal for copies: equal course and value, or else equal replicate.
+
+    Runs of several arms are no copies of each other, even if they took the same course.
+    """
+    labels = [str(replicate) for replicate in trials["replicate"].tolist()]
+    if "trajectory" not in trials or ("arm" in trials and trials["arm"].nunique() > 1):
+        return labels
+    runs = zip(trials["trajectory"].fillna("").tolist(), values, labels, strict=True)
+    return [f"{course}|{value}" if course else label for course, value, label in runs]

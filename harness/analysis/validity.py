@@ -8,6 +8,7 @@ caused by chance alone; smaller differences between arms mean nothing.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, isnan
 from typing import Self
 
@@ -22,8 +23,8 @@ from harness.errors import UsageError, format_count
 PAIR_COLUMNS = ("task", "seed", "replicate")
 """Columns of the trials table whose values must be equal in the two trials of a pair."""
 
-CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps", "configuration")
-"""Columns of the trials table whose values must be equal in repeated runs (A/A); `name_configurations` gives the last of them."""
+CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
+"""Columns of the trials table whose values must be equal in repeated runs (A/A), as must the names of their configurations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +85,15 @@ class RequestDigests:
     @classmethod
     def from_results(cls, results: Tables) -> Self:
         """Read each trial's request digests, and the step of its first compaction, from tables of results."""
-        steps = results.steps[["trial_id", "step", "request_digest"]].sort_values(["trial_id", "step"])
+        steps = results.steps
+        trials, trial_ids = pd.factorize(steps["trial_id"])
+        digests = steps["request_digest"].array.take(np.lexsort((steps["step"].to_numpy(), trials))).tolist()
+        ends = np.bincount(trials, minlength=len(trial_ids)).cumsum().tolist()
         applied = results.compactions[results.compactions["status"] == "applied"]
         return cls(
-            digests={str(trial_id): list(sent) for trial_id, sent in steps.groupby("trial_id")["request_digest"]},
+            digests={
+                str(trial_id): digests[begin:end] for trial_id, (begin, end) in zip(trial_ids, pairwise([0, *ends]), strict=True)
+            },
             first_compaction_steps=applied.groupby("trial_id")["step"].min().to_dict(),
         )
 
@@ -219,13 +225,25 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
     repeated one.
     """
-    *settings, configuration = keys = list(CONFIGURATION_COLUMNS)
-    values = ["trial_id", "arm", "success", "score"]
-    names = name_configurations(trials, {"replicate"})
-    trials = trials[[*settings, *values, "replicate"]].assign(**{configuration: names})
-    first = trials.sort_values("replicate", kind="stable").drop_duplicates(keys)
-    again = trials[trials["replicate"] > trials.groupby(keys, sort=False)["replicate"].transform("min")]
-    return first[[*keys, *values]].merge(again[[*keys, *values]], on=keys, suffixes=("_a", "_b"))
+    settings = [trials[name].tolist() for name in CONFIGURATION_COLUMNS]
+    configurations = list(zip(*settings, name_configurations(trials, {"replicate"}), strict=True))
+    replicates = trials["replicate"].tolist()
+    first: dict[tuple[object, ...], int] = {}  # place of the first run of each configuration
+    for place in sorted(range(len(trials)), key=replicates.__getitem__):
+        first.setdefault(configurations[place], place)
+    pairs = [
+        (first[configuration], place)
+        for place, configuration in enumerate(configurations)
+        if replicates[place] > replicates[first[configuration]]
+    ]
+    rows_a, rows_b = np.array(sorted(pairs, key=lambda pair: (replicates[pair[0]], *pair)), dtype=int).reshape(-1, 2).T
+    names = ("trial_id", "arm", "success", "score")
+    return pd.DataFrame(
+        {
+            **{f"{name}_a": trials[name].array.take(rows_a) for name in names},
+            **{f"{name}_b": trials[name].array.take(rows_b) for name in names},
+        }
+    )
 
 
 def find_repeats(trials: pd.DataFrame) -> dict[str, str]:
