@@ -41,8 +41,9 @@ MAX_SHOWN_CHARACTERS = 120
 
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun in the singular or plural, e.g. `1 entry` or `1,200 steps`."""
-    many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else many}"
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{count:,} {noun}s"
 
 
 def advise_extra(extra: str) -> str:

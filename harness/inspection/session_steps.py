@@ -6,7 +6,6 @@ The widget `SessionInspector` and the report page show the same texts, so both t
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from harness.errors import HarnessError, format_count
@@ -27,7 +26,6 @@ from harness.session.storage import load_patches
 from harness.session.totals import format_price, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.text import shorten_line
-from harness.view import drop_rolled_back
 
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
@@ -53,9 +51,8 @@ class SessionSteps:
         self.session = session
         self.history = RequestHistory(session.entries, encoded)
         """Requests of the session, reconstructed from its log."""
-        self._workspace_events = [
-            entry.event for entry in drop_rolled_back(session.entries) if isinstance(entry.event, WorkspaceSaved)
-        ]
+        self._workspace_events = [event for _, event in self.history.entries if isinstance(event, WorkspaceSaved)]
+        self._workspace_steps = [event.step for event in self._workspace_events]
 
     @cached_property
     def inspection(self) -> Inspection:
@@ -111,7 +108,7 @@ class SessionSteps:
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
             ("time and cost", f"{point.seconds:.2f} s, {cost}"),
         ]
-        if saved := bisect_right(self._workspace_events, point.step, key=attrgetter("step")):
+        if saved := bisect_right(self._workspace_steps, point.step):
             newest = self._workspace_events[saved - 1]
             when = "after this step" if newest.step == point.step else f"unchanged since step {newest.step}"
             rows.append(("workspace", f"{newest.tree_id[:16]}… {when}" if newest.tree_id else f"not saved, {when}"))
@@ -135,7 +132,7 @@ class SessionSteps:
 
     def has_workspace_changed(self, step: int) -> bool:
         """Return whether a step changed files of the workspace; False for a session without a journal."""
-        return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
+        return self.session.journal is not None and step in self._workspace_steps
 
     def read_patch(self, step: int) -> str:
         """Return the changes of a step to files as a unified diff; if they cannot be read, the error message."""

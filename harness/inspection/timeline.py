@@ -15,7 +15,7 @@ from harness.codec import copy_fields, digest_message, encode_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
 from harness.inspection.view_history import ViewHistory
-from harness.messages import Message
+from harness.messages import Message, ToolResult
 from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals
 from harness.tokens import Counter as TokenCounter
@@ -318,7 +318,8 @@ class LogReader:
     def build_inspection(self) -> Inspection:
         """Return the numbers of the session for all log entries read so far."""
         start_event, end_event = self.totals.start_event or UNKNOWN_START, self.totals.end_event
-        clipped_lengths = [result.clipped_characters for message in self.added_messages.values() for result in message.results]
+        messages = self.added_messages.values()
+        clipped_lengths = [part.clipped_characters for one in messages for part in one.parts if isinstance(part, ToolResult)]
         return Inspection(
             **copy_fields(start_event, Inspection),
             policy=str(_parse_policy(start_event.policy_json).get("kind", "")),
@@ -326,11 +327,11 @@ class LogReader:
             reason=end_event.reason if end_event else "",
             detail=end_event.detail if end_event else "",
             events=dict(sorted(self.events.items())),
-            turns=sum(message.role == "user" for message in self.added_messages.values()),
-            messages=len(self.added_messages),
-            parts=sum(len(message.parts) for message in self.added_messages.values()),
+            turns=[message.role for message in messages].count("user"),
+            messages=len(messages),
+            parts=sum([len(message.parts) for message in messages]),
             compacted_parts=sum(len(self.added_messages[item].parts) for item in self.removed_items),
-            clipped_outputs=sum(characters > 0 for characters in clipped_lengths),
+            clipped_outputs=sum([characters > 0 for characters in clipped_lengths]),
             clipped_characters=sum(clipped_lengths),
             view_messages=len(self.view.items),
             view_tokens=self.view.tokens,
@@ -346,8 +347,20 @@ def _is_compaction(entry: Entry) -> bool:
 
 
 def _make_step_point(event: StepFinished, rounds: int) -> StepPoint:
-    same_fields = {**copy_fields(event, StepPoint), **copy_fields(event.usage, StepPoint)}
-    return StepPoint(**same_fields, rounds=rounds, seconds=event.model_seconds + event.tool_seconds)
+    usage = event.usage
+    return StepPoint(
+        step=event.step,
+        view_tokens=event.view_tokens,
+        view_messages=event.view_messages,
+        prompt_tokens=usage.prompt_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        rounds=rounds,
+        calls=event.calls,
+        call_errors=event.call_errors,
+        cost_usd=event.cost_usd,
+        seconds=event.model_seconds + event.tool_seconds,
+    )
 
 
 def _make_compaction_point(seq: int, event: Compaction) -> CompactionPoint:
@@ -428,9 +441,10 @@ class RequestHistory:
                 several sessions to save time if they share message objects. None encodes every message.
         """
         log = tuple(entries)
-        self._entries = drop_rolled_back(log)
+        self.entries = drop_rolled_back(log)
+        """Entries of the log that still count, without those that were rolled back."""
         self._counter = find_counter(log)
-        self._places = _find_places(self._entries)
+        self._places = _find_places(self.entries)
         self._digests: dict[tuple[bytes, int], bytes] = {}
         self._encoded = encoded
         self._previous: tuple[Sequence[Message], bytes] = ((), b"")  # messages and digest of the request computed last
@@ -438,7 +452,7 @@ class RequestHistory:
     @cached_property
     def _views(self) -> ViewHistory:
         """Messages that the model saw after any log entry, computed only if a single request is reconstructed."""
-        return ViewHistory(self._counter, self._entries)
+        return ViewHistory(self._counter, self.entries)
 
     def reconstruct(self, step: int) -> SentRequest:
         """Reconstruct the request that was sent to the model in a step, with the answer and the tool results.
@@ -476,18 +490,17 @@ class RequestHistory:
         for step, place in sorted(self._places.items()):
             if place.answer is None:
                 raise UsageError(f"step {step} of the session has no answer of the model; the log is incomplete")
-            reader.read(self._entries[position : place.answer])
+            if position < place.answer:
+                reader.read(self.entries[position : place.answer])
             view = reader.view
-            reader.read(self._entries[place.answer : place.end + 1])
+            reader.read(self.entries[place.answer : place.end + 1])
             position = place.end + 1
             yield self._build_request(step, place, place.answer, view)
-        reader.read(self._entries[position:])
+        reader.read(self.entries[position:])
 
     def _build_request(self, step: int, place: _StepPlace, answer_index: int, view: View) -> SentRequest:
-        answer, *later = [
-            event.message for _, event in self._entries[answer_index : place.end] if isinstance(event, MessageAdded)
-        ]
-        end_event = self._entries[place.end].event
+        answer, *later = [event.message for _, event in self.entries[answer_index : place.end] if isinstance(event, MessageAdded)]
+        end_event = self.entries[place.end].event
         assert isinstance(end_event, StepFinished)
         messages = render_messages(view.messages)
         return SentRequest(
@@ -497,7 +510,7 @@ class RequestHistory:
             digest=self._compute_digest(messages),
             logged_digest=end_event.request_digest,
             compactions=tuple(
-                event for _, event in self._entries[place.previous_end : answer_index] if isinstance(event, Compaction)
+                event for _, event in self.entries[place.previous_end : answer_index] if isinstance(event, Compaction)
             ),
             answer=answer,
             results=tuple(message for message in later if message.role == "tool"),
@@ -510,20 +523,22 @@ class RequestHistory:
             previous, digest = (), b""
         for message in messages[len(previous) :]:
             key = digest, id(message)  # the log keeps its messages, so that no other message gets this `id`
-            if key not in self._digests:
+            extended = self._digests.get(key)
+            if extended is None:
                 if len(self._digests) >= MAX_CACHED_DIGESTS:
                     self._digests.clear()
-                self._digests[key] = digest_message(message, digest, self._encode(message))
-            digest = self._digests[key]
+                extended = self._digests[key] = digest_message(message, digest, self._encode(message))
+            digest = extended
         self._previous = messages, digest
         return digest.hex()
 
     def _encode(self, message: Message) -> bytes | None:
         if self._encoded is None:
             return None
-        if id(message) not in self._encoded:
-            self._encoded[id(message)] = message, encode_message(message)
-        return self._encoded[id(message)][1]
+        known = self._encoded.get(id(message))
+        if known is None:
+            known = self._encoded[id(message)] = message, encode_message(message)
+        return known[1]
 
 
 def reconstruct_request(entries: Iterable[Entry], step: int) -> SentRequest:

@@ -176,16 +176,18 @@ class _MessageTable:
         self._index_by_id: dict[int, int] = {}
         self._index_by_row: dict[Row, int] = {}
 
-    def find(self, message: Message) -> int:
-        """Return the index of a message, which is added to the table if it is new."""
-        index = self._index_by_id.get(id(message))
-        if index is None:
-            row = self._known.format(message)
-            index = self._index_by_row.setdefault(row, len(self.rows))
-            if index == len(self.rows):
-                self.rows.append(self._known.references.get(row, row))
-            self._messages.append(message)
-            self._index_by_id[id(message)] = index
+    def find_all(self, messages: Iterable[Message]) -> list[int]:
+        """Return the indices of messages; those that are new are added to the table."""
+        known = self._index_by_id
+        return [known[id(message)] if id(message) in known else self._add(message) for message in messages]
+
+    def _add(self, message: Message) -> int:
+        row = self._known.format(message)
+        index = self._index_by_row.setdefault(row, len(self.rows))
+        if index == len(self.rows):
+            self.rows.append(self._known.references.get(row, row))
+        self._messages.append(message)
+        self._index_by_id[id(message)] = index
         return index
 
 
@@ -195,14 +197,15 @@ def _encode_steps(steps: SessionSteps, messages: _MessageTable) -> Iterator[dict
     for sent, facts in steps.describe_all():
         if sent.messages[: len(previous)] != previous:
             previous, ranges = (), []
-        ranges = extend_ranges(ranges, [messages.find(message) for message in sent.messages[len(previous) :]])
+        ranges = extend_ranges(ranges, messages.find_all(sent.messages[len(previous) :]))
         previous = sent.messages
+        answer, *results = messages.find_all((sent.answer, *sent.results))
         yield {
             "facts": facts,
             "sent": ranges,
             "new": sent.end_event.kept_prefix_messages,
-            "answer": messages.find(sent.answer),
-            "results": [messages.find(message) for message in sent.results],
+            "answer": answer,
+            "results": results,
             "compactions": encode_compactions(sent.compactions),
             "patch": steps.read_patch(sent.step) if steps.has_workspace_changed(sent.step) else None,
         }

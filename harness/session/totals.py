@@ -7,8 +7,10 @@ from functools import reduce
 from harness.compaction.description import Abilities
 from harness.errors import format_count
 from harness.events import (
+    CallStarted,
     Compaction,
     Entry,
+    MessageAdded,
     RolledBack,
     SessionEnded,
     SessionStarted,
@@ -16,6 +18,7 @@ from harness.events import (
     StepFinished,
     SubAgentEnded,
     Waiting,
+    WorkspaceSaved,
 )
 from harness.models.prices import compute_cache_saving_usd
 from harness.sandboxes.action_cache import CacheCounts
@@ -80,14 +83,16 @@ class SessionTotals:
 
     def __call__(self, item: Entry | Signal) -> None:
         """Update the totals with the next log entry or signal (event that is not logged) of the session."""
-        if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
-            self.retries += 1
-            self.waited_seconds += item.seconds
         if not isinstance(item, Entry):
+            if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
+                self.retries += 1
+                self.waited_seconds += item.seconds
             return
         self.event_count += 1
         self.end_event = None
         match item.event:
+            case MessageAdded() | WorkspaceSaved() | CallStarted():  # nothing that is counted, but frequent
+                pass
             case SessionStarted() as started:
                 self.start_event = self.start_event or started
             case StepFinished() as step:
@@ -185,10 +190,11 @@ class SessionTotals:
 
     def _add_step(self, step: StepFinished) -> None:
         self.steps = step.step
-        self.prompt_tokens += step.usage.prompt_tokens
+        prompt_tokens = step.usage.prompt_tokens
+        self.prompt_tokens += prompt_tokens
         self.output_tokens += step.usage.output_tokens
         self.cache_read_tokens += step.usage.cache_read_tokens
-        self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
+        self.peak_context_tokens = max(self.peak_context_tokens, prompt_tokens)
         self.view_tokens += step.view_tokens
         self.kept_prefix_tokens += step.kept_prefix_tokens
         self.cost_usd = add_costs(self.cost_usd, step.cost_usd)
