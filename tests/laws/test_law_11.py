@@ -16,7 +16,7 @@ def test_every_task_draws_a_structure() -> None:
     assert [task for task in TASKS if "structure_seed" not in list_parameters(SUITE[task])] == []
 
 
-@pytest.mark.parametrize("task", each() if FULL else each(["flashcards", "long-march"]))
+@pytest.mark.parametrize("task", each() if FULL else each(["changing-requirements", "long-march"]))
 def test_instances_differ_and_leave_room_for_better_and_worse_policies(task: str) -> None:
     seeds = REPORT_SEEDS if FULL else REPORT_SEEDS[:5]
     spread = InstanceSpread(tuple(measure_instances(SUITE[task], seeds, action_cache=open_action_cache())))
