@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 POLICIES = (KeepLast(summarizer="scripted/extractive"), ComplexityTrapMask())
 PROVIDER = "hosted_vllm/"
 """Prefix of the name of a model that is called over HTTP."""
-WIRED = TASKS if FULL else ["changing-requirements", "flashcards"]
+WIRED = TASKS if FULL else ["changing-requirements", "log-forensics"]
 """Tasks of which a trial is run over HTTP."""
 
 
