@@ -85,7 +85,7 @@ class RequestDigests:
     @classmethod
     def from_results(cls, results: Tables) -> Self:
         """Read each trial's request digests, and the step of its first compaction, from tables of results."""
-        steps = results.steps
+        steps = results.steps[["trial_id", "step", "request_digest"]].dropna(subset="trial_id")  # a sub-agent has no trial
         trials, trial_ids = pd.factorize(steps["trial_id"])
         digests = steps["request_digest"].array.take(np.lexsort((steps["step"].to_numpy(), trials))).tolist()
         ends = np.bincount(trials, minlength=len(trial_ids)).cumsum().tolist()
