@@ -6,13 +6,12 @@ refuses before anything starts is tested in tests/cli/test_agent.py.
 
 import os
 import resource
-import signal
 import socket
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.widgets.agent import AgentWidget
@@ -87,13 +86,14 @@ def dead(monkeypatch):
 
 
 def children(number):
-    """Return the running child processes of a process."""
-    return {int(one) for file in Path(f"/proc/{number}/task").glob("*/children") for one in file.read_text().split()}
+    """Return the child processes of a process."""
+    return set(psutil.Process(number).children())
 
 
 def kill(processes):
-    for number in processes:
-        os.kill(number, signal.SIGKILL)
+    assert processes
+    for one in processes:
+        one.kill()
 
 
 # --- in a notebook -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 
 from harness.analysis.arms import add_total_cost, select_valid
@@ -176,10 +177,7 @@ class TestRuns:
 
     def test_a_killed_worker_costs_one_trial_that_the_next_run_does(self, small_results, tmp_path):
         run = begun(tmp_path)
-        for pid in processes_of(run.pid):
-            if pid != run.pid and b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                os.kill(pid, signal.SIGKILL)
-                break
+        next(one for one in psutil.Process(run.pid).children() if "spawn_main" in " ".join(one.cmdline())).kill()
         out, _ = run.communicate(timeout=300)
         assert out == "whole\n"
         with open_output(tmp_path) as output:

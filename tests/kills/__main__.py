@@ -8,11 +8,8 @@ not good. Not part of the tests, because hundreds of kills take a quarter of an 
 """
 
 import argparse
-import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+import psutil
 
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
@@ -52,74 +50,50 @@ GRID = Experiment(
 )
 
 
-def run_grid(folder: Path) -> subprocess.Popen[bytes]:
+def run_grid(folder: Path) -> psutil.Popen:
     """Start or resume the grid in a process of its own."""
     command = [sys.executable, "-m", "tests.kills", "--run", str(folder)]
     with (folder.parent / f"{folder.name}.log").open("ab") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        return psutil.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
 
-def list_children(pid: int) -> list[int]:
-    """Return the ids of the child processes of a process."""
-    children = ""
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            children += thread.read_text()
-    return list(map(int, children.split()))
+def list_children(process: psutil.Process, *, recursive: bool = False) -> list[psutil.Process]:
+    """Return the child processes of a process, or all processes below it; none if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return list(process.children(recursive=recursive))
+    return []
 
 
-def list_descendants(pid: int) -> Iterator[int]:
-    """Yield the ids of all processes below a process, parents first."""
-    for child in list_children(pid):
-        yield child
-        yield from list_descendants(child)
-
-
-def list_victims(pid: int, kind: Victim) -> list[int]:
-    """Return the ids of those processes of a run that are of a kind.
+def list_victims(run: psutil.Process, kind: Victim) -> list[psutil.Process]:
+    """Return those processes of a run that are of a kind.
 
     A sandbox server is a bwrap process or its child, the first process of the sandbox. The commands below are no victims: the
     death of a command is a result that the agent sees.
     """
     if kind == "parent":
-        return [pid]
-    workers = [one for one in list_children(pid) if b"spawn_main" in _read_command(one)]
+        return [run]
+    workers = [one for one in list_children(run) if "spawn_main" in _read_command(one)]
     if kind == "worker":
         return workers
-    launchers = [one for worker in workers for one in list_children(worker) if b"bwrap" in _read_command(one)]
+    launchers = [one for worker in workers for one in list_children(worker) if "bwrap" in _read_command(one)]
     return [*launchers, *(one for launcher in launchers for one in list_children(launcher))]
 
 
-def _read_command(pid: int) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
+def _read_command(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
 
 
-def kill_random_process(run: subprocess.Popen[bytes], kind: Victim) -> bool:
+def kill_random_process(run: psutil.Process, kind: Victim) -> bool:
     """Kill a random process of a run that is of a kind. Return whether there was one."""
-    victims = list_victims(run.pid, kind)
+    victims = list_victims(run, kind)
     if not victims:
         return False
-    with suppress(ProcessLookupError):
-        os.kill(random.choice(victims), signal.SIGKILL)
+    with suppress(psutil.NoSuchProcess):
+        random.choice(victims).kill()
         return True
     return False
-
-
-def wait_for_end(processes: list[int]) -> list[int]:
-    """Wait until some processes have ended, and return those that have not."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while (living := [one for one in processes if _is_alive(one)]) and time.monotonic() < end:
-        time.sleep(0.1)
-    return living
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def read_table(results: Results) -> pd.DataFrame:
@@ -127,21 +101,21 @@ def read_table(results: Results) -> pd.DataFrame:
     return results.trials.drop(columns=list(VOLATILE_COLUMNS["trials"])).sort_values("trial_id", ignore_index=True)
 
 
-def run_round(folder: Path, kinds: Iterator[Victim], kills: int) -> tuple[Counter[str], list[int]]:
+def run_round(folder: Path, kinds: Iterator[Victim], kills: int) -> tuple[Counter[str], list[psutil.Process]]:
     """Run the grid in a folder while killing processes. Return the number of kills of each kind, and processes left behind."""
-    counts, left_behind, kind = Counter[str](), list[int](), next(kinds)
+    counts, left_behind, kind = Counter[str](), list[psutil.Process](), next(kinds)
     while counts.total() < kills:
         run, was_killed = run_grid(folder), False
         while run.poll() is None and counts.total() < kills:
             time.sleep(random.uniform(0.05, 1.5))
-            family = [run.pid, *list_descendants(run.pid)]
+            family = [run, *list_children(run, recursive=True)]
             if len(family) > 1 and run.poll() is None and kill_random_process(run, kind):
                 counts[kind] += 1
                 was_killed = kind == "parent"
                 kind = next(kinds)
             if was_killed:
                 run.wait()
-                left_behind += wait_for_end(family)
+                left_behind += psutil.wait_procs(family, timeout=PATIENCE_SECONDS)[1]
         if run.poll() == 0 and len(read_table(load(folder))) == len(GRID.grid):
             break  # the grid is whole: the next round needs a new folder
         if run.poll() is None:
