@@ -216,12 +216,13 @@ class LabNotebook:
     def restart_kernel(self) -> None:
         """Restart the kernel as a user does, by the menu command and its confirmation; the page stays open."""
         kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
-        self._page.evaluate(
-            "() => { jupyterapp.commands.execute('kernelmenu:restart'); }"
-        )  # not returned: waits for confirmation
+        self._page.evaluate(f"""() => {{
+            window.hasRestarted = false;  // noted by a handler, because the status may be short-lived
+            {kernel}.statusChanged.connect((_, status) => {{ window.hasRestarted ||= status.includes('restarting'); }});
+            jupyterapp.commands.execute('kernelmenu:restart');  // not returned: waits for confirmation
+        }}""")
         self._page.locator(".jp-Dialog .jp-mod-accept").click()
-        self._page.wait_for_function(f"() => {kernel}.status.includes('restarting')")
-        self._page.wait_for_function(f"() => {kernel}.status === 'idle'")
+        self._page.wait_for_function(f"() => window.hasRestarted && {kernel}.status === 'idle'")
 
     def reopen(self) -> None:
         """Save the notebook with its outputs, end its kernel, and open it again with a new kernel."""

@@ -34,8 +34,9 @@ def page(browser: Browser, tmp_path: Path, has_failed: Callable[[], bool]) -> It
     page = browser.new_page(viewport={"width": 1100, "height": 1000})
     page.set_default_timeout(20_000)
     yield page
-    if has_failed():
-        page.screenshot(path=tmp_path / "page.png")
+    picture = tmp_path / "page.png"
+    if has_failed() and not picture.exists():
+        page.screenshot(path=picture)
     page.close()
 
 
@@ -82,7 +83,9 @@ def classic(servers: dict[App, Server]) -> Server:
 
 
 @pytest.fixture
-def open_notebook(page: Page, request: pytest.FixtureRequest) -> Iterator[Callable[..., LabNotebook]]:
+def open_notebook(
+    page: Page, request: pytest.FixtureRequest, tmp_path: Path, has_failed: Callable[[], bool]
+) -> Iterator[Callable[..., LabNotebook]]:
     """`open_notebook(*sources, app="lab", theme="light")`: a new notebook with these cells, not yet run, and a new kernel."""
     opened: list[LabNotebook] = []
     page.set_default_timeout(1_000 * PATIENCE_SECONDS)
@@ -99,5 +102,7 @@ def open_notebook(page: Page, request: pytest.FixtureRequest) -> Iterator[Callab
         return opened[-1]
 
     yield open_one
+    if has_failed():
+        page.screenshot(path=tmp_path / "page.png")  # before the kernels end, which changes the page
     for notebook in opened:
         notebook.shut_down()
