@@ -143,19 +143,16 @@ class Explorer {
     const { picture } = whole;
     if (!whole.session || !whole.offered || !picture) return;
     if (changed.session || changed.offered) this.showSession(whole);
-    const refused = changed.refused;
-    if (refused) {
-      this.ask.acceptAnswer(refused.request);
-      this.showError(refused.text);
-    }
+    const { refused } = changed; // null once the kernel accepts a request again
+    if (refused) this.ask.acceptAnswer(refused.request);
     if (changed.picture) {
       const newest = this.ask.acceptAnswer(picture.request);
       if (newest) this.showSettings(picture.look, Boolean(changed.policy));
-      this.showError("");
       this.draw(whole);
       if (newest && !picture.done) this.ask.want(this.look);
     }
     if (changed.rows) this.list.receive(whole.rows);
+    if (refused !== undefined) this.showError(refused?.text ?? "");
     if (changed.reading !== undefined) this.showText(whole.reading);
   }
 

@@ -91,15 +91,13 @@ class Inspector {
     this.known = whole;
     if (!whole.session || !whole.step) return;
     if (changed.session) this.showSession(whole.session);
-    if (changed.refused) {
-      this.ask.acceptAnswer(changed.refused.request);
-      this.error.textContent = changed.refused.text;
-    }
+    const { refused } = changed; // null once the kernel accepts a request again
+    if (refused) this.ask.acceptAnswer(refused.request);
     if (changed.step) {
       if (this.ask.acceptAnswer(whole.step.request)) this.place = whole.step.place;
-      this.error.textContent = "";
       this.draw(whole);
     }
+    if (refused !== undefined) this.error.textContent = refused?.text ?? "";
     if (changed.rows) this.list.receive(whole.rows);
     if (changed.reading && whole.reading.message === this.list.chosen()) { // another page may have selected another message
       const { title, text } = whole.reading;
