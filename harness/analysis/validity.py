@@ -178,14 +178,23 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
     keys_a, keys_b = _list_pair_keys(a), _list_pair_keys(b)
     places_b = {key: place for place, key in enumerate(keys_b)}
     shared = sorted((key, place) for place, key in enumerate(keys_a) if key in places_b)
-    rows_a, rows_b = (
-        np.array([place for _, place in shared], dtype=int),
-        np.array([places_b[key] for key, _ in shared], dtype=int),
-    )
-    names = ["trial_id", "success", *columns]
+    pairs = [(place, places_b[key]) for key, place in shared]
+    return _take_pairs(a, b, pairs, ["trial_id", "success", *columns], shared_names=PAIR_COLUMNS)
+
+
+def _take_pairs(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    pairs: Sequence[tuple[int, int]],
+    names: Sequence[str],
+    *,
+    shared_names: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return paired rows of two tables, given by their places: shared columns once, others with the suffixes `_a` and `_b`."""
+    rows_a, rows_b = np.array(pairs, dtype=int).reshape(-1, 2).T
     return pd.DataFrame(
         {
-            **{name: a[name].array.take(rows_a) for name in PAIR_COLUMNS},
+            **{name: a[name].array.take(rows_a) for name in shared_names},
             **{f"{name}_a": a[name].array.take(rows_a) for name in names},
             **{f"{name}_b": b[name].array.take(rows_b) for name in names},
         }
@@ -236,14 +245,8 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
         for place, configuration in enumerate(configurations)
         if replicates[place] > replicates[first[configuration]]
     ]
-    rows_a, rows_b = np.array(sorted(pairs, key=lambda pair: (replicates[pair[0]], *pair)), dtype=int).reshape(-1, 2).T
-    names = ("trial_id", "arm", "success", "score")
-    return pd.DataFrame(
-        {
-            **{f"{name}_a": trials[name].array.take(rows_a) for name in names},
-            **{f"{name}_b": trials[name].array.take(rows_b) for name in names},
-        }
-    )
+    pairs.sort(key=lambda pair: (replicates[pair[0]], *pair))
+    return _take_pairs(trials, trials, pairs, ("trial_id", "arm", "success", "score"))
 
 
 def find_repeats(trials: pd.DataFrame) -> dict[str, str]:

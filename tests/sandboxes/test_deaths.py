@@ -1,14 +1,12 @@
 """Attribution of the death of a sandbox to its commands or to the machine, in real sandboxes that really die."""
 
-import contextlib
 import dataclasses
 import os
-import signal
 import threading
 import time
 import uuid
-from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.errors import SandboxDied, SandboxKilled
@@ -172,27 +170,14 @@ def test_closing_ends_the_repetition(local, tmp_path):
     closer.join()
 
 
-def read_stat(pid):
-    """Return the state of a process, such as `T` for stopped, and the id of its parent."""
-    state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-    return state, int(parent)
-
-
-def list_children(parent):
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if read_stat(path.name)[1] == parent:
-                yield int(path.name)
-
-
-def kill_tree(pid):
+def kill_tree(process):
     """Kill a process and its descendants; a stopped process starts no others meanwhile."""
-    os.kill(pid, signal.SIGSTOP)
-    while read_stat(pid)[0] not in "TZ":
+    process.suspend()
+    while process.status() not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}:
         time.sleep(0.001)
-    for child in list(list_children(pid)):
+    for child in process.children():
         kill_tree(child)
-    os.kill(pid, signal.SIGKILL)
+    process.kill()
 
 
 class KilledLauncher(BubblewrapLauncher):
@@ -202,7 +187,7 @@ class KilledLauncher(BubblewrapLauncher):
         launched = super().launch()
         server = self._server
         assert server is not None
-        kill_tree(server._process.pid)  # a sandbox whose first process is killed very early would stay
+        kill_tree(psutil.Process(server._process.pid))  # a sandbox whose first process is killed very early would stay
         return launched
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -140,16 +141,17 @@ def wait_until(is_reached, problem):
 
 
 def find_processes(folder):
-    """Return the ids of the child processes for trials that work in a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes()
-        except OSError:
-            continue
-        if b"harness.experiment.remote.child" in line and str(folder).encode() in line:
-            found.append(int(path.parent.name))
-    return found
+    """Return the running processes whose command line names a folder."""
+    return [process for process in psutil.process_iter(["cmdline"]) if str(folder) in _join_command_line(process)]
+
+
+def find_children(folder):
+    """Return the child processes for trials that work in a folder."""
+    return [process for process in find_processes(folder) if "harness.experiment.remote.child" in _join_command_line(process)]
+
+
+def _join_command_line(process):
+    return " ".join(process.info["cmdline"] or ())
 
 
 def find_folders(folder):

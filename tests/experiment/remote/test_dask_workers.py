@@ -1,7 +1,6 @@
 """Tests of the workers of a Dask cluster, with a scheduler and workers in processes of their own."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -22,8 +21,8 @@ from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
 from tests.experiment.remote.clusters import (
     ROOT,
+    find_children,
     find_folders,
-    find_processes,
     make_certificate,
     open_cluster,
     wait_until,
@@ -51,7 +50,7 @@ class TestContract(WorkersContract):
     @pytest.fixture
     def open_workers(self, shared_cluster, shared_client):
         yield lambda run_job, timeout_seconds: DaskWorkers(shared_client, run_job, timeout_seconds)
-        assert find_processes(shared_cluster.folder) == []
+        assert find_children(shared_cluster.folder) == []
         assert find_folders(shared_cluster.folder) == []
 
 
@@ -108,7 +107,7 @@ class ActsOnce(NoDisplay):
 
 
 def check_clean(cluster):
-    wait_until(lambda: find_processes(cluster.folder) == [], "a child process is left")
+    wait_until(lambda: find_children(cluster.folder) == [], "a child process is left")
     wait_until(lambda: find_folders(cluster.folder) == [], "a folder is left")
 
 
@@ -127,7 +126,7 @@ def test_killed_workers_and_children_cost_nothing_and_a_lost_scheduler_only_the_
         client.wait_for_workers(3)
 
         def kill_some():
-            os.kill(find_processes(cluster.folder / "worker-0")[0], signal.SIGKILL)
+            find_children(cluster.folder / "worker-0")[0].kill()
             cluster.kill("worker-1")
             after.act = lambda: cluster.kill("scheduler")
 

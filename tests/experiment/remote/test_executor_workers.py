@@ -1,10 +1,8 @@
 """Contract tests of workers on top of executors of the standard library."""
 
 import multiprocessing
-import os
 import tempfile
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +12,7 @@ from harness.experiment.remote.executor_workers import ExecutorWorkers
 from harness.experiment.workers import ThreadWorkers
 from harness.testing import WorkersContract
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
+from tests.experiment.remote.clusters import find_processes
 from tests.experiment.remote.comparison import check_equal
 from tests.experiment.run_grid import SMALL
 
@@ -27,13 +26,7 @@ def temporary(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(folder))
     yield
     assert list(folder.iterdir()) == []
-    assert find_children(folder) == []
-
-
-def find_children(folder):
-    """Return the command lines of the running processes that name a folder."""
-    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
-    return [line for line in lines if str(folder).encode() in line]
+    assert find_processes(folder) == []
 
 
 @pytest.mark.slow
