@@ -93,7 +93,9 @@ def build_headline_section(
             ]
         ),
         *_describe_claims(judged),
-        _describe_best(best.arm, metric, cells, len(first_runs)),
+        _describe_best(
+            best.arm, metric, cells, bound_count=len(first_runs) - len(cells), repeat_count=len(known) - len(first_runs)
+        ),
         _describe_cheapest(
             trials,
             metric,
@@ -296,31 +298,33 @@ def _describe_claim(claim: Claim) -> str:
     )
 
 
-def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], arm_count: int) -> str:
+def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, bound_count: int, repeat_count: int) -> str:
     """Return sentences on the arm with the highest mean over tasks, which owes its place partly to chance.
 
     Args:
         best: Name of the arm.
         metric: Name of the metric.
-        cells: Mean, interval and number of trials of each arm that is no bound.
-        arm_count: Number of all arms, without those that repeat another arm (A/A).
+        cells: Mean, interval and number of trials of each arm that is not left out.
+        bound_count: Number of arms left out because their policy uses an oracle.
+        repeat_count: Number of arms left out because they repeat another arm (A/A).
     """
     cell, count = cells[best], len(cells)
-    excluded = format_count(arm_count - count, "arm")
-    bounds = f"; {excluded} with an oracle left out" if count < arm_count else ""
+    left_out = [f"{format_count(bound_count, 'arm')} with an oracle"] if bound_count else []
+    left_out += [format_count(repeat_count, "A/A arm")] if repeat_count else []
+    remark = f"; {' and '.join(left_out)} left out" if left_out else ""
     if count > 1 and all(abs(one.value - cell.value) < EQUAL_VALUES for one in cells.values()):
         at_end = (
             " For differences, take harder tasks, a smaller window or other settings."
             if abs(cell.value - round(cell.value)) < EQUAL_VALUES
             else ""
         )
-        return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{bounds}, so it does not tell them apart.{at_end}"
+        return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{remark}, so it does not tell them apart.{at_end}"
     luck = (
         f" Being the highest of {count} arms is partly luck; new trials would probably give it a lower {metric}."
         if count > 1
         else ""
     )
-    basis = f"mean over these tasks, {format_count(cell.n, 'trial')}{bounds}"
+    basis = f"mean over these tasks, {format_count(cell.n, 'trial')}{remark}"
     return f"Highest observed {metric}: {best}, {cell.value:.2f} ({basis}).{luck}"
 
 
@@ -449,8 +453,11 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
     effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    present = f"where the median of the comparisons with the highest arm has ±{effect.half_width:.2f}"
-    goal = f"for an interval of ±{TARGET_HALF_WIDTH} in {metric} {present}"
+    differences, at_least = ("half of the differences", " or better") if len(known) > 1 else ("the difference", "")
+    goal = (
+        f"with which {differences} from the highest arm would be known to ±{TARGET_HALF_WIDTH} in {metric}{at_least} "
+        f"(now ±{effect.half_width:.2f})"
+    )
     if effect.estimand == "tasks like these":
         if factor <= 1:
             return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."
@@ -459,4 +466,4 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
     if factor <= 1:
         return f"{advice}."
     seeds = ceil(effect.unit_count * factor / effect.task_count)
-    return f"{advice}, or about {format_short_number(seeds)} seeds of each task {goal}."
+    return f"{advice}, or about {format_short_number(seeds)} seeds of each task, {goal}."

@@ -19,6 +19,7 @@ MAX_KINDS = 3
 """Maximum number of kinds of facts whose losses are stated: those of which the highest shares were lost."""
 SIMILAR_SHARES = 0.15
 """Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
+FACTS = "facts (a fact counts again at each compaction)"
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
     "error": "error messages",
@@ -46,11 +47,11 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts:
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
-    facts = "facts that stood in no kept message (counted at each compaction), so that only the summary could keep them"
+    facts = f"{FACTS} that stood in no kept message, so that only the summary could keep them"
     losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
-    facts = "facts in view (counted at each compaction)"
+    facts = f"{FACTS} in view"
     losses = _list_losses(others, kept_facts.assign(rate=kept_facts["kept"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}."
@@ -113,6 +114,6 @@ def _list_kinds(counts: pd.DataFrame, chosen: Sequence[str]) -> str:
     """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
     shares = counts["lost"] / counts["facts"]
     if len(shares) > 1 and 0 < shares.max() - shares.min() <= SIMILAR_SHARES:
-        return f" ({100 * shares.min():.0f} % to {100 * shares.max():.0f} % of each kind)"
+        return f" ({100 * shares.min():.0f} % to {100 * shares.max():.0f} %, depending on the kind)"
     texts = [f"{KIND_TEXTS.get(kind, kind)} {100 * shares[kind]:.0f} %" for kind in chosen if kind in shares.index]
     return f" ({', '.join(texts)})" if texts else ""

@@ -1,6 +1,7 @@
 """First lines of a report: they say what is shown, what is not, and what to do next, in at most ten lines."""
 
 import json
+import re
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_a_repeated_arm_is_neither_the_highest_nor_the_cheapest():
     again = [row | {"arm": "again", "replicate": 1, "score": row["score"] + 0.1, "cost_usd": 1.0} for row in rows[:14]]
     other = [row | {"policy_json": json.dumps({"kind": "none"})} if row["arm"] == "other" else row for row in rows]
     notes = headlines(results([*other, *again]))
-    assert any(note.startswith("Highest observed score: base, 0.5") for note in notes)
+    assert any(note.startswith("Highest observed score: base, 0.5") and "; 1 A/A arm left out)" in note for note in notes)
     assert not any("again" in note for note in notes)
 
 
@@ -125,6 +126,18 @@ def test_an_arm_that_knows_the_future_is_no_recommendation():
     notes = headlines(results([*oracle, *arm("real", (0.5, 0.6), cost_usd=1.0), *arm("other", (0.4, 0.6), cost_usd=2.0)]))
     assert any("Highest observed score: real, 0.5" in note and "1 arm with an oracle left out" in note for note in notes)
     assert not any("all-knowing" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("arms", "differences", "at_least"), [(1, "the difference", ""), (2, "half of the differences", " or better")]
+)
+def test_the_advice_says_how_well_differences_would_be_known(arms, differences, at_least):
+    others = [row for name in ("one", "other")[:arms] for row in arm(name, (0.4, 0.6), cost_usd=1.0)]
+    uneven = [row | {"score": row["score"] * (0.5 if row["task"] in ("task-1", "task-2") else 1.0)} for row in others]
+    notes = headlines(results([*arm("best", (0.9, 0.8), cost_usd=1.0), *uneven]))
+    (advice,) = (note for note in notes if note.startswith("Run next: "))
+    goal = rf"with which {differences} from the highest arm would be known to ±0\.05 in score{at_least} \(now ±0\.\d\d\)\."
+    assert re.fullmatch(rf"Run next: about \d+ tasks instead of 7, {goal}", advice), advice
 
 
 @pytest.mark.slow
