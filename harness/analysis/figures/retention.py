@@ -8,6 +8,7 @@ plan varies, and combines the facts of all arms with that value. Kinds of facts 
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import select_valid
@@ -72,19 +73,21 @@ def table(results: Tables) -> pd.DataFrame:
     groups = group_trials(trials)
     lives = measure_lifetimes(results.probes[results.probes["trial_id"].isin(groups)])
     rows = lives.groupby(["kind", lives["trial_id"].map(groups)]).indices
-    curves = [
-        _estimate_curve(lives.iloc[rows[kind, group]]).assign(kind=kind, group=group, place=place)
-        for kind in FACT_KINDS
-        for place, group in enumerate(dict.fromkeys(groups.values()))
-        if (kind, group) in rows
-    ]
-    whole = pd.concat(curves, ignore_index=True).astype({"cliff_round": "Int64"})
-    return whole.assign(level=require_single_level(trials))[list(COLUMNS)]
-
-
-def _estimate_curve(lifetime_rows: pd.DataFrame) -> pd.DataFrame:
-    curve = estimate_survival(lifetime_rows)
-    return curve.assign(cliff_round=find_cliff_round(curve), sessions=curve["sessions_at_risk"].iloc[0])
+    places = {group: place for place, group in enumerate(dict.fromkeys(groups.values()))}
+    keys = [(kind, group) for kind in FACT_KINDS for group in places if (kind, group) in rows]
+    curves = [estimate_survival(lives.iloc[rows[key]]) for key in keys]
+    labels = pd.DataFrame(
+        {
+            "kind": [kind for kind, _ in keys],
+            "group": [group for _, group in keys],
+            "place": [places[group] for _, group in keys],
+            "cliff_round": pd.array([find_cliff_round(curve) for curve in curves], dtype="Int64"),
+            "sessions": [curve["sessions_at_risk"].iloc[0] for curve in curves],
+            "level": require_single_level(trials),
+        }
+    )
+    repeated_labels = labels.take(np.repeat(np.arange(len(curves)), [len(curve) for curve in curves])).reset_index(drop=True)
+    return pd.concat(curves, ignore_index=True).join(repeated_labels)[list(COLUMNS)]
 
 
 def draw(
