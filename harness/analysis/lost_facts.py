@@ -19,7 +19,7 @@ MAX_KINDS = 3
 """Maximum number of kinds of facts whose losses are stated: those of which the highest shares were lost."""
 SIMILAR_SHARES = 0.15
 """Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
-FACTS = "facts (a fact counts again at each compaction)"
+COUNTING = "A fact counts again at each compaction."
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
     "error": "error messages",
@@ -47,14 +47,14 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts:
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
-    facts = f"{FACTS} that stood in no kept message, so that only the summary could keep them"
+    facts = "facts that stood in no kept message, so that only the summary could keep them"
     losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
-        yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}."
-    facts = f"{FACTS} in view"
+        yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}. {COUNTING}"
+    facts = "facts in view"
     losses = _list_losses(others, kept_facts.assign(rate=kept_facts["kept"]), facts, has_repeats=bool(repeated))
     if losses:
-        yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}."
+        yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}. {COUNTING}"
 
 
 def _list_losses(arms: Sequence[ArmSummary], rates: pd.DataFrame, facts: str, *, has_repeats: bool) -> list[str]:
