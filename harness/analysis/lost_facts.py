@@ -47,7 +47,7 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts:
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
-    facts = "facts that stood in no kept message, so that only the summary could keep them"
+    facts = "facts that only the summary could keep, because no kept message showed them"
     losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}. {COUNTING}"

@@ -10,7 +10,7 @@ from tests.analysis.test_retention import probe
 
 SUMMARIES = "Lost by summaries, with the kinds lost most: "
 COMPACTIONS = "Lost by compactions, with the kinds lost most: "
-ONLY_SUMMARIZED = "facts that stood in no kept message, so that only the summary could keep them"
+ONLY_SUMMARIZED = "facts that only the summary could keep, because no kept message showed them"
 COUNTING = " A fact counts again at each compaction."
 
 
