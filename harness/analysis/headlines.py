@@ -84,6 +84,7 @@ def build_headline_section(
     best = max(candidates, key=lambda one: cells[one.arm].value)
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
     claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
+    costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
     notes = [
         " ".join(
             [
@@ -92,19 +93,19 @@ def build_headline_section(
                 *_describe_settings(candidates),
             ]
         ),
-        *_describe_claims(judged),
+        *_describe_claims(judged, costs_usd),
         _describe_best(
             best.arm, metric, cells, bound_count=len(first_runs) - len(cells), repeat_count=len(known) - len(first_runs)
         ),
         _describe_cheapest(
-            trials,
+            costs_usd,
             metric,
             effects,
             best.arm,
             candidates,
             comparer,
             claimed_pairs=[*_list_claimed_pairs(judged, metric)],
-            worse=_find_worse(effects) | {*_list_claimed_losers(judged, metric)},
+            better={**dict.fromkeys(_find_worse(effects), best.arm), **dict(_list_claimed_losers(judged, metric))},
         ),
         *describe_lost_facts(results, known, kept_facts),
         _describe_limit([*effects.values(), *claims], metric),
@@ -245,7 +246,13 @@ def _spell(text: str) -> str:
     return text.replace("_", "-").casefold()
 
 
-def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
+def _describe_claims(judged: ClaimReport | None, costs_usd: Mapping[str, float]) -> Iterator[str]:
+    """Yield a line for each declared comparison, and explain their numbers in the last one.
+
+    Args:
+        judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
+        costs_usd: Mean cost of a trial of each arm; NaN if unknown.
+    """
     if judged is None:
         yield "Declared contrasts: none, so no difference below is a claim; see [[contrasts]] in the plan file."
         return
@@ -255,7 +262,7 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     if not judged.claims:
         yield "Declared contrasts: none concerns the arms of this level."
         return
-    *first, last = map(_describe_claim, judged.claims[:MAX_CLAIMS])
+    *first, last = (_describe_claim(claim, costs_usd) for claim in judged.claims[:MAX_CLAIMS])
     yield from first
     more = len(judged.claims) - MAX_CLAIMS
     further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
@@ -265,7 +272,8 @@ def _describe_claims(judged: ClaimReport | None) -> Iterator[str]:
     correction = f"; p is corrected for {' and '.join(reasons)}{_describe_smallest_p(judged)}" if reasons else ""
     estimands = {(one.effect.estimand, one.effect.task_count): None for one in judged.claims}
     about = " and ".join(describe_estimand(*one).partition(": ")[2].partition(";")[0] for one in estimands)
-    yield f"{last} {declared} declared before the run; in brackets, the 95 % interval for {about}{correction}.{further}"
+    interval = f"the {'uncorrected ' if reasons else ''}95 % interval for {about}"
+    yield f"{last} {declared} declared before the run; in brackets, {interval}{correction}.{further}"
 
 
 def _describe_smallest_p(judged: ClaimReport) -> str:
@@ -282,19 +290,21 @@ def _describe_smallest_p(judged: ClaimReport) -> str:
     tasks = max((one.task_count for one in effects), default=0)
     if not ALPHA / 10 < smallest < 1:
         return ""
-    return f" (no test of {format_count(tasks, 'task')} can give less than {format_p(smallest)})"
+    return f" (with {format_count(tasks, 'task')} it cannot be below {format_p(smallest)})"
 
 
-def _describe_claim(claim: Claim) -> str:
+def _describe_claim(claim: Claim, costs_usd: Mapping[str, float]) -> str:
     contrast = claim.contrast
     sign = "÷" if claim.effect.scale == "ratio" else "−"
+    prices = [format_usd(costs_usd[arm]) for arm in (contrast.a, contrast.b) if not isnan(costs_usd.get(arm, nan))]
+    price = f"; {prices[0]} against {prices[1]} USD per trial" if len(prices) == 2 and claim.effect.scale != "ratio" else ""
     if contrast.margin is None:
         verdict = "Difference shown" if claim.is_shown else "No difference shown"
     else:
         verdict = f"{'Shown' if claim.is_shown else 'Not shown'} to be worse by less than {contrast.margin:g}"
     return (
         f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
-        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}."
+        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}{price}."
     )
 
 
@@ -336,15 +346,16 @@ def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[fro
                 yield frozenset({claim.contrast.a, claim.contrast.b})
 
 
-def _list_claimed_losers(judged: ClaimReport | None, metric: str) -> Iterator[str]:
-    """Yield the arms that a declared comparison shows to be worse than another arm."""
+def _list_claimed_losers(judged: ClaimReport | None, metric: str) -> Iterator[tuple[str, str]]:
+    """Yield each arm that a declared comparison shows to be worse than another arm, with the other arm."""
     for claim in () if judged is None or judged.refusal else judged.claims:
         if claim.is_shown and claim.contrast.metric == metric and claim.contrast.margin is None:
-            yield claim.contrast.a if claim.effect.value < 0 else claim.contrast.b
+            a, b = claim.contrast.a, claim.contrast.b
+            yield (a, b) if claim.effect.value < 0 else (b, a)
 
 
 def _describe_cheapest(
-    trials: pd.DataFrame,
+    costs_usd: Mapping[str, float],
     metric: str,
     effects: Mapping[str, Effect],
     best: str,
@@ -352,12 +363,12 @@ def _describe_cheapest(
     comparer: ArmComparer,
     *,
     claimed_pairs: Collection[frozenset[str]],
-    worse: Collection[str],
+    better: Mapping[str, str],
 ) -> str:
     """Return sentences on the cheapest arm that is not shown to be worse than the best one.
 
     Args:
-        trials: Trials of one fidelity level.
+        costs_usd: Mean cost of a trial of each arm; NaN if unknown.
         metric: Name of the metric in which the arms are compared.
         effects: Effect of each other arm against the best one, by name of the arm.
         best: Name of the arm with the highest value.
@@ -365,22 +376,21 @@ def _describe_cheapest(
             because it is cheap only because it fails.
         comparer: Object that compares two arms on the same tasks and seeds.
         claimed_pairs: Pairs of arms whose difference an earlier line states.
-        worse: Arms that are shown to be worse than the best one or than another arm.
+        better: Arms that are shown to be worse than the best one or than another arm, each with that arm.
     """
     overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
-    beginning = f"Cheapest arm not shown to be worse in {metric} than the highest:"
-    costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
+    beginning = f"Cheapest arm not shown to be worse in {metric} than"
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
     full = [arm for arm in effects if arm not in finishing]
     rivals = [arm for arm in effects if arm in known and arm in finishing and effects[arm].pair_count]
-    equals = [arm for arm in rivals if arm not in worse]
+    equals = [arm for arm in rivals if arm not in better]
     cheaper = [arm for arm in equals if best in known and (costs_usd[arm] < costs_usd[best] or best not in finishing)]
     if not cheaper and best not in finishing:
-        return f"{beginning} no arm, since most trials of {best}, the highest, ended with a full window."
+        return f"{beginning} the highest: no arm, since most trials of {best}, the highest, ended with a full window."
     cheapest = min(cheaper, key=lambda arm: costs_usd[arm], default=best)
-    price = f"{beginning} {cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial."
-    excluded = {arm: f"shown to be worse in {metric}" for arm in rivals if arm not in equals}
+    price = f"{cheapest}, {format_usd(costs_usd.get(cheapest, nan))} USD per trial"
+    excluded = {arm: f"shown to be worse in {metric} than {better[arm]}" for arm in rivals if arm in better}
     excluded |= {arm: "window full at the end of {} of {} trials".format(*overflows[arm]) for arm in full}
     texts = [
         f"{arm} ({format_usd(costs_usd[arm])} USD, {why})"
@@ -398,11 +408,11 @@ def _describe_cheapest(
         left_out = f" Also not shown to be worse, but dearer: {names}.{left_out}"
     if cheapest == best:
         is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
-        return f"{price}{'' if is_tied else ' It is also the highest.'}{left_out}"
+        return f"{beginning} the highest: {price}.{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
     ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    cost = f"{format_usd(costs_usd[best])} USD, on average over tasks {ratio} times as much"
-    price = f"{price} The highest in {metric}, {best}, costs {cost}."
+    cost = f"{format_usd(costs_usd[best])} USD (ratio, averaged over tasks: {ratio})"
+    price = f"{beginning} {best}, the highest: {price}; {best} costs {cost}."
     if {cheapest, best} in claimed_pairs:
         return f"{price}{left_out}"
     difference = f"The difference in {metric}, {cheapest} − {best}, is {format_effect(effect)}"
@@ -453,17 +463,16 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
     effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
-    differences, at_least = ("half of the differences", " or better") if len(known) > 1 else ("the difference", "")
     goal = (
-        f"with which {differences} from the highest arm would be known to ±{TARGET_HALF_WIDTH} in {metric}{at_least} "
-        f"(now ±{effect.half_width:.2f})"
+        f"The {'median ' if len(known) > 1 else ''}interval of a difference from the highest arm would then be "
+        f"±{TARGET_HALF_WIDTH} in {metric} (now ±{effect.half_width:.2f})."
     )
     if effect.estimand == "tasks like these":
         if factor <= 1:
             return "new seeds, with the most interesting difference declared in the plan, so that it can be claimed."
-        return f"about {format_short_number(ceil(effect.task_count * factor))} tasks instead of {effect.task_count}, {goal}."
+        return f"about {format_short_number(ceil(effect.task_count * factor))} tasks instead of {effect.task_count}. {goal}"
     advice = f"at least {MIN_TASKS} tasks, for statements about other tasks"
     if factor <= 1:
         return f"{advice}."
     seeds = ceil(effect.unit_count * factor / effect.task_count)
-    return f"{advice}, or about {format_short_number(seeds)} seeds of each task, {goal}."
+    return f"{advice}, or about {format_short_number(seeds)} seeds of each task. {goal}"

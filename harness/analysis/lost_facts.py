@@ -6,6 +6,7 @@ summarizer, have a sentence on what compactions lost of all facts in view.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -16,10 +17,12 @@ from harness.analysis.validity import find_repeats
 MAX_GROUPS = 4
 """Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
 MAX_KINDS = 3
-"""Maximum number of kinds of facts whose losses are stated: those of which the highest shares were lost."""
+"""Maximum number of kinds of facts of which the highest shares were lost and are stated; the lowest share is stated, too."""
 SIMILAR_SHARES = 0.15
 """Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
-COUNTING = "A fact counts again at each compaction."
+MAX_NAMED_ARMS = 3
+"""Maximum number of arms of one summarizer that a sentence names; more are only counted."""
+COUNTING = "A fact that survives a compaction counts again at the next."
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
     "error": "error messages",
@@ -47,14 +50,14 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts:
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
-    facts = "facts that only the summary could keep, because no kept message showed them"
+    facts = "facts found only in the messages that it replaced"
     losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
-        yield f"Lost by summaries, with the kinds lost most: {'; '.join(losses)}. {COUNTING}"
+        yield f"Lost by summaries: {'; '.join(losses)}. {COUNTING}"
     facts = "facts in view"
     losses = _list_losses(others, kept_facts.assign(rate=kept_facts["kept"]), facts, has_repeats=bool(repeated))
     if losses:
-        yield f"Lost by compactions, with the kinds lost most: {'; '.join(losses)}. {COUNTING}"
+        yield f"Lost by compactions: {'; '.join(losses)}. {COUNTING}"
 
 
 def _list_losses(arms: Sequence[ArmSummary], rates: pd.DataFrame, facts: str, *, has_repeats: bool) -> list[str]:
@@ -74,14 +77,19 @@ def _list_losses(arms: Sequence[ArmSummary], rates: pd.DataFrame, facts: str, *,
         totals = {name: totals[name] for name in (ordered[0], ordered[-1])}
     chosen = _choose_kinds([counts[name] for name in totals])
     return [
-        f"{name}{_count_arms(groups[name], has_repeats=has_repeats)} lost {100 * total['lost'] / total['facts']:.0f} % of "
+        f"{name}{_list_arms(groups[name], has_repeats=has_repeats)} lost {100 * total['lost'] / total['facts']:.0f} % of "
         f"{total['facts']:,}{'' if at else f' {facts}'}{_list_kinds(counts[name], chosen)}"
         for at, (name, total) in enumerate(totals.items())
     ]
 
 
-def _count_arms(arms: Sequence[ArmSummary], *, has_repeats: bool) -> str:
-    return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})" if len(arms) > 1 else ""
+def _list_arms(arms: Sequence[ArmSummary], *, has_repeats: bool) -> str:
+    if len(arms) < 2:
+        return ""
+    if len(arms) > MAX_NAMED_ARMS:
+        return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})"
+    *first, last = (one.arm for one in arms)
+    return f" ({', '.join(first)} and {last} together)"
 
 
 def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[ArmSummary]]:
@@ -101,19 +109,30 @@ def _count_lost(rates: pd.DataFrame) -> pd.DataFrame:
     return totals[totals["facts"] > 0]
 
 
-def _choose_kinds(counts: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the kinds of which the highest shares were lost in all groups together, at most `MAX_KINDS`."""
+class _ChosenKinds(NamedTuple):
+    """Kinds of facts whose losses are stated."""
+
+    most: Sequence[str]
+    least: str
+    """Kind of which the lowest share was lost; empty if there are few kinds."""
+
+
+def _choose_kinds(counts: Sequence[pd.DataFrame]) -> _ChosenKinds:
+    """Return at most `MAX_KINDS` kinds of which the highest shares were lost in all groups together, and that with the lowest."""
     if not counts:
-        return []
+        return _ChosenKinds([], "")
     totals = pd.concat(counts).groupby(level=0, sort=False).sum()
     shares = (totals["lost"] / totals["facts"]).sort_values(ascending=False, kind="stable")
-    return [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
+    most = [str(kind) for kind in shares[shares > 0].index[:MAX_KINDS]]
+    return _ChosenKinds(most, str(shares.index[-1]) if len(shares) > MAX_KINDS else "")
 
 
-def _list_kinds(counts: pd.DataFrame, chosen: Sequence[str]) -> str:
+def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
     """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
     shares = counts["lost"] / counts["facts"]
     if len(shares) > 1 and 0 < shares.max() - shares.min() <= SIMILAR_SHARES:
         return f" ({100 * shares.min():.0f} % to {100 * shares.max():.0f} %, depending on the kind)"
-    texts = [f"{KIND_TEXTS.get(kind, kind)} {100 * shares[kind]:.0f} %" for kind in chosen if kind in shares.index]
-    return f" ({', '.join(texts)})" if texts else ""
+    texts = {kind: f"{KIND_TEXTS.get(kind, kind)} {100 * share:.0f} %" for kind, share in shares.items()}
+    most = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
+    least = texts.get(chosen.least, "")
+    return f" (most: {most}; least: {least})" if most and least else f" ({most})" if most else ""

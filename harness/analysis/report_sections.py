@@ -101,6 +101,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
     shown = [label for label in arms[0].counts if any(one.counts[label] for one in arms)]
     absent = [label for label in arms[0].counts if label not in shown]
     groups = [one.trials for one in arms if len(one.trials)]
+    aside = " of a compaction policy" if any((trials["policy"] == "none").any() for trials in groups) else ""
     constant = describe_constant_success(groups)
     metrics = ["score"] if constant else ["success", "score"]
     if groups and choose_metric(groups).name == "score":
@@ -132,7 +133,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
             " ".join([_OUTCOME_NOTE, *meanings]),
             f"Intervals are for {_describe_tasks([one.trials for one in arms])}.",
             *_describe_inert_arms(arms),
-            *([f"Counted, and found in no trial: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
+            *([f"Found in no trial{aside}: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
         ),
     )
 
