@@ -25,6 +25,7 @@ from harness import Experiment, KeepLast, Results, Trial, figures, write_page
 from harness.analysis.figures.files import build_table
 from harness.analysis.figures.style import save
 from harness.tokens import Window
+from tests.conftest import chromium_path
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -168,12 +169,18 @@ def draw_threshold_and_reserves() -> None:
     figure.savefig(PICTURES / "threshold_and_reserves.png", dpi=DOTS_PER_INCH)
 
 
+def find_browser() -> str:
+    """Return the path of Chromium."""
+    path = chromium_path()
+    if path is None:
+        raise SystemExit("no Chromium on this machine: apt-get install chromium-headless-shell")
+    return path
+
+
 @contextmanager
 def open_lab(folder: Path) -> Iterator[tuple[Path, str, Page]]:
     """Yield the folder that JupyterLab serves, the address of a notebook with a placeholder `name`, and a page of a browser."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        raise SystemExit("no chromium on this machine: apt-get install chromium")
+    chromium = find_browser()
     root, private = folder / "root", folder / "private"
     root.mkdir()
     private.mkdir()
@@ -207,9 +214,7 @@ def photograph_widgets(folder: Path) -> None:
 
 def photograph_page(folder: Path) -> None:
     """Run the quickstart and save what the first screen of its report page looks like."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        raise SystemExit("no chromium on this machine: apt-get install chromium")
+    chromium = find_browser()
     results = Experiment.from_toml(QUICKSTART).run(folder / "output", progress="off")
     path = write_page(results, folder / "report.html")
     with browser_page(chromium, dict(os.environ), folder / "failed.png") as page:
