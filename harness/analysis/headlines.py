@@ -410,8 +410,9 @@ def _describe_cheapest(
         is_tied = all(abs(effect.value) < EQUAL_VALUES for effect in effects.values())
         return f"{beginning} the highest: {price}.{'' if is_tied else ' It is also the highest.'}{left_out}"
     effect = effects[cheapest]
-    ratio = format_effect(estimate_effect(comparer.pair(best, cheapest), "total_cost_usd"))
-    cost = f"{format_usd(costs_usd[best])} USD (ratio, averaged over tasks: {ratio})"
+    ratio = estimate_effect(comparer.pair(best, cheapest), "total_cost_usd")
+    averaged = ", averaged over tasks" if ratio.task_count > 1 else ""
+    cost = f"{format_usd(costs_usd[best])} USD (ratio{averaged}: {format_effect(ratio)})"
     price = f"{beginning} {best}, the highest: {price}; {best} costs {cost}."
     if {cheapest, best} in claimed_pairs:
         return f"{price}{left_out}"

@@ -213,15 +213,18 @@ def photograph_widgets(folder: Path) -> None:
 
 
 def photograph_page(folder: Path) -> None:
-    """Run the quickstart and save what the first screen of its report page looks like."""
+    """Run the quickstart and save what its report page looks like from the top to the end of the table of arms."""
     chromium = find_browser()
     results = Experiment.from_toml(QUICKSTART).run(folder / "output", progress="off")
     path = write_page(results, folder / "report.html")
     with browser_page(chromium, dict(os.environ), folder / "failed.png") as page:
-        page.set_viewport_size({"width": 1400, "height": 1180})  # the table of arms fits
+        page.set_viewport_size({"width": 1400, "height": 1180})
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready]", state="attached")
-        page.screenshot(path=PICTURES / "report_page.png")
+        bottom = page.locator(".p-arms").evaluate("arms => Math.ceil(arms.getBoundingClientRect().bottom)")
+        page.screenshot(
+            path=PICTURES / "report_page.png", full_page=True, clip={"x": 0, "y": 0, "width": 1400, "height": bottom + 12}
+        )
 
 
 class Workbench:
