@@ -453,7 +453,7 @@ def test_a_limit_stops_the_run_is_named_and_the_next_run_goes_on(page, tmp_path)
     widget.close()
 
 
-OUTCOMES = ("succeeded", "without success", "score", "%", "95")
+OUTCOMES = ("succeeded", "without success", "score", "%", "interval")
 """Words that the page shows beside outcomes only."""
 
 
