@@ -3,8 +3,6 @@
 `python -m tests.bench.cluster JOBS` measures both alone, with the given number of jobs; `make bench` uses 100,000.
 """
 
-import os
-import resource
 import sys
 import tempfile
 import threading
@@ -14,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import psutil
 
 from harness.agent.cancellation import Cancellation
 from harness.experiment.experiment import Experiment
@@ -81,13 +81,13 @@ def send_all(in_flight: int, count: int, send: Callable[[int], Any]) -> None:
 
 def read_memory(pid: int) -> int:
     """Return the resident memory of a process in bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    return int(psutil.Process(pid).memory_info().rss)
 
 
 def read_cpu_seconds(pid: int) -> float:
     """Return the CPU time that a process has used, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def measure_trials(folder: Path) -> Iterator[Figure]:

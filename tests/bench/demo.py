@@ -11,7 +11,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from harness.store.results import load
 from tests.bench import charts
@@ -67,15 +70,11 @@ def run(folder: Path, output: str) -> tuple[float, int]:
 
 def workers_peak_kib(parent: int) -> list[int]:
     """Return the peak resident memory of each worker process so far. A worker is a child process with a sandbox of its own."""
-    peaks, parents = {}, set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            text, command = status.read_text(), status.with_name("cmdline").read_bytes()
-        except OSError:
-            continue
-        of, peak = re.search(r"^PPid:\s+(\d+)", text, re.MULTILINE), re.search(r"^VmHWM:\s+(\d+)", text, re.MULTILINE)
-        if of is not None:
-            parents.add(int(of[1]))
-        if of is not None and peak is not None and int(of[1]) == parent and b"spawn_main" in command:
-            peaks[int(status.parent.name)] = int(peak[1])
-    return [peak for process, peak in peaks.items() if process in parents]
+    peaks: list[int] = []
+    with suppress(psutil.NoSuchProcess):  # the run has just ended
+        for worker in psutil.Process(parent).children():
+            with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):  # the worker has just ended
+                if any("spawn_main" in word for word in worker.cmdline()) and worker.children():
+                    status = Path(f"/proc/{worker.pid}/status").read_text()
+                    peaks += map(int, re.findall(r"^VmHWM:\s+(\d+)", status, re.MULTILINE))
+    return peaks

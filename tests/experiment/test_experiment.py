@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -84,13 +85,10 @@ def begun(folder):
 def processes_of(group):
     """Return the ids of the living processes of a session."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == group and fields[0] != "Z":
-            found.append(int(stat.parent.name))
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ProcessLookupError):  # the process has just ended
+            if os.getsid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
     return found
 
 

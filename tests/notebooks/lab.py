@@ -12,12 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import psutil
 from playwright.sync_api import Page, sync_playwright
 
 PATIENCE_SECONDS = 400
@@ -77,9 +78,9 @@ def marked_environment(**more: str) -> Iterator[dict[str, str]]:
     Raises:
         AssertionError: some had to be killed.
     """
-    mark = f"{MARK}={uuid4().hex}"
+    mark = uuid4().hex
     try:
-        yield {**os.environ, **more, MARK: mark.partition("=")[2]}
+        yield {**os.environ, **more, MARK: mark}
     finally:
         try:
             waited_for("the end of all processes", lambda: None if _carrying(mark) else True)
@@ -91,14 +92,12 @@ def marked_environment(**more: str) -> Iterator[dict[str, str]]:
 
 
 def _carrying(mark: str) -> dict[int, str]:
-    """Return the command lines of living processes that carry a mark, by process id."""
+    """Return the command lines of living processes with a mark in their environment, by process id."""
     found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # process has just ended or belongs to another user
-            continue
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # the process has just ended or belongs to another user
+            if process.environ().get(MARK) == mark:
+                found[process.pid] = " ".join(process.cmdline())
     return found
 
 
