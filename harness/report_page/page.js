@@ -292,7 +292,7 @@ class ReportPage {
       this.chart.replaceChildren(title, make("p", { class: "h-faint", text: "No arm has both a cost and a value." }));
       return;
     }
-    const [width, height, left, right, top, bottom] = [640, 560, 58, 16, 14, 44];
+    const [width, height, left, right, top, bottom] = [640, 560, 70, 16, 14, 44];
     const span = (values, floor, ceiling) => {
       const known = values.filter((one) => one !== null);
       const [low, high] = [Math.min(...known), Math.max(...known)];
