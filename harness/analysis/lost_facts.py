@@ -22,7 +22,7 @@ SIMILAR_SHARES = 0.15
 """Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
 MAX_NAMED_ARMS = 3
 """Maximum number of arms of one summarizer that a sentence names; more are only counted."""
-COUNTING = "A fact that survives a compaction counts again at the next."
+COUNTING = "A fact that survives a compaction counts again at the next, so these are shares per compaction."
 KIND_TEXTS: Mapping[str, str] = {
     **{kind: f"{kind}s" for kind in ("constraint", "goal", "decision", "artifact", "value", "preference")},
     "error": "error messages",
@@ -50,7 +50,7 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts:
     is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
     summarized = [one for one in first_runs if is_summarized[one.arm]]
     others = [one for one in first_runs if not is_summarized[one.arm]]
-    facts = "facts found only in the messages that it replaced"
+    facts = "facts found only in replaced messages"
     losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
         yield f"Lost by summaries: {'; '.join(losses)}. {COUNTING}"
@@ -132,7 +132,7 @@ def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
     shares = counts["lost"] / counts["facts"]
     if len(shares) > 1 and 0 < shares.max() - shares.min() <= SIMILAR_SHARES:
         return f" ({100 * shares.min():.0f} % to {100 * shares.max():.0f} %, depending on the kind)"
-    texts = {kind: f"{KIND_TEXTS.get(kind, kind)} {100 * share:.0f} %" for kind, share in shares.items()}
+    texts = {kind: f"{100 * share:.0f} % of {KIND_TEXTS.get(kind, kind)}" for kind, share in shares.items()}
     most = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
     least = texts.get(chosen.least, "")
     return f" (most: {most}; least: {least})" if most and least else f" ({most})" if most else ""

@@ -10,8 +10,8 @@ from tests.analysis.test_retention import probe
 
 SUMMARIES = "Lost by summaries: "
 COMPACTIONS = "Lost by compactions: "
-ONLY_SUMMARIZED = "facts found only in the messages that it replaced"
-COUNTING = " A fact that survives a compaction counts again at the next."
+ONLY_SUMMARIZED = "facts found only in replaced messages"
+COUNTING = " A fact that survives a compaction counts again at the next, so these are shares per compaction."
 
 
 def run(name, summarizer=None, replicate=0):
@@ -39,19 +39,19 @@ def test_kinds_are_named_by_their_share_of_lost_facts_and_repeated_arms_are_left
     kinds = {"value": 3, "goal": 1, "progress": 4, "next-step": 2, "error": 3}
     trials = [run("careful", "s"), run("careless", "s"), run("careless again", "s", replicate=1)]
     probes = [*facts("careful", {"value": 4}), *facts("careless", kinds), *facts("careless again", kinds, replicate=1)]
-    lost = "(most: goals 75 %, next steps 50 %, error messages 25 %; least: records of finished work 0 %)"
+    lost = "(most: 75 % of goals, 50 % of next steps, 25 % of error messages; least: 0 % of records of finished work)"
     assert said(trials, probes) == [f'{SUMMARIES}"careful" lost 0 % of 4 {ONLY_SUMMARIZED}; "careless" lost 35 % of 20 {lost}.']
 
 
 def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
     trials = [run("base", "extractive"), run("weak", "empty"), run("late", "extractive"), run("again", "extractive", replicate=1)]
     probes = [*facts("base", {"goal": 2}), *facts("late", {"goal": 4}), *facts("weak", {"goal": 0})]
-    extractive = f"extractive (base and late together) lost 25 % of 8 {ONLY_SUMMARIZED} (goals 25 %)"
-    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4 (goals 100 %)."]
+    extractive = f"extractive (base and late together) lost 25 % of 8 {ONLY_SUMMARIZED} (25 % of goals)"
+    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4 (100 % of goals)."]
     trials += [run(name, "extractive") for name in ("early", "wide")]
     probes += [*facts("early", {"goal": 0}), *facts("wide", {"goal": 4})]
-    extractive = f"extractive (4 arms together, without A/A) lost 38 % of 16 {ONLY_SUMMARIZED} (goals 38 %)"
-    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4 (goals 100 %)."]
+    extractive = f"extractive (4 arms together, without A/A) lost 38 % of 16 {ONLY_SUMMARIZED} (38 % of goals)"
+    assert said(trials, probes) == [f"{SUMMARIES}{extractive}; empty lost 100 % of 4 (100 % of goals)."]
 
 
 def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
@@ -59,8 +59,8 @@ def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
     summary = [one | {"seen_in_kept": at < 2} for at, one in enumerate(facts("summary", {"goal": 3}))]
     others = [*facts("mask", {"goal": 3}, seen_in_kept=None), *facts("old", {"goal": 0}, seen_in_kept=None)]
     assert said(trials, [*summary, *others]) == [
-        f'{SUMMARIES}"summary" lost 50 % of 2 {ONLY_SUMMARIZED} (goals 50 %).',
-        f"{COMPACTIONS}no summarizer lost 25 % of 4 facts in view (goals 25 %); s lost 100 % of 4 (goals 100 %).",
+        f'{SUMMARIES}"summary" lost 50 % of 2 {ONLY_SUMMARIZED} (50 % of goals).',
+        f"{COMPACTIONS}no summarizer lost 25 % of 4 facts in view (25 % of goals); s lost 100 % of 4 (100 % of goals).",
     ]
 
 
@@ -68,7 +68,7 @@ def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
     trials = [run("a", "s"), run("a", "s") | {"seed": 1}]
     masked = [one | {"trial_id": "a/flashcards/1/0"} for one in facts("a", {"goal": 0}, seen_in_kept=None)]
     probes = [*facts("a", {"goal": 2}), *masked]
-    assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % of 4 {ONLY_SUMMARIZED} (goals 50 %).']
+    assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % of 4 {ONLY_SUMMARIZED} (50 % of goals).']
 
 
 def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
@@ -76,7 +76,7 @@ def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
         *facts("a", {"goal": 0}),
         *[one | {"fact": f"{one['fact']} {at}"} for at in range(4) for one in facts("a", {"value": 4})],
     ]
-    assert said([run("a", "s")], probes) == [f'{SUMMARIES}"a" lost 20 % of 20 {ONLY_SUMMARIZED} (goals 100 %).']
+    assert said([run("a", "s")], probes) == [f'{SUMMARIES}"a" lost 20 % of 20 {ONLY_SUMMARIZED} (100 % of goals).']
 
 
 def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
@@ -85,7 +85,7 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
         probe("a/flashcards/0/0", fact=fact, kind=kind, seen_after=not lost, seen_in_kept=False) for fact, kind, lost in kinds
     ]
     assert said([run("a", "s")], probes) == [
-        f'{SUMMARIES}"a" lost 90 % of 30 {ONLY_SUMMARIZED} (values 100 %, goals 90 %, error messages 80 %).'
+        f'{SUMMARIES}"a" lost 90 % of 30 {ONLY_SUMMARIZED} (100 % of values, 90 % of goals, 80 % of error messages).'
     ]
     alike = [one for one in probes if one["kind"] != "error"]
     assert said([run("a", "s")], alike) == [
@@ -97,7 +97,10 @@ def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
     probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
     (sentence,) = said([run(name, "s") for name in names], probes)
-    assert sentence == f'{SUMMARIES}"arm 2" lost 100 % of 4 {ONLY_SUMMARIZED} (goals 100 %); "arm 1" lost 0 % of 4 (goals 0 %).'
+    assert (
+        sentence
+        == f'{SUMMARIES}"arm 2" lost 100 % of 4 {ONLY_SUMMARIZED} (100 % of goals); "arm 1" lost 0 % of 4 (0 % of goals).'
+    )
 
 
 def test_nothing_is_said_without_compactions():
