@@ -17,7 +17,7 @@ from harness.analysis.validity import find_repeats
 MAX_GROUPS = 4
 """Maximum number of summarizers or arms whose losses one sentence states; of more, it states the largest and the smallest."""
 MAX_KINDS = 3
-"""Maximum number of kinds of facts of which the highest shares were lost and are stated; the lowest share is stated, too."""
+"""Maximum number of kinds of facts that a sentence lists as lost most; the kind that was lost least is listed, too."""
 SIMILAR_SHARES = 0.15
 """Largest difference between the lost shares of two kinds of facts at which only their range is stated."""
 MAX_NAMED_ARMS = 3
@@ -113,12 +113,13 @@ class _ChosenKinds(NamedTuple):
     """Kinds of facts whose losses are stated."""
 
     most: Sequence[str]
+    """Kinds of which the highest shares were lost, in falling order."""
     least: str
-    """Kind of which the lowest share was lost; empty if there are few kinds."""
+    """Kind of which the lowest share was lost; empty if there are at most `MAX_KINDS` kinds."""
 
 
 def _choose_kinds(counts: Sequence[pd.DataFrame]) -> _ChosenKinds:
-    """Return at most `MAX_KINDS` kinds of which the highest shares were lost in all groups together, and that with the lowest."""
+    """Return the kinds that were lost most in all groups together, at most `MAX_KINDS`, and the kind that was lost least."""
     if not counts:
         return _ChosenKinds([], "")
     totals = pd.concat(counts).groupby(level=0, sort=False).sum()

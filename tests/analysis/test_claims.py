@@ -110,6 +110,7 @@ def test_a_plan_with_looks_states_the_smallest_possible_p(tmp_path):
         smallest = len(family.contrasts) * 2 * 2 / 2**7
         text = report(Folder(tmp_path, rows(family))).render_text().replace("\n", " ")
         assert f"{expected} tasks it cannot be below {smallest:.3g})" in text, text
+        assert "; in brackets, the uncorrected 95 % interval for " in text, text
 
 
 class Folder:

@@ -224,6 +224,22 @@ def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
     assert table.rows[0][2].startswith("0.55 [0.5")
 
 
+@pytest.mark.parametrize(("policy", "trials"), [("keep-last", "no trial"), ("none", "no trial of a compaction policy")])
+def test_what_was_found_in_no_trial_leaves_out_arms_without_a_policy(policy, trials):
+    rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0, policy=policy)]
+    (table,) = (one for one in report(results(rows)).sections if one.heading.startswith("How the trials ended"))
+    assert any(note.startswith(f"Found in {trials}: ") for note in table.notes), table.notes
+
+
+def test_a_contrast_on_cost_states_no_costs_beside_its_ratio():
+    family = Family(contrasts=(Contrast(a="dear", b="cheap", metric="total_cost_usd"),), planned_trials=28)
+    provenance = json.dumps({"family": codec.to_plain(family)})
+    rows = [*arm("dear", (0.80, 0.82), cost_usd=9.0), *arm("cheap", (0.82, 0.82), cost_usd=1.0)]
+    notes = headlines(results([row | {"provenance_json": provenance} for row in rows]))
+    (claim,) = (note for note in notes if "dear ÷ cheap = 9.00" in note)
+    assert "USD per trial" not in claim
+
+
 def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     def policy(**fields):
         return json.dumps({"kind": "keep-last", "threshold": 0.8, "keep_last": 10, **fields})
