@@ -182,10 +182,13 @@ class NotRecorded(ModelError):
 
     def __init__(self, model: str, cassette: str, messages: int, known_messages: int) -> None:
         self.model, self.cassette, self.messages, self.known_messages = model, cassette, messages, known_messages
-        known = f"it knows the first {known_messages} of its {messages} messages" if known_messages else "it knows nothing of it"
+        recorded = (
+            f"the first {known_messages} of the request's {messages} messages" if known_messages else "none of its messages"
+        )
         super().__init__(
-            f"the cassette {cassette!r} holds no answer of {model!r} to this request; {known}, so prompt, policy, tools or an "
-            "output of a command differ from the recording: record it anew, or play what was recorded"
+            f"the cassette {cassette!r} contains no reply of {model!r} to this request; it contains {recorded}, so the prompt, "
+            "the policy, the tools or the output of a command differ from the recording: record again, or replay the recorded "
+            "session"
         )
 
 

@@ -22,7 +22,7 @@ from typing import Literal
 from harness.agent.cancellation import Cancellation, WorkAbandoned, run_interruptibly, run_to_completion
 from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.tool_execution import LoopDetector, Toolbox, ToolTimeLimit, make_interrupted_result
+from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, Toolbox, ToolTimeLimit, make_interrupted_result
 from harness.errors import (
     ContextOverflow,
     IllegalPlan,
@@ -377,7 +377,7 @@ class Session:
         detector = self.agent.loop_detector
         for call in calls:
             if detector is not None and detector.should_stop(call):
-                return Stop("doom_loop", f"the same call of {call.name} again and again")
+                return Stop("doom_loop", f"the same call of {call.name}, {REPEAT_LIMIT} times in a row")
         return None
 
     def run_tools(self, step: int, calls: Sequence[ToolCall], on_result: Callable[[ToolResult], None]) -> list[ToolResult]:

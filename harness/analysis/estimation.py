@@ -56,8 +56,8 @@ def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand
         return "tasks like these" if task_count >= MIN_TASKS else "these tasks"
     if wanted == "tasks like these" and task_count < MIN_TASKS:
         raise UsageError(
-            f"{format_count(task_count, 'task')} cannot speak for tasks like these; at least {MIN_TASKS} tasks are needed, or "
-            "the estimand 'these tasks', which says nothing about other tasks"
+            f"the estimand 'tasks like these' needs at least {MIN_TASKS} tasks (got {task_count}); use more tasks, or the "
+            "estimand 'these tasks', which says nothing about other tasks"
         )
     return wanted
 

@@ -198,7 +198,7 @@ METRIC_TEXTS = {"success": "success (every check passed)", "score": "score (shar
 LOSSY_PREFIX = "scripted/lossy-"
 """Beginning of the names of summarizers that lose lines at random; the probability follows."""
 SETTING_TEXTS = {
-    "threshold": "share of the usable window at which messages are compacted",
+    "threshold": "share of the available window at which messages are compacted",
     "keep_last": "number of newest messages left as they are",
 }
 """Meaning of the usual settings of a policy."""

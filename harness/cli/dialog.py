@@ -179,7 +179,7 @@ def _fork(terminal: Dialog, step: int) -> None:
     _print_fork(terminal, terminal.live.fork, step)
 
 
-def _fork_behind(terminal: Dialog, round_number: int) -> None:
+def _fork_after(terminal: Dialog, round_number: int) -> None:
     _print_fork(terminal, terminal.live.fork_after_compaction, round_number)
 
 
@@ -200,7 +200,7 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
         "restore view and workspace as of the end of a step; 0 = the start", lambda at, step: at.live.roll_back(step), "STEP"
     ),
     "fork": SlashCommand("start a new session from the end of a step", _fork, "STEP"),
-    "fork-behind": SlashCommand("start a new session after a compaction, reminded of dropped facts", _fork_behind, "ROUND"),
+    "fork-after": SlashCommand("start a new session after a compaction, reminded of dropped facts", _fork_after, "ROUND"),
     "help": SlashCommand("show this list", _print_help),
     "quit": SlashCommand("end the session (or Ctrl-D)", _quit),
 }

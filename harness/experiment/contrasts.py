@@ -123,9 +123,15 @@ def refuse_invalid_contrasts(
         if contrast.a == contrast.b or contrast in contrasts[:place]:
             raise UsageError(f"contrasts[{place}]: compares an arm with itself or is declared twice ({contrast.a!r})")
         if contrast.estimand == "tasks like these" and task_count < MIN_TASKS:
-            raise UsageError(f"contrasts[{place}]: tasks like these need {MIN_TASKS} tasks (the plan has {task_count})")
+            raise UsageError(
+                f"contrasts[{place}]: the estimand 'tasks like these' needs {MIN_TASKS} tasks or more (the plan has {task_count}); "
+                "add tasks, or set estimand = 'these tasks'"
+            )
         if contrast.estimand == "these tasks" and seed_count < 2:
-            raise UsageError(f"contrasts[{place}]: these tasks need 2 seeds of each task (the plan has {seed_count})")
+            raise UsageError(
+                f"contrasts[{place}]: the estimand 'these tasks' needs 2 seeds of each task (the plan has {seed_count}); "
+                "add seeds"
+            )
     if not contrasts:
         return
     possible = min(count_possible_contrasts(task_count, seed_count, one.estimand, looks, one.metric) for one in contrasts)

@@ -1,1 +1,1 @@
-"""Tools for finished sessions: numbers and timeline, reconstructed requests, dry runs of policies, import and export."""
+"""Tools for finished sessions: numbers, timeline, reconstructed requests, counterfactual runs of policies, import and export."""

@@ -1,7 +1,7 @@
-"""Dry run of a compaction policy on a finished session, step by step, without calling a model or a tool.
+"""Counterfactual run of a compaction policy on a finished session, step by step, without calling a model or a tool.
 
 The messages of the session are added in their order. Before each step the policy plans compactions as in a live session, under
-the same rules. A summary is replaced by a stand-in text of a given length. A dry run shows what a policy removes from a
+the same rules. A summary is replaced by a stand-in text of a given length. The run shows what a policy removes from a
 conversation, but not what the agent would have done otherwise, nor what the removal costs.
 
 Compactions in the log of the session are ignored, and tool outputs are used as logged. Policies that use the provider's token
@@ -43,7 +43,7 @@ class TraceStep(NamedTuple):
 
 
 class SessionTrace:
-    """Messages and steps of a recorded session, prepared once for dry runs of several compaction policies."""
+    """Messages and steps of a recorded session, prepared once for counterfactual runs of several compaction policies."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         """Collect the messages and finished steps from the log of a session.
@@ -114,7 +114,7 @@ class _StandInSummarizer:
 
 
 class StepState(NamedTuple):
-    """State of a dry run (a policy applied to a recorded session) right before one model call of the session."""
+    """State of a counterfactual run (a policy applied to a recorded session) right before one model call of the session."""
 
     step: TraceStep
     view: View
@@ -124,7 +124,7 @@ class StepState(NamedTuple):
 
 
 class MessageState(NamedTuple):
-    """State of one message at a step of a dry run: kept, masked, summarized or dropped so far."""
+    """State of one message at a step of a counterfactual run: kept, masked, summarized or dropped so far."""
 
     disposition: Disposition
     tokens_before: int
@@ -137,8 +137,8 @@ class MessageState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DryRunSpec:
-    """Compaction policy, context window and summary length that a dry run applies to a recorded session."""
+class CounterfactualSpec:
+    """Compaction policy, context window and summary length that a counterfactual run applies to a recorded session."""
 
     policy: Policy
     window_tokens: int
@@ -148,11 +148,11 @@ class DryRunSpec:
     """Length in tokens of the meaningless text that replaces each summary; shorter if the policy limits summaries further."""
 
 
-class DryRun:
-    """Dry run of a compaction policy on a recorded session, step by step, without calling a model or a tool."""
+class CounterfactualRun:
+    """Counterfactual run of a compaction policy on a recorded session, step by step, without calling a model or a tool."""
 
-    def __init__(self, session: RecordedSession, trace: SessionTrace, spec: DryRunSpec) -> None:
-        """Prepare the dry run; no step of the session is processed yet.
+    def __init__(self, session: RecordedSession, trace: SessionTrace, spec: CounterfactualSpec) -> None:
+        """Prepare the counterfactual run; no step of the session is processed yet.
 
         Args:
             session: Recorded session. A policy that needs an oracle (a prediction of later needs) gets the session's oracle.
@@ -183,9 +183,9 @@ class DryRun:
         self.view_tokens: list[int] = []
         """For each step processed so far, the estimated tokens of the messages that its model call would have sent."""
         self.attempts: list[Entry] = []
-        """Log entries of the compactions that the policy attempted in the dry run, in order, applied or not."""
+        """Log entries of the compactions that the policy attempted in the counterfactual run, in order, applied or not."""
         self._items: list[ItemId] = []
-        """Ids of the recorded messages that the dry run has processed so far, in the order of the session."""
+        """Ids of the recorded messages that the counterfactual run has processed so far, in the order of the session."""
         self._history = ViewHistory(self.counter)
         self._places: list[tuple[int, int]] = []
         """For each step processed so far, the number of log events and of attempted compactions before its model call."""
@@ -194,12 +194,12 @@ class DryRun:
 
     @property
     def is_done(self) -> bool:
-        """Whether the dry run has processed all steps of the recorded session."""
+        """Whether the counterfactual run has processed all steps of the recorded session."""
         return self.steps == len(self.trace.steps)
 
     @property
     def steps(self) -> int:
-        """Number of steps of the recorded session that the dry run has processed so far."""
+        """Number of steps of the recorded session that the counterfactual run has processed so far."""
         return len(self.view_tokens)
 
     def list_oversized_steps(self) -> list[int]:
@@ -254,7 +254,7 @@ class DryRun:
             self._usage = None  # it described the view before the compaction
 
     def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
-        """Apply an event of the dry run to the messages that the model sees; return the event as a numbered log entry."""
+        """Apply an event of the run to the messages that the model sees; return the event as a numbered log entry."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._history.append(entry)
@@ -273,7 +273,7 @@ class DryRun:
         """Return whether the policy kept, masked, summarized or dropped each message before a model call.
 
         Args:
-            state: State of the dry run right before the model call, as `find_state` returns it.
+            state: State of the counterfactual run right before the model call, as `find_state` returns it.
         """
         visible_tokens = {item.item_id: item.tokens for item in state.view.items}
         return MessageStates(
@@ -287,14 +287,14 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageStates(Sequence[MessageState]):
-    """States of the messages before a model call of a dry run: kept, masked, summarized or dropped.
+    """States of the messages before a model call of a counterfactual run: kept, masked, summarized or dropped.
 
     Each state is computed when it is read: a long session has tens of thousands of messages, and an object for each would slow
     down Python's garbage collection.
     """
 
     items: Sequence[ItemId]
-    """Ids by which compactions of the dry run refer to the messages."""
+    """Ids by which compactions of the counterfactual run refer to the messages."""
     tokens_before: Sequence[int]
     visible_tokens: Mapping[ItemId, int]
     edited_ids: Collection[ItemId]
@@ -322,7 +322,7 @@ class MessageStates(Sequence[MessageState]):
 
 @dataclass(slots=True)
 class _CompactionEffects:
-    """Effects of a dry run's compactions on each message: the step of the last change, and the summary in its place."""
+    """Effects of a run's compactions on each message: the step of the last change, and the summary in its place."""
 
     changed_at_step: dict[ItemId, int] = field(default_factory=dict)
     summarized_by: dict[ItemId, ItemId | None] = field(default_factory=dict)

@@ -298,7 +298,7 @@ def _describe_sessions(data: PageData, *, served: bool) -> str:
     if data.values["is_withheld"]:
         return (
             f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file, chosen at random "
-            "(seed 0). `harness view` shows all."
+            "(seed 0). The command “harness view” shows all."
         )
     return (
         f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "

@@ -274,6 +274,7 @@ class SessionControl:
                 self.condition.wait(POLL_SECONDS)
 
     def _read_decision(self) -> LoopDecision | None:
+        # Another thread sets the decision while `ask_user` waits; read directly, mypy would take it for the None assigned there.
         return self.decision
 
     def wait_for_job(self, run_turn: Callable[[], None]) -> Callable[[], None] | None:
@@ -281,8 +282,7 @@ class SessionControl:
 
         Returns:
             Job that a caller has requested, or `run_turn` if a turn has to be begun or continued. None if a caller has requested
-            that
-                the session is closed.
+            to close the session.
         """
         while True:
             self.flush()

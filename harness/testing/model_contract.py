@@ -60,7 +60,7 @@ class ModelContract:
         longer = user(" ".join(map(str, range(model.window.tokens))))
         return replace(self.requests[0], messages=(*self.requests[0].messages, longer))
 
-    def test_it_says_its_name_and_its_window(self, model: Model) -> None:
+    def test_name_and_window_do_not_change(self, model: Model) -> None:
         """Name and context window of a model do not change, since the record of a session stores both."""
         before = model.name, model.window
         assert model.name.strip()
@@ -68,13 +68,13 @@ class ModelContract:
         model.reply(self.requests[0])
         assert (model.name, model.window) == before
 
-    def test_an_answer_is_the_assistants_and_says_something(self, model: Model) -> None:
+    def test_reply_is_an_assistant_message_with_text_or_calls(self, model: Model) -> None:
         """An answer of the model is an assistant message with text or tool calls."""
         for reply in self._collect_replies(model):
             assert reply.message.role == "assistant"
             assert reply.message.text.strip() or reply.message.calls
 
-    def test_what_it_used_is_reported(self, model: Model) -> None:
+    def test_reply_reports_usage_time_and_cost(self, model: Model) -> None:
         """A reply reports token counts, time and cost. None of them is negative, and an unknown cost is None."""
         for reply in self._collect_replies(model):
             assert reply.usage.prompt_tokens > 0
@@ -83,7 +83,7 @@ class ModelContract:
             assert reply.seconds >= 0
             assert reply.cost_usd is None or reply.cost_usd >= 0
 
-    def test_what_is_heard_is_what_was_said(self, model: Model) -> None:
+    def test_streamed_text_equals_the_text_of_the_reply(self, model: Model) -> None:
         """The streamed pieces of an answer, joined together, are its text.
 
         A piece marked `anew` discards all earlier pieces.
@@ -103,7 +103,7 @@ class ModelContract:
             spoken += bool(said)
         assert spoken, "no request was answered with text; add a request that is"
 
-    def test_calls_of_an_answer_have_ids_of_their_own(self, model: Model) -> None:
+    def test_each_tool_call_has_its_own_id(self, model: Model) -> None:
         """Each tool call names a tool and has an id that no other call of the answer or of the conversation has."""
         self.require("call")
         called = 0
@@ -114,13 +114,13 @@ class ModelContract:
             called += len(reply.message.calls)
         assert called, "no request was answered with calls; add a request that is"
 
-    def test_the_same_request_has_the_same_answer(self, model: Model) -> None:
+    def test_equal_requests_get_equal_replies(self, model: Model) -> None:
         """Other requests in between do not change the answer to a request."""
         self.require("repeat")
         first = [reply.message for reply in self._collect_replies(model)]
         assert [model.reply(request).message for request in self.requests[::-1]][::-1] == first
 
-    def test_who_asks_at_the_same_time_gets_an_answer_of_his_own(self, model: Model) -> None:
+    def test_concurrent_requests_are_independent(self, model: Model) -> None:
         """Several threads can use one model at the same time."""
         self.require("repeat")
         alone = [reply.message for reply in self._collect_replies(model)]
@@ -128,14 +128,14 @@ class ModelContract:
             for _ in range(3):
                 assert [reply.message for reply in threads.map(model.reply, self.requests)] == alone
 
-    def test_a_prompt_beyond_the_window_is_an_overflow(self, model: Model) -> None:
+    def test_prompt_longer_than_the_window_raises_context_overflow(self, model: Model) -> None:
         """A prompt longer than the window raises ContextOverflow, and the next request is answered."""
         self.require("overflow")
         with pytest.raises(ContextOverflow):
             model.reply(self.make_oversized_request(model))
         assert model.reply(self.requests[0]).message.role == "assistant"
 
-    def test_a_listener_that_hears_enough_ends_the_call(self, model: Model) -> None:
+    def test_error_of_the_listener_ends_the_call(self, model: Model) -> None:
         """An error that the listener raises stops the answer and reaches the caller; sessions are stopped this way."""
         pieces = 0
 

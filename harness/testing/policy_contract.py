@@ -21,7 +21,7 @@ SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
 """Hypothesis strategy for summaries that are not blank."""
 HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
 """Points of the agent loop at which a compaction policy is asked for a compaction."""
-Law = Callable[[tuple[Entry, ...], str, Hook], None]
+Check = Callable[[tuple[Entry, ...], str, Hook], None]
 
 
 class PolicyContract:
@@ -44,19 +44,19 @@ class PolicyContract:
     search_settings: ClassVar[settings] = settings(deadline=None)
     """Settings of the Hypothesis search, such as the number of examples."""
 
-    def test_it_is_its_configuration(self) -> None:
+    def test_policy_read_back_from_json_equals_the_original(self) -> None:
         """A policy that is written to JSON and read back equals the original, so a plan file can store the policy."""
         kind: Any = type(self.policy)
         assert hash(self.policy) == hash(codec.from_plain(kind, codec.to_plain(self.policy)))
         assert codec.from_plain(kind, codec.to_plain(self.policy)) == self.policy
 
-    def test_it_acts_on_some_conversation(self) -> None:
+    def test_policy_compacts_at_least_one_conversation(self) -> None:
         """The policy compacts at least one random conversation; otherwise the other tests would show nothing."""
         events: list[Compaction | None] = []
         self._check_all(lambda log, summary, hook: events.append(self._compact(self._build_view(log), summary, hook)))
         assert any(events), "the policy compacted no conversation; lower its threshold or `window_tokens`"
 
-    def test_the_same_view_gives_the_same_plan(self) -> None:
+    def test_equal_views_get_equal_plans(self) -> None:
         """A policy makes the same plan again when it is asked with the same messages, token budget and usage."""
 
         def check_plan(log: tuple[Entry, ...], _: str, hook: Hook) -> None:
@@ -66,7 +66,7 @@ class PolicyContract:
 
         self._check_all(check_plan)
 
-    def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
+    def test_compacted_messages_are_valid_and_fewer_tokens_and_keep_the_system_message(self) -> None:
         """The messages after a compaction have fewer tokens, include the system message and are valid for providers.
 
         A compaction that saves no tokens leaves the messages as they are.
@@ -79,7 +79,7 @@ class PolicyContract:
 
         self._check_all(check_result)
 
-    def test_it_comes_to_rest(self) -> None:
+    def test_repeated_compaction_stops(self) -> None:
         """A policy stops compacting when no messages are added, unless the user requests another compaction."""
 
         def check_rest(log: tuple[Entry, ...], summary: str, hook: Hook) -> None:
@@ -93,12 +93,12 @@ class PolicyContract:
 
         self._check_all(check_rest)
 
-    def _check_all(self, law: Law) -> None:
+    def _check_all(self, check: Check) -> None:
         """Run a check on many random conversations, at each point of the agent loop where a policy may compact."""
 
         def check_hooks(log: tuple[Entry, ...], summary: str) -> None:
             for hook in HOOKS:
-                law(log, summary, hook)
+                check(log, summary, hook)
 
         self.search_settings(given(log=logs(), summary=SUMMARIES)(check_hooks))()
 

@@ -13,7 +13,7 @@ from harness.errors import PathRefused, ToolError
 from harness.protocols import Sandbox
 from harness.sandboxes.client import SCRATCH_FILES, WORKSPACE_FILES
 from harness.testing.attack_cases import ATTACKS, Family, generate_verdicts
-from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxLaws
+from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxTests
 
 _COUNT_MARKED_PROCESSES = "grep -l {mark} /proc/[0-9]*/cmdline 2>/dev/null | grep -cv /self/"
 _FORK_UNTIL_REFUSED = """
@@ -110,7 +110,7 @@ for top in (os.environ["TMPDIR"], os.getcwd()):
 """
 
 
-class ProcessAttacks(SandboxLaws):
+class ProcessAttacks(SandboxTests):
     """Attack tests with commands that do not end, that multiply, or that kill other processes."""
 
     @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ class ProcessAttacks(SandboxLaws):
         assert states == b"0\n"
 
 
-class ResourceAttacks(SandboxLaws):
+class ResourceAttacks(SandboxTests):
     """Attack tests on memory, disk, network and permissions of a sandbox."""
 
     def test_a_memory_hog_fails_and_the_sandbox_lives(self, sandbox: Sandbox) -> None:
@@ -270,7 +270,7 @@ class ResourceAttacks(SandboxLaws):
         assert sandbox.run("ls -A /root /home 2>/dev/null | grep -v :").stdout.split() == []
 
 
-class KernelAttacks(SandboxLaws):
+class KernelAttacks(SandboxTests):
     """Tests that the seccomp program, which restricts system calls, is active.
 
     `ScriptedAttacks` tries the denied calls.
@@ -303,7 +303,7 @@ class KernelAttacks(SandboxLaws):
         assert lines == ["Seccomp:\t2"] * 3
 
 
-class PathAttacks(SandboxLaws):
+class PathAttacks(SandboxTests):
     """Attack tests with paths that lead out of the workspace."""
 
     _MAKE_LINKS = "ln -s /etc/passwd file; ln -s / top; ln -s .. up; ln -s up chain; mkdir d; ln -s ../../etc d/two"
@@ -367,7 +367,7 @@ class PathAttacks(SandboxLaws):
         assert sorted(files) == ["chain", "d", "d/two", "file", "top", "up"]
 
 
-class ScriptedAttacks(SandboxLaws):
+class ScriptedAttacks(SandboxTests):
     """Attack tests with the scripts in `harness.testing.attack_cases`, one test for each family of attacks."""
 
     @pytest.mark.parametrize("family", get_args(Family))

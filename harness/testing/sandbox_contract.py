@@ -68,7 +68,7 @@ for n in range(6):
 """Python scripts, by name, that fill a directory with so many files or bytes that taking a snapshot must fail."""
 
 
-class SandboxLaws:
+class SandboxTests:
     """Base class of the sandbox test suites: creates the sandbox and skips tests of missing abilities."""
 
     sandbox_options: ClassVar[Mapping[str, Any]]
@@ -94,7 +94,7 @@ class SandboxLaws:
         sandbox.close()
 
 
-class CommandLaws(SandboxLaws):
+class CommandTests(SandboxTests):
     """Contract tests of commands in a sandbox and of their results."""
 
     def test_a_command_runs_in_the_workspace_and_its_streams_are_apart(self, sandbox: Sandbox) -> None:
@@ -169,7 +169,7 @@ class CommandLaws(SandboxLaws):
         assert sandbox.read("made") == b"c\n"
 
 
-class FileLaws(SandboxLaws):
+class FileTests(SandboxTests):
     """Contract tests of reading, writing and listing files in a sandbox."""
 
     def test_a_file_comes_back_as_written(self, sandbox: Sandbox) -> None:
@@ -220,7 +220,7 @@ class FileLaws(SandboxLaws):
         assert sandbox.read("d/e/new") == b"2"
 
 
-class SnapshotLaws(SandboxLaws):
+class SnapshotTests(SandboxTests):
     """Contract tests of workspace snapshots, their differences, and restoring them."""
 
     _MAKE_FILES = (
@@ -364,7 +364,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.read("fill.py").startswith(b"import os")
 
 
-class LayFilesLaws(SandboxLaws):
+class GradingFilesTests(SandboxTests):
     """Contract tests of `prepare_grading`, which writes the files of a grader over whatever exists at their paths."""
 
     @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ class LayFilesLaws(SandboxLaws):
         found = sandbox.run("find g n kept").stdout.split()
         assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
-    def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
+    def test_prepare_grading_ends_processes_and_deletes_temporary_files(self, sandbox: Sandbox) -> None:
         """`prepare_grading` ends background processes and deletes temporary files, which could change the files."""
         sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
         sandbox.prepare_grading({"g": b""})
@@ -405,7 +405,7 @@ class LayFilesLaws(SandboxLaws):
         assert sandbox.run("cat g; echo; stat -c %a .").stdout.split() == [b"1", b"555"]
 
 
-class ParallelCallLaws(SandboxLaws):
+class ParallelCallTests(SandboxTests):
     """Contract tests of calls that several threads make at the same time, as `allow_parallel_calls` permits."""
 
     def test_parallel_commands_run_at_the_same_time_and_keep_their_outputs_apart(self, sandbox: Sandbox) -> None:
@@ -471,7 +471,7 @@ class ParallelCallLaws(SandboxLaws):
             assert set(snapshot.result().files) == {"go", "made"}
 
 
-class LifecycleLaws(SandboxLaws):
+class LifecycleTests(SandboxTests):
     """Contract tests of the start, the close and the unexpected end of sandboxes."""
 
     def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
@@ -581,7 +581,7 @@ class LifecycleLaws(SandboxLaws):
         return True
 
 
-class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, ParallelCallLaws, LifecycleLaws):
+class SandboxContract(CommandTests, FileTests, SnapshotTests, GradingFilesTests, ParallelCallTests, LifecycleTests):
     """Contract tests of a sandbox, except for attacks. Inherit the suite and set `sandbox_options`.
 
     Name abilities that the backend lacks in `missing_abilities` with the reason. Tests that need such an ability are skipped,

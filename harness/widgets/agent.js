@@ -9,7 +9,7 @@ const WORDS = {
   new: "not started", starting: "starting", working: "working", compacting: "compacting", asking: "asking you",
   idle: "waiting for you", failed: "failed", closed: "closed",
 };
-const FATES = { summary: "inserted", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
+const DISPOSITIONS = { summary: "inserted", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
 const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "thinking", note: "note", notice: "note", ended: "end" };
 
 const formatTokens = (tokens = 0) => (tokens < 10000 ? formatNumber(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
@@ -151,9 +151,9 @@ function showDetails(box, content, close) {
     const by = content.summarizer ? ` by ${content.summarizer}` : "";
     lines.push(make("details", { open: true }, make("summary", { text: `Summary${by}` }), make("pre", { class: "a-text", text: content.summary })));
   }
-  for (const fate of Object.keys(FATES)) {
-    const messages = content.messages.filter((one) => one.fate === fate);
-    if (messages.length) lines.push(buildFateLines(fate, messages, content.counts[fate] ?? messages.length));
+  for (const disposition of Object.keys(DISPOSITIONS)) {
+    const messages = content.messages.filter((one) => one.disposition === disposition);
+    if (messages.length) lines.push(buildDispositionLines(disposition, messages, content.counts[disposition] ?? messages.length));
   }
   if (content.left_out) lines.push(make("p", { class: "h-faint", text: `not listed: ${formatCount(content.left_out, "message")} in the middle` }));
   box.replaceChildren(...lines);
@@ -169,14 +169,14 @@ function buildFactLines({ lost, kept }) {
   return found;
 }
 
-function buildFateLines(fate, messages, count) {
+function buildDispositionLines(disposition, messages, count) {
   const [before, after] = ["before", "after"].map((when) => messages.reduce((sum, one) => sum + one[when], 0));
-  const tokens = fate === "kept" ? formatNumber(after) : `${formatNumber(before)} → ${formatNumber(after)}`;
+  const tokens = disposition === "kept" ? formatNumber(after) : `${formatNumber(before)} → ${formatNumber(after)}`;
   const rows = messages.map((one) => make("tr", {},
     make("td", { class: "h-faint", text: one.role }), make("td", { class: "a-what", text: one.text }),
-    make("td", { class: "a-number", text: fate === "kept" || fate === "summary" ? formatNumber(one.after) : `${formatNumber(one.before)} → ${formatNumber(one.after)}` })));
-  return make("details", { open: fate === "summary" ? false : undefined },
-    make("summary", {}, make("span", { class: `a-fate a-${fate}`, text: FATES[fate] }), ` ${formatCount(count, "message")}, ${tokens} tokens`),
+    make("td", { class: "a-number", text: disposition === "kept" || disposition === "summary" ? formatNumber(one.after) : `${formatNumber(one.before)} → ${formatNumber(one.after)}` })));
+  return make("details", { open: disposition === "summary" ? false : undefined },
+    make("summary", {}, make("span", { class: `a-disposition a-${disposition}`, text: DISPOSITIONS[disposition] }), ` ${formatCount(count, "message")}, ${tokens} tokens`),
     make("table", {}, make("tbody", {}, ...rows)));
 }
 

@@ -145,7 +145,7 @@ def format_message_line(message: Message) -> str:
 def _encode_message(one: MessageDisposition) -> dict[str, object]:
     text = format_message_line(one.message)
     sizes = {"before": one.tokens_before, "after": one.tokens_after}
-    return {"fate": one.disposition, "role": one.message.role, "text": text, **sizes}
+    return {"disposition": one.disposition, "role": one.message.role, "text": text, **sizes}
 
 
 def _encode_facts(records: tuple[FactRecord, ...]) -> list[dict[str, object]]:

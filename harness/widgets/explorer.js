@@ -209,10 +209,10 @@ class Explorer {
     const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])} so far`;
     this.at.textContent = `step ${formatNumber(session.steps[index])} of ${formatNumber(session.steps.length)}${until}`;
     const here = marks.filter((one) => one.index === index).map((one) => one.text).join("; ");
-    const fates = sums.filter(([, count]) => count).map(([fate, count]) => `${formatNumber(count)} ${fate}`).join(", ");
+    const dispositions = sums.filter(([, count]) => count).map(([disposition, count]) => `${formatNumber(count)} ${disposition}`).join(", ");
     const excess = picture.view_tokens - run.window_tokens;
     const refused = excess > 0 ? `This request exceeds the window by ${formatNumber(excess)} tokens, so a provider would refuse it. ` : "";
-    this.status.textContent = `${refused}${formatNumber(picture.view_tokens)} of ${formatNumber(session.whole[index])} tokens in view: ${fates}. ${here}`;
+    this.status.textContent = `${refused}${formatNumber(picture.view_tokens)} of ${formatNumber(session.whole[index])} tokens in view: ${dispositions}. ${here}`;
     this.drawBars(session, picture, offered, run);
     this.sums.replaceChildren(...sums.map((one) => this.buildSumRow(one)));
     this.list.show(picture);
@@ -223,9 +223,9 @@ class Explorer {
   drawComparison(rows, picture) {
     this.comparison.hidden = rows.length === 0;
     if (!rows.length) return;
-    const sums = new Map(picture.pinned_sums.map(([fate, count, , after]) => [fate, [count, after]]));
+    const sums = new Map(picture.pinned_sums.map(([disposition, count, , after]) => [disposition, [count, after]]));
     const cell = (count, after) => `${formatCount(count, "message")}, ${formatNumber(after)} tokens`;
-    const here = picture.sums.map(([fate, count, , after]) => [`at this step: ${fate}`, cell(count, after), cell(...sums.get(fate))]);
+    const here = picture.sums.map(([disposition, count, , after]) => [`at this step: ${disposition}`, cell(count, after), cell(...sums.get(disposition))]);
     const [[, shown, pinned], ...rest] = rows;
     const heads = ["", `shown: ${shown}`, `pinned (dashed line): ${pinned}`].map((text) => make("th", { text, scope: "col" }));
     const body = [...rest, ...here].map(([name, ours, theirs]) =>
@@ -233,10 +233,10 @@ class Explorer {
     this.comparison.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...body));
   }
 
-  buildSumRow([fate, count, before, after]) {
-    const swatch = make("span", { class: `h-swatch h-fate-${fate}`, "aria-hidden": "true" });
+  buildSumRow([disposition, count, before, after]) {
+    const swatch = make("span", { class: `h-swatch h-disposition-${disposition}`, "aria-hidden": "true" });
     const cells = [count, before, after].map((value) => make("td", { class: "h-number", text: formatNumber(value) }));
-    return make("tr", {}, make("th", { scope: "row", title: MEANS[fate] }, swatch, fate), ...cells);
+    return make("tr", {}, make("th", { scope: "row", title: MEANS[disposition] }, swatch, disposition), ...cells);
   }
 
   drawBars(session, picture, offered, run) {
@@ -248,8 +248,8 @@ class Explorer {
   }
 
   buildBar(name, runs, total, widest, offered) {
-    const parts = runs.map(([fate, tokens]) => {
-      const part = make("span", { class: `h-fate-${offered.fates[fate]}`, title: `${offered.fates[fate]}: ${formatNumber(tokens)} tokens` });
+    const parts = runs.map(([disposition, tokens]) => {
+      const part = make("span", { class: `h-disposition-${offered.dispositions[disposition]}`, title: `${offered.dispositions[disposition]}: ${formatNumber(tokens)} tokens` });
       part.style.flexGrow = String(tokens);
       return part;
     });
@@ -258,14 +258,14 @@ class Explorer {
     return make("div", { class: "h-barline" }, make("span", { class: "h-faint", text: name }), make("span", {}, bar));
   }
 
-  buildRow([role, text, fate, before, after, changed]) {
-    const tokens = fate === "masked" ? `${formatNumber(before)}→${formatNumber(after)}` : formatNumber(before);
+  buildRow([role, text, disposition, before, after, changed]) {
+    const tokens = disposition === "masked" ? `${formatNumber(before)}→${formatNumber(after)}` : formatNumber(before);
     const since = changed ? ` since step ${formatNumber(changed)}` : "";
     return {
-      class: `h-is-${fate}`,
+      class: `h-is-${disposition}`,
       children: [
-        make("span", { class: `h-swatch h-fate-${fate}`, "aria-hidden": "true" }),
-        make("span", { class: "h-fate", text: fate, title: `${MEANS[fate]}${since}` }),
+        make("span", { class: `h-swatch h-disposition-${disposition}`, "aria-hidden": "true" }),
+        make("span", { class: "h-disposition", text: disposition, title: `${MEANS[disposition]}${since}` }),
         make("span", { class: "h-role", text: role }),
         make("span", { class: "h-number", text: tokens }),
         make("span", { class: "h-label", text }),

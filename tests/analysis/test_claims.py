@@ -197,7 +197,7 @@ def test_a_contrast_that_cannot_be_tested_is_named_instead_of_breaking_the_repor
     assert not judged.refusal.endswith("?")
     few = Family(contrasts=(Contrast(a="a", b="b", estimand="tasks like these"),), planned_trials=14, looks=2)
     (first, *_) = report(results(rows(few, tasks=3))).sections
-    assert "3 tasks cannot speak for tasks like these" in " ".join(first.notes)
+    assert "'tasks like these' needs at least 6 tasks (got 3)" in " ".join(first.notes)
 
 
 def test_an_experiment_without_declared_contrasts_has_no_section():

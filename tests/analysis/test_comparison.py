@@ -232,5 +232,5 @@ def test_tasks_like_these_may_be_asked_for_although_costs_are_unknown_on_some_ta
     score, cost = found.find_effect("score"), found.find_effect("total_cost_usd")
     assert (score.task_count, score.refusal, score.estimand) == (8, "", "tasks like these")
     assert (cost.task_count, cost.refusal) == (5, "known on 5 tasks, and tasks like these need 6")
-    with pytest.raises(UsageError, match="4 tasks cannot speak for tasks like these"):
+    with pytest.raises(UsageError, match="'tasks like these' needs at least 6 tasks"):
         compare(results([row for row in rows if row["task"] in {"t0", "t1", "t2", "t3"}]), "a", "b", estimand="tasks like these")

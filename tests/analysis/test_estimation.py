@@ -60,7 +60,7 @@ def test_a_p_from_drawn_weights_is_never_smaller_than_the_draws_can_show(count):
 def test_from_six_tasks_on_numbers_speak_about_tasks_like_these():
     assert [choose_estimand(count) for count in (1, 5, 6, 7)] == ["these tasks"] * 2 + ["tasks like these"] * 2
     assert choose_estimand(9, "these tasks") == "these tasks"
-    with pytest.raises(UsageError, match="5 tasks cannot speak for tasks like these; at least 6"):
+    with pytest.raises(UsageError, match=r"'tasks like these' needs at least 6 tasks \(got 5\)"):
         choose_estimand(5, "tasks like these")
 
 

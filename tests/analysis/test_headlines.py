@@ -250,7 +250,7 @@ def test_settings_that_names_of_arms_do_not_say_are_listed_once():
     named = arm("keep-last 30", (0.4, 0.6), cost_usd=1.0, policy_json=policy(keep_last=30))
     notes = headlines(results([*base, *again, *early, *named]))
     assert notes[0].endswith(
-        " Settings, unless an arm's name says otherwise: threshold 0.8 (share of the usable window at "
+        " Settings, unless an arm's name says otherwise: threshold 0.8 (share of the available window at "
         'which messages are compacted), keep_last 10 (number of newest messages left as they are); in "early": threshold 0.5.'
     )
 

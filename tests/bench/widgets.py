@@ -2,8 +2,8 @@
 
 The widgets and their scripts run in an otherwise empty page in Chromium, without Jupyter. A slider is moved on sessions of 1,000
 messages and of 10,000 steps, and every move selects a setting that is not cached; on the long session the page shows the part of
-the dry run that is computed by then. Steps of the long session are chosen at random. Its 20,000 messages are not compacted, so
-that every request contains all messages before it, which is the worst case.
+the counterfactual run that is computed by then. Steps of the long session are chosen at random. Its 20,000 messages are not
+compacted, so that every request contains all messages before it, which is the worst case.
 """
 
 import json
@@ -66,7 +66,7 @@ def widgets() -> Iterator[Figure]:
 
 
 def move_slider(browser: Browser, session: RecordedSession) -> Iterator[Figure]:
-    """Measure a slider on a session of a thousand messages until the whole dry run is shown."""
+    """Measure a slider on a session of a thousand messages until the whole counterfactual run is shown."""
     shown = Shown(browser, CompactionExplorer(session, sender=(post := MessageSender(messages_per_second=FAST))), post)
     messages = len(shown.explorer.to_dataframe())
     assert messages >= MESSAGES, messages
@@ -77,7 +77,7 @@ def move_slider(browser: Browser, session: RecordedSession) -> Iterator[Figure]:
 
 
 def browse_long_session(browser: Browser, session: RecordedSession) -> Iterator[Figure]:
-    """Measure steps of a long session in both widgets, and a slider until the page shows the first part of the dry run."""
+    """Measure steps of a long session in both widgets, and a slider until the page shows the first part of the run."""
     draw = random.Random(1)
     places = [draw.randrange(LONG_STEPS // 2, LONG_STEPS) + 1 for _ in range(MOVES)]
     post = MessageSender(messages_per_second=FAST)
@@ -150,7 +150,7 @@ class Shown:
 
         Args:
             look: What the page wants to see.
-            until_done: Whether the request is sent again until the dry run of an explorer has reached the last step.
+            until_done: Whether the request is sent again until the counterfactual run of an explorer has reached the last step.
         """
         began, began_cpu = time.perf_counter(), time.process_time()
         while True:

@@ -347,7 +347,7 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         assert "conf.txt" in person.reads_until("added +1 -0")
         person.types("/compact\n")
         assert "asked for" in person.reads_until("compaction 1 before step")
-        person.types("/fork-behind 7\n/fork-behind 1\n")
+        person.types("/fork-after 7\n/fork-after 1\n")
         person.reads_until("error: the session has no")
         person.reads_until("forked: harness agent --journal")
         person.types("/diff 9\n/nonsense\n/rollback\n/rollback 5\n")

@@ -99,12 +99,12 @@ class Nameless(Odd):
 @pytest.mark.parametrize(
     ("broken", "law"),
     [
-        (Beheading, "test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less"),
-        (TearingApart, "test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less"),
-        (Moody, "test_the_same_view_gives_the_same_plan"),
-        (Idle, "test_it_acts_on_some_conversation"),
-        (Nibbling, "test_it_comes_to_rest"),
-        (Nameless, "test_it_is_its_configuration"),
+        (Beheading, "test_compacted_messages_are_valid_and_fewer_tokens_and_keep_the_system_message"),
+        (TearingApart, "test_compacted_messages_are_valid_and_fewer_tokens_and_keep_the_system_message"),
+        (Moody, "test_equal_views_get_equal_plans"),
+        (Idle, "test_policy_compacts_at_least_one_conversation"),
+        (Nibbling, "test_repeated_compaction_stops"),
+        (Nameless, "test_policy_read_back_from_json_equals_the_original"),
     ],
 )
 def test_a_policy_that_breaks_a_law_is_found(broken, law):

@@ -72,7 +72,7 @@ def test_contrasts_about_these_tasks_count_seeds_and_need_two():
     contrasts = [Contrast(a="a", b=f"b{number}", estimand="these tasks") for number in range(3)]
     arms = {"a", *(one.b for one in contrasts)}
     refuse_invalid_contrasts(contrasts, arms, 6, 2)
-    with pytest.raises(UsageError, match="these tasks need 2 seeds of each task"):
+    with pytest.raises(UsageError, match="'these tasks' needs 2 seeds of each task"):
         refuse_invalid_contrasts(contrasts, arms, 6, 1)
 
 
@@ -81,7 +81,7 @@ def test_unknown_arms_and_repeated_contrasts_are_refused():
         refuse_invalid_contrasts([ONE], {"a", "c"}, 9, 1)
     with pytest.raises(UsageError, match="declared twice"):
         refuse_invalid_contrasts([ONE, ONE], {"a", "b"}, 9, 1)
-    with pytest.raises(UsageError, match="need 6 tasks"):
+    with pytest.raises(UsageError, match="needs 6 tasks or more"):
         refuse_invalid_contrasts([Contrast(a="a", b="b", estimand="tasks like these")], {"a", "b"}, 3, 9)
 
 

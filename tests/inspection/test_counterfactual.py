@@ -1,4 +1,4 @@
-"""Tests of dry runs: they do what a live session does, and classify each message correctly."""
+"""Tests of counterfactual runs: they do what a live session does, and classify each message correctly."""
 
 from functools import cache
 
@@ -7,7 +7,7 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Entry, Event, MessageAdded, SessionStarted, StepFinished
-from harness.inspection.counterfactual import DryRun, DryRunSpec, SessionTrace, count_uncompacted_tokens
+from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.disposition import classify_messages
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.sample_run import WINDOW_TOKENS, SampleOracle, build_sample_log, open_sample_summarizer, run_on_sample
@@ -25,11 +25,11 @@ def sample():
     return session, SessionTrace(session.entries)
 
 
-def rehearsed(policy, window_tokens=WINDOW_TOKENS, **setting):
-    session, course = sample()
-    rehearsal = DryRun(session, course, DryRunSpec(policy=policy, window_tokens=window_tokens, **setting))
-    rehearsal.advance()
-    return rehearsal
+def compute_run(policy, window_tokens=WINDOW_TOKENS, **setting):
+    session, trace = sample()
+    run = CounterfactualRun(session, trace, CounterfactualSpec(policy=policy, window_tokens=window_tokens, **setting))
+    run.advance()
+    return run
 
 
 def small_log(*turns):
@@ -70,12 +70,12 @@ def finished(step):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRESETS))
-def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
-    rehearsal = rehearsed(PRESETS[name]())
-    for index in (0, rehearsal.steps // 2, rehearsal.steps - 1):
-        scene = rehearsal.find_state(index)
-        standings = rehearsal.list_message_states(scene)
-        assert scene.view.tokens == rehearsal.view_tokens[index]
+def test_under_every_policy_the_dispositions_account_for_every_token_in_view(name):
+    run = compute_run(PRESETS[name]())
+    for index in (0, run.steps // 2, run.steps - 1):
+        scene = run.find_state(index)
+        standings = run.list_message_states(scene)
+        assert scene.view.tokens == run.view_tokens[index]
         assert len(standings) == scene.step.messages_at_request
         ours = set(standings.items)
         new = sum(item.tokens for item in scene.view.items if item.item_id not in ours)
@@ -90,7 +90,7 @@ def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
 @pytest.mark.parametrize("name", ["drop-all", "inspect-trim", "cline-basic", "roo-sliding", "random", "oracle"])
 def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_session_does(name):
     live = run_on_sample(PRESETS[name](), WINDOW_TOKENS, summarizer=open_sample_summarizer("scripted/empty"))
-    ours = [entry.event for entry in rehearsed(PRESETS[name]()).attempts]
+    ours = [entry.event for entry in compute_run(PRESETS[name]()).attempts]
     assert live.applied_attempts
     theirs = [change.event for change in live.attempts][: len(ours)]
     assert [(event.step, event.status, event.tokens_before, event.tokens_after) for event in ours] == [
@@ -100,19 +100,19 @@ def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_sess
 
 def test_with_summaries_the_first_compaction_takes_what_it_takes_in_the_live_session():
     change = run_on_sample(KeepLast(), WINDOW_TOKENS, max_compactions=1).applied_attempts[0]
-    rehearsal = rehearsed(KeepLast())
-    event = rehearsal.attempts[0].event
-    index = next(index for index, step in enumerate(rehearsal.trace.steps) if step.end_event.step == event.step)
+    run = compute_run(KeepLast())
+    event = run.attempts[0].event
+    index = next(index for index, step in enumerate(run.trace.steps) if step.end_event.step == event.step)
     assert (event.step, event.tokens_before) == (change.event.step, change.event.tokens_before)
     live = [one.disposition for one in classify_messages(change) if one.disposition != "summary"]
-    assert [one.disposition for one in rehearsal.list_message_states(rehearsal.find_state(index))] == live
+    assert [one.disposition for one in run.list_message_states(run.find_state(index))] == live
 
 
 def test_messages_that_went_with_a_summary_are_dropped_when_that_summary_goes_unsaid():
     policy = policy_from_plain({"kind": "openhands-v0", "max_size": 10, "keep_first": 2})
-    rehearsal = rehearsed(policy)
-    scene = rehearsal.find_state(rehearsal.steps - 1)
-    standings = rehearsal.list_message_states(scene)
+    run = compute_run(policy)
+    scene = run.find_state(run.steps - 1)
+    standings = run.list_message_states(scene)
     shown = {item.item_id for item in scene.view.items}
     tellers = {one.summarized_by for one in standings if one.summarized_by is not None}
     assert scene.view.rounds > 3
@@ -121,47 +121,47 @@ def test_messages_that_went_with_a_summary_are_dropped_when_that_summary_goes_un
 
 
 def test_a_summary_is_as_long_as_asked_but_no_longer_than_the_policy_allows():
-    short = rehearsed(KeepLast(), summary_tokens=100).attempts[0].event
-    long = rehearsed(KeepLast(), summary_tokens=100_000).attempts[0].event
+    short = compute_run(KeepLast(), summary_tokens=100).attempts[0].event
+    long = compute_run(KeepLast(), summary_tokens=100_000).attempts[0].event
     assert 100 <= len(short.summary) / 4 < 200
     assert 800 <= len(long.summary) / 4 < 900
 
 
 def test_constants_are_scaled_from_their_nominal_window():
-    plain, scaled = rehearsed(KeepLast(), 100_000), rehearsed(KeepLast(), 100_000, nominal_window_tokens=200_000)
+    plain, scaled = compute_run(KeepLast(), 100_000), compute_run(KeepLast(), 100_000, nominal_window_tokens=200_000)
     assert plain.budget.reserved_tokens == 2 * scaled.budget.reserved_tokens
     assert "nominal window of 200000" in scaled.budget_rule
 
 
 @pytest.mark.slow
-def test_a_rehearsal_may_be_stopped_and_carried_on():
-    session, course = sample()
-    setting = DryRunSpec(policy=KeepLast(), window_tokens=WINDOW_TOKENS)
-    sliced = DryRun(session, course, setting)
+def test_a_run_may_be_stopped_and_carried_on():
+    session, trace = sample()
+    setting = CounterfactualSpec(policy=KeepLast(), window_tokens=WINDOW_TOKENS)
+    sliced = CounterfactualRun(session, trace, setting)
     asked = 0
     while not sliced.is_done:
         before = sliced.steps
         sliced.advance(lambda: True)
         assert sliced.steps == before + 1
         asked += 1
-    assert asked == len(course.steps)
-    whole = rehearsed(KeepLast())
+    assert asked == len(trace.steps)
+    whole = compute_run(KeepLast())
     assert [sliced.find_state(index) for index in range(asked)] == [whole.find_state(index) for index in range(asked)]
 
 
 def test_a_turn_of_the_user_begins_before_its_message():
-    course = SessionTrace(small_log(("do it", "yes", "out"), (None, "done", None), ("and that", "done", None)))
-    assert [(step.messages_at_turn, step.messages_at_request, step.messages_at_end) for step in course.steps] == [
+    trace = SessionTrace(small_log(("do it", "yes", "out"), (None, "done", None), ("and that", "done", None)))
+    assert [(step.messages_at_turn, step.messages_at_request, step.messages_at_end) for step in trace.steps] == [
         (None, 2, 4),
         (None, 4, 5),
         (5, 6, 7),
     ]
-    assert [message.role for message in course.messages[:2]] == ["system", "user"]
+    assert [message.role for message in trace.messages[:2]] == ["system", "user"]
 
 
 def test_the_whole_conversation_is_counted_at_each_step():
-    course = SessionTrace(small_log(("x" * 40, "y" * 40, None), ("z" * 40, "y" * 40, None)))
-    assert list(count_uncompacted_tokens(course)) == [20, 40]
+    trace = SessionTrace(small_log(("x" * 40, "y" * 40, None), ("z" * 40, "y" * 40, None)))
+    assert list(count_uncompacted_tokens(trace)) == [20, 40]
 
 
 def test_a_log_without_a_step_is_refused():
@@ -170,17 +170,17 @@ def test_a_log_without_a_step_is_refused():
 
 
 def test_a_policy_that_must_know_the_future_is_refused_where_nobody_knows_it():
-    _, course = sample()
+    _, trace = sample()
     session = RecordedSession(name="other", entries=())
     with pytest.raises(UsageError, match="'oracle' needs a forecast"):
-        DryRun(session, course, DryRunSpec(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
+        CounterfactualRun(session, trace, CounterfactualSpec(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
 
 
 def test_messages_of_no_step_are_told_too():
     log = small_log(("do it", "yes", "out"), (None, "done", None))
     cut = MessageAdded(message=assistant("half an ans"), step=3)
-    course = SessionTrace((*log, Entry(len(log) + 1, cut)))
-    assert len(course.messages) == 6
-    assert course.steps[-1].messages_at_end == 5
-    assert OPENING_MESSAGE not in course.messages
-    assert isinstance(course.messages[-1].parts[0], Text)
+    trace = SessionTrace((*log, Entry(len(log) + 1, cut)))
+    assert len(trace.messages) == 6
+    assert trace.steps[-1].messages_at_end == 5
+    assert OPENING_MESSAGE not in trace.messages
+    assert isinstance(trace.messages[-1].parts[0], Text)

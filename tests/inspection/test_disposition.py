@@ -10,7 +10,7 @@ from tests.contracts.test_policy_properties import POLICIES
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
+def test_tokens_and_messages_of_all_dispositions_are_those_of_the_event(policy):
     tried = run_on_sample(policy, 16_000, open_sample_summarizer("scripted/empty"))
     for change in tried.applied_attempts:
         event, found = change.event, classify_messages(change)
@@ -22,25 +22,27 @@ def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
         )
         assert sum(one.disposition != "summary" for one in found) == event.messages_before
         assert len(select_remaining(change)) == event.messages_after
-        by_fate = {
-            fate: [one for one in found if one.disposition == fate] for fate in ("kept", "masked", "summarized", "dropped")
+        by_disposition = {
+            disposition: [one for one in found if one.disposition == disposition]
+            for disposition in ("kept", "masked", "summarized", "dropped")
         }
-        assert all(one.tokens_before == one.tokens_after for one in by_fate["kept"])
-        assert all(one.tokens_after == 0 for one in (*by_fate["summarized"], *by_fate["dropped"]))
-        assert len(by_fate["masked"]) == len({one.item for one in event.patch.replace} - set(event.patch.forget))
-        assert not by_fate["summarized"] or event.patch.insert
+        assert all(one.tokens_before == one.tokens_after for one in by_disposition["kept"])
+        assert all(one.tokens_after == 0 for one in (*by_disposition["summarized"], *by_disposition["dropped"]))
+        assert len(by_disposition["masked"]) == len({one.item for one in event.patch.replace} - set(event.patch.forget))
+        assert not by_disposition["summarized"] or event.patch.insert
 
 
 @pytest.mark.parametrize("cells", [1, 7, 500])
-def test_a_bar_has_its_width_and_shows_each_fate_by_its_share(cells):
+def test_a_bar_has_its_width_and_shows_each_disposition_by_its_share(cells):
     change = run_on_sample(POLICIES[1], 16_000, open_sample_summarizer("scripted/empty")).applied_attempts[0]
     drawn = sample_dispositions(classify_messages(change), cells)
     assert len(drawn) == cells
-    for fate in ("kept", "summarized"):
+    for disposition in ("kept", "summarized"):
         share = (
-            sum(one.tokens_before for one in classify_messages(change) if one.disposition == fate) / change.event.tokens_before
+            sum(one.tokens_before for one in classify_messages(change) if one.disposition == disposition)
+            / change.event.tokens_before
         )
-        assert drawn.count(fate) == pytest.approx(share * cells, abs=1)
+        assert drawn.count(disposition) == pytest.approx(share * cells, abs=1)
     assert "summary" in sample_dispositions(select_remaining(change), 500, after=True)
 
 

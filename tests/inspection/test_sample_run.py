@@ -1,4 +1,4 @@
-"""Tests of dry runs on the sample session."""
+"""Tests of counterfactual runs on the sample session."""
 
 import json
 from dataclasses import dataclass

@@ -55,7 +55,7 @@ def test_the_number_of_the_report_is_counted_once_and_an_error_and_a_revised_dec
 
 def test_the_default_policy_compacts_it_several_times(session):
     explored = Exploration(session, None, None)
-    applied = [entry for entry in explored.rehearsal.attempts if isinstance(entry.event, Compaction)]
+    applied = [entry for entry in explored.run.attempts if isinstance(entry.event, Compaction)]
     assert explored.settings.nominal_window_tokens is None
     assert 3 <= len(applied) <= 8
     assert session.oracle is not None

@@ -121,10 +121,10 @@ def test_a_miss_says_how_much_of_the_conversation_is_known(tmp_path):
     path = tmp_path / "c.jsonl"
     reply = taped(path, "record").reply(HELLO)
     longer = Request(messages=(*HELLO.messages, reply.message, user("and now?")))
-    with pytest.raises(NotRecorded, match="knows the first 1 of its 3 messages") as caught:
+    with pytest.raises(NotRecorded, match="contains the first 1 of the request's 3 messages") as caught:
         taped(path, "replay").reply(longer)
-    assert "record it anew" in str(caught.value)
-    with pytest.raises(NotRecorded, match="knows nothing of it"):
+    assert "record again" in str(caught.value)
+    with pytest.raises(NotRecorded, match="contains none of its messages"):
         taped(path, "replay").reply(Request(messages=(user("bye"),)))
 
 

@@ -52,7 +52,7 @@ def test_each_compaction_is_told_with_the_views_around_it(session):
         assert one.change.after.tokens == one.change.event.tokens_after
         told = one.build_details()
         assert sum(told["counts"].values()) == len(told["messages"]) + told["left_out"]
-        kept = [line for line in told["messages"] if line["fate"] in ("kept", "masked", "summary")]
+        kept = [line for line in told["messages"] if line["disposition"] in ("kept", "masked", "summary")]
         assert len(kept) == one.change.event.messages_after
         assert sum(line["after"] for line in told["messages"]) == one.change.event.tokens_after
 

@@ -60,17 +60,19 @@ def shown(page, name):
 
 def test_the_table_says_what_became_of_every_message(explorer):
     table = explorer.to_dataframe()
-    assert set(table["fate"]) == {"kept", "summarized"}
-    assert (table.loc[table["fate"] == "kept", "tokens_before"] == table.loc[table["fate"] == "kept", "tokens_after"]).all()
-    assert (table.loc[table["fate"] == "summarized", "since_step"] > 0).all()
+    assert set(table["disposition"]) == {"kept", "summarized"}
+    assert (
+        table.loc[table["disposition"] == "kept", "tokens_before"] == table.loc[table["disposition"] == "kept", "tokens_after"]
+    ).all()
+    assert (table.loc[table["disposition"] == "summarized", "since_step"] > 0).all()
     assert list(table["message"]) == list(range(len(table)))
 
 
 def test_one_may_look_elsewhere_by_name(explorer):
     explorer.change_settings(step=3)
-    assert set(explorer.to_dataframe()["fate"]) == {"kept"}
+    assert set(explorer.to_dataframe()["disposition"]) == {"kept"}
     explorer.change_settings(policy="drop-all", step=explorer.step_count)
-    assert "dropped" in set(explorer.to_dataframe()["fate"])
+    assert "dropped" in set(explorer.to_dataframe()["disposition"])
     explorer.change_settings(threshold=0.3)
     assert "threshold=0.3" in explorer.render_text()
     explorer.change_settings(policy="keep-last")
@@ -134,11 +136,11 @@ def test_the_fallback_tells_the_same_and_is_escaped(post):
 def test_the_page_shows_what_the_table_says(link, explorer, page):
     link(explorer)
     table = explorer.to_dataframe()
-    for fate in ("kept", "masked", "summarized", "dropped"):
-        rows = table[table["fate"] == fate]
-        assert shown(page, fate) == (len(rows), rows["tokens_after"].sum())
+    for disposition in ("kept", "masked", "summarized", "dropped"):
+        rows = table[table["disposition"] == disposition]
+        assert shown(page, disposition) == (len(rows), rows["tokens_after"].sum())
     first = page.locator(".h-row").first
-    assert first.locator(".h-fate").inner_text() == table["fate"][0]
+    assert first.locator(".h-disposition").inner_text() == table["disposition"][0]
     assert page.locator(".h-tick.h-applied").count() == explorer._exploration.shown.view.rounds
 
 
@@ -163,7 +165,7 @@ def test_dragging_the_threshold_redraws_everything(link, explorer, page):
     assert f"{explorer._exploration.settings.fields['threshold']:.2f}" in page.locator(".h-knob").filter(has=slider).inner_text()
     assert page.locator(".h-curve").get_attribute("points") != before
     table = explorer.to_dataframe()
-    assert shown(page, "summarized")[0] == (table["fate"] == "summarized").sum()
+    assert shown(page, "summarized")[0] == (table["disposition"] == "summarized").sum()
 
 
 @pytest.mark.browser
@@ -222,7 +224,7 @@ def test_a_session_with_a_policy_is_shown_with_its_own_policy_window_and_thresho
     run = run_on_sample(policy, window_tokens, max_compactions=2)
     explorer = CompactionExplorer(with_policy(run))
     assert explorer._exploration.settings.policy == policy.kind
-    budget = explorer._exploration.rehearsal.budget
+    budget = explorer._exploration.run.budget
     assert (budget.window_tokens, budget.threshold_tokens) == (run.budget.window_tokens, run.budget.threshold_tokens)
     first = next(attempt for attempt in explorer._exploration.list_attempts() if attempt.status == "applied")
     assert (first.step, first.tokens_before) == (
@@ -338,7 +340,7 @@ def test_a_page_gets_the_rows_that_it_asks_for_but_never_all_of_a_long_session(l
     table = explorer.to_dataframe()
     end = min(rows[1], rows[0] + MAX_SENT_ROWS)
     assert (block["first"], block["count"]) == (rows[0], len(table))
-    assert [row[2] for row in block["rows"]] == list(table["fate"][rows[0] : end])
+    assert [row[2] for row in block["rows"]] == list(table["disposition"][rows[0] : end])
     assert [row[1] for row in block["rows"]] == list(table["text"][rows[0] : end])
 
 
@@ -346,8 +348,10 @@ def test_a_bar_of_a_thousand_messages_has_a_bounded_number_of_parts_and_every_to
     messages = [(index % 2, 1 + index % 7) for index in range(20_000)]
     parts = _group_runs(messages)
     assert len(parts) <= MAX_BAR_PARTS
-    for fate in (0, 1):
-        assert sum(tokens for one, tokens in parts if one == fate) == sum(tokens for one, tokens in messages if one == fate)
+    for disposition in (0, 1):
+        assert sum(tokens for one, tokens in parts if one == disposition) == sum(
+            tokens for one, tokens in messages if one == disposition
+        )
     assert _group_runs([(0, 1), (0, 2), (1, 0), (0, 5)]) == [(0, 3), (1, 0), (0, 5)]
     assert sum(tokens for _, tokens in _group_runs([(index % 2, 0) for index in range(5_000)])) == 0
 
@@ -363,17 +367,17 @@ def test_rows_come_as_they_are_scrolled_into_sight_and_follow_the_step(link, lon
         page.keyboard.press(key)
         linked.settle()
         row = page.locator(f".h-row[aria-posinset='{place}']")
-        assert row.locator(".h-fate").inner_text() == table["fate"][place - 1]
+        assert row.locator(".h-disposition").inner_text() == table["disposition"][place - 1]
         assert row.locator(".h-label").inner_text()[:20] == table["text"][place - 1][:20]
     page.locator(".h-rows").evaluate("list => { list.scrollTop = 24 * 300; }")
     linked.settle()
     explorer.change_settings(step=explorer.step_count - 5, threshold=0.3)
     linked.settle()
-    fates = explorer.to_dataframe()["fate"]
+    dispositions = explorer.to_dataframe()["disposition"]
     rows = page.locator(".h-row").all()
     places = [int(row.get_attribute("aria-posinset")) for row in rows]
     assert 301 in places
-    assert [row.locator(".h-fate").inner_text() for row in rows] == [fates[place - 1] for place in places]
+    assert [row.locator(".h-disposition").inner_text() for row in rows] == [dispositions[place - 1] for place in places]
 
 
 @pytest.mark.browser
@@ -393,8 +397,8 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
     )
     assert page.get_by_role("slider", name="keep results").is_visible()
     assert page.get_by_role("slider", name="threshold", exact=True).count() == 0
-    assert shown(page, "masked")[0] == (explorer.to_dataframe()["fate"] == "masked").sum() > 0
-    masked = explorer.to_dataframe().query("fate == 'masked'")["message"].iloc[0]
+    assert shown(page, "masked")[0] == (explorer.to_dataframe()["disposition"] == "masked").sum() > 0
+    masked = explorer.to_dataframe().query("disposition == 'masked'")["message"].iloc[0]
     page.locator(".h-row").nth(masked).click()
     linked.settle()
     assert page.locator(".h-texts h4").all_inner_texts() == ["in view", "tool, as logged"]

@@ -1,7 +1,7 @@
 """Data behind the widget `CompactionExplorer`, which tries out compaction policies on a recorded session.
 
-The data are the session, the settings and the messages that the model would see. For each combination of settings, a `DryRun`
-calls the policy at every step of the session without calling a model. Recent dry runs are cached.
+The data are the session, the settings and the messages that the model would see. For each combination of settings, a
+`CounterfactualRun` calls the policy at every step of the session without calling a model. Recent runs are cached.
 """
 
 import json
@@ -19,8 +19,8 @@ from harness.experiment.source_text import format_trial_code, format_trial_plan
 from harness.experiment.trial import Trial
 from harness.inspection.counterfactual import (
     STAND_IN_TOKENS,
-    DryRun,
-    DryRunSpec,
+    CounterfactualRun,
+    CounterfactualSpec,
     MessageStates,
     SessionTrace,
     count_uncompacted_tokens,
@@ -35,7 +35,7 @@ from harness.view import View
 
 DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 """What can happen to a message, such as `kept` or `dropped`. Bars in the page refer to an entry by its index in this tuple."""
-MAX_CACHED_REHEARSALS = 6
+MAX_CACHED_RUNS = 6
 MAX_BAR_PARTS = 1_000
 """Maximum number of parts of a bar that shows the messages; a bar is about as many pixels wide."""
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
@@ -75,13 +75,13 @@ class ExplorerSettings:
                 raise UsageError(f"{name}: must be at least 1 (got {getattr(self, name)!r})")
 
     @property
-    def rehearsal_setting(self) -> DryRunSpec:
-        """Settings of the dry run, i.e. the policy with its fields, the context window and the length of summaries.
+    def run_spec(self) -> CounterfactualSpec:
+        """Settings of the counterfactual run, i.e. the policy with its fields, the context window and the length of summaries.
 
         Raises:
             UsageError: The policy does not exist, or one of its fields does not exist or has an invalid value.
         """
-        return DryRunSpec(
+        return CounterfactualSpec(
             policy=policy_from_plain({"kind": self.policy, **self.fields}),
             window_tokens=self.window_tokens,
             nominal_window_tokens=self.nominal_window_tokens,
@@ -110,9 +110,9 @@ class AttemptRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStep:
-    """State of a dry run at one step, with what the policy did to each earlier message."""
+    """State of a counterfactual run at one step, with what the policy did to each earlier message."""
 
-    rehearsal: DryRun
+    run: CounterfactualRun
     index: int
     """Index of the step, from 0."""
     view: View
@@ -124,16 +124,16 @@ class ShownStep:
     """For each message, its estimated tokens as the model would see it; 0 for a removed message."""
 
     @classmethod
-    def compute(cls, rehearsal: DryRun, index: int) -> "ShownStep":
-        """Return the state of a dry run at a step, computed from the compactions before the step."""
-        state = rehearsal.find_state(index)
-        messages = rehearsal.list_message_states(state)
+    def compute(cls, run: CounterfactualRun, index: int) -> "ShownStep":
+        """Return the state of a counterfactual run at a step, computed from the compactions before the step."""
+        state = run.find_state(index)
+        messages = run.list_message_states(state)
         dispositions, tokens_after = [], []
         for one in messages:
             dispositions.append(DISPOSITIONS.index(one.disposition))
             tokens_after.append(one.tokens_after)
         return cls(
-            rehearsal=rehearsal,
+            run=run,
             index=index,
             view=state.view,
             messages=messages,
@@ -157,15 +157,15 @@ class ShownStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Finished dry run that the user has pinned, so that other settings are compared with it."""
+    """Finished counterfactual run that the user has pinned, so that other settings are compared with it."""
 
     name: str
     """Text for display with the name of the policy and the values of its fields."""
-    rehearsal: DryRun
+    run: CounterfactualRun
 
     def encode(self) -> dict[str, Any]:
-        """Return the data about the pinned dry run that the page shows at every step, such as its token curve."""
-        return {"name": self.name, "curve": list(self.rehearsal.view_tokens)}
+        """Return the data about the pinned counterfactual run that the page shows at every step, such as its token curve."""
+        return {"name": self.name, "curve": list(self.run.view_tokens)}
 
     def sum_by_disposition(self, index: int) -> list[DispositionTotal]:
         """Return the number and tokens of kept, masked, summarized, dropped and inserted messages at a step.
@@ -173,7 +173,7 @@ class Pinned:
         Args:
             index: Index of the step, from 0.
         """
-        return ShownStep.compute(self.rehearsal, index).sum_by_disposition()
+        return ShownStep.compute(self.run, index).sum_by_disposition()
 
 
 class Exploration:
@@ -192,13 +192,13 @@ class Exploration:
         Raises:
             UsageError: The session has no step, or the policy cannot work in that window.
         """
-        self.session, self.course = session, SessionTrace(session.entries)
-        self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
+        self.session, self.trace = session, SessionTrace(session.entries)
+        self.uncompacted_tokens = list(count_uncompacted_tokens(self.trace))
         """For each step, the estimated tokens that the whole conversation would have without compaction."""
-        self._rehearsals: dict[str, DryRun] = {}
+        self._runs: dict[str, CounterfactualRun] = {}
         self._shown: ShownStep | None = None
         self.pinned: Pinned | None = None
-        """Dry run that was pinned for comparison; None if there is none."""
+        """Counterfactual run that was pinned for comparison; None if there is none."""
         window = window_tokens or self._choose_window()
         choices = [policy] if policy is not None else [self._find_own_policy(), DEFAULT_POLICY]
         scales = [None, NOMINAL_WINDOW_TOKENS] if window < NOMINAL_WINDOW_TOKENS else [None]
@@ -206,12 +206,12 @@ class Exploration:
         for choice, scale in attempts:
             plain = {"kind": choice} if isinstance(choice, str) else codec.to_plain(choice)
             kind = str(plain.pop("kind"))
-            steps = len(self.course.steps)
+            steps = len(self.trace.steps)
             self.settings = ExplorerSettings(
                 policy=kind, fields=plain, window_tokens=window, nominal_window_tokens=scale, step=steps
             )
             try:
-                self.rehearse(self.settings)
+                self.advance(self.settings)
                 break
             except UsageError:  # constants of many policies are too large for a small window unless they are scaled
                 if (choice, scale) == attempts[-1]:
@@ -238,7 +238,7 @@ class Exploration:
         fitting = [one for one in WINDOW_CHOICES if one <= DEFAULT_WINDOW_SHARE * whole_tokens]
         return max(fitting, default=WINDOW_CHOICES[0])
 
-    def rehearse(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
+    def advance(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Change the settings, and run the policy over the session.
 
         The run ends at the last step, or as soon as `should_stop()` returns True.
@@ -246,37 +246,37 @@ class Exploration:
         Raises:
             UsageError: The settings are invalid; the earlier settings are kept.
         """
-        steps = len(self.course.steps)
+        steps = len(self.trace.steps)
         if settings.step > steps:
             raise UsageError(f"step: this session has {format_count(steps, 'step')} (got {settings.step!r})")
         key = codec.to_canonical_json(replace(settings, step=1))
-        rehearsal = self._rehearsals.get(key) or DryRun(self.session, self.course, settings.rehearsal_setting)
-        rehearsal.advance(should_stop)
-        self._rehearsals.pop(key, None)  # the newest run is the last
-        self._rehearsals[key] = rehearsal
-        if len(self._rehearsals) > MAX_CACHED_REHEARSALS:
-            del self._rehearsals[next(iter(self._rehearsals))]
+        run = self._runs.get(key) or CounterfactualRun(self.session, self.trace, settings.run_spec)
+        run.advance(should_stop)
+        self._runs.pop(key, None)  # the newest run is the last
+        self._runs[key] = run
+        if len(self._runs) > MAX_CACHED_RUNS:
+            del self._runs[next(iter(self._runs))]
         self.settings = settings
 
     @property
-    def rehearsal(self) -> DryRun:
-        """Dry run of the policy over the session under the current settings."""
-        return self._rehearsals[next(reversed(self._rehearsals))]
+    def run(self) -> CounterfactualRun:
+        """Counterfactual run of the policy over the session under the current settings."""
+        return self._runs[next(reversed(self._runs))]
 
     @property
     def step_index(self) -> int:
         """Index, from 0, of the step shown.
 
-        Until the dry run reaches the selected step, this is the last step computed.
+        Until the counterfactual run reaches the selected step, this is the last step computed.
         """
-        return min(self.settings.step, self.rehearsal.steps) - 1
+        return min(self.settings.step, self.run.steps) - 1
 
     @property
     def shown(self) -> ShownStep:
-        """State of the dry run at the step shown, with what the policy did to each earlier message."""
-        rehearsal, index = self.rehearsal, self.step_index
-        if self._shown is None or self._shown.rehearsal is not rehearsal or self._shown.index != index:
-            self._shown = ShownStep.compute(rehearsal, index)
+        """State of the counterfactual run at the step shown, with what the policy did to each earlier message."""
+        run, index = self.run, self.step_index
+        if self._shown is None or self._shown.run is not run or self._shown.index != index:
+            self._shown = ShownStep.compute(run, index)
         return self._shown
 
     def build_run(self) -> dict[str, Any]:
@@ -284,47 +284,47 @@ class Exploration:
 
         The values cover all steps computed so far.
         """
-        budget = self.rehearsal.budget
+        budget = self.run.budget
         return {
-            "curve": list(self.rehearsal.view_tokens),
+            "curve": list(self.run.view_tokens),
             "attempts": list(self.list_attempts()),
             "window_tokens": budget.window_tokens,
             "available_tokens": budget.available_tokens,
             "threshold_tokens": budget.threshold_tokens,
-            "rule": f"{describe_threshold(budget)}; {self.rehearsal.budget_rule}",
-            "oversized": self.rehearsal.list_oversized_steps(),
+            "rule": f"{describe_threshold(budget)}; {self.run.budget_rule}",
+            "oversized": self.run.list_oversized_steps(),
             "pinned": self.pinned.encode() if self.pinned else None,
-            "comparison": self.compare() if self.pinned and self.rehearsal.is_done else [],
+            "comparison": self.compare() if self.pinned and self.run.is_done else [],
             "code": self.format_code(),
             "plan": self.format_plan(),
         }
 
     def pin(self) -> None:
         """Pin the current settings, so that the settings chosen next are compared with them."""
-        self.rehearse(self.settings)
-        self.pinned = Pinned(name=self._format_settings(), rehearsal=self.rehearsal)
+        self.advance(self.settings)
+        self.pinned = Pinned(name=self._format_settings(), run=self.run)
 
     def compare(self) -> list[tuple[str, str, str]]:
         """Return a table that compares the current settings with the pinned ones.
 
-        Each row has a label and two texts for display, the first for the current settings. The dry run with the current settings
-        must have reached the last step.
+        Each row has a label and two texts for display, the first for the current settings. The run with the current settings must
+        have reached the last step.
         """
         assert self.pinned is not None
-        ours, theirs = self._measure(self.rehearsal), self._measure(self.pinned.rehearsal)
+        ours, theirs = self._measure(self.run), self._measure(self.pinned.run)
         return [("", self._format_settings(), self.pinned.name), *((name, value, theirs[name]) for name, value in ours.items())]
 
-    def _measure(self, rehearsal: DryRun) -> dict[str, str]:
-        applied = sum(cast("Compaction", entry.event).status == "applied" for entry in rehearsal.attempts)
-        tokens, window_tokens = rehearsal.view_tokens, rehearsal.budget.window_tokens
+    def _measure(self, run: CounterfactualRun) -> dict[str, str]:
+        applied = sum(cast("Compaction", entry.event).status == "applied" for entry in run.attempts)
+        tokens, window_tokens = run.view_tokens, run.budget.window_tokens
         return {
             "compactions": f"{applied:,}",
-            "attempts without effect": f"{len(rehearsal.attempts) - applied:,}",
-            "threshold": describe_threshold(rehearsal.budget),
+            "attempts without effect": f"{len(run.attempts) - applied:,}",
+            "threshold": describe_threshold(run.budget),
             "tokens sent in all requests": f"{sum(tokens):,}",
             "tokens in view, mean": f"{sum(tokens) / len(tokens):,.0f}",
             "tokens in view, largest": f"{max(tokens):,} ({max(tokens) / window_tokens:.0%} of the window)",
-            "requests that exceed the window": f"{len(rehearsal.list_oversized_steps()):,}",
+            "requests that exceed the window": f"{len(run.list_oversized_steps()):,}",
         }
 
     def _format_settings(self) -> str:
@@ -340,7 +340,7 @@ class Exploration:
         Args:
             task: Name of the task.
         """
-        setting = self.settings.rehearsal_setting
+        setting = self.settings.run_spec
         return Trial(
             task=task,
             policy=setting.policy,
@@ -361,7 +361,7 @@ class Exploration:
         shown = self.shown
         return {
             "look": codec.to_plain(self.settings),
-            "done": self.rehearsal.is_done,
+            "done": self.run.is_done,
             "index": self.step_index,
             "logged": _group_runs(zip(shown.dispositions, shown.messages.tokens_before, strict=True)),
             "shown": self._group_view(),
@@ -380,13 +380,13 @@ class Exploration:
             Role, beginning of the text, what the policy did to the message, tokens as logged, tokens as the model would see the
             message, and the step before which it was last changed (0 if unchanged).
         """
-        message, state = self.course.messages[number], self.shown.messages[number]
+        message, state = self.trace.messages[number], self.shown.messages[number]
         sizes = state.tokens_before, state.tokens_after
         return (message.role, format_message_line(message), state.disposition, *sizes, state.changed_at_step)
 
     def list_attempts(self) -> Iterable[AttemptRow]:
         """Yield every compaction that the policy attempted, up to the last step computed so far."""
-        for entry in self.rehearsal.attempts:
+        for entry in self.run.attempts:
             event = cast("Compaction", entry.event)
             reason = event.reason[:MAX_REASON_CHARACTERS]
             yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
@@ -407,13 +407,13 @@ class Exploration:
     def describe(self) -> list[tuple[str, str]]:
         """Return the settings, and the tokens that the model would see, as pairs of a label and a text."""
         view = self.shown.view
-        step = self.course.steps[self.step_index].end_event.step
+        step = self.trace.steps[self.step_index].end_event.step
         held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
         return [
             ("session", self.session.name),
             ("policy", self._format_settings()),
-            ("budget", f"{describe_threshold(self.rehearsal.budget)}; {self.rehearsal.budget_rule}"),
-            ("step", f"{step}, number {self.step_index + 1} of {len(self.course.steps)}"),
+            ("budget", f"{describe_threshold(self.run.budget)}; {self.run.budget_rule}"),
+            ("step", f"{step}, number {self.step_index + 1} of {len(self.trace.steps)}"),
             ("in view", f"{held}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
         ]
 
@@ -432,8 +432,8 @@ class Exploration:
         state, now = states[number], items.get(states.items[number])
         return {
             "message": number,
-            "role": self.course.messages[number].role,
-            "logged": format_full_text(self.course.messages[number]),
+            "role": self.trace.messages[number].role,
+            "logged": format_full_text(self.trace.messages[number]),
             "shown": format_full_text(now) if state.disposition == "masked" and now else None,
             "summary": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
         }
@@ -458,13 +458,13 @@ def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     Returns:
         The same two numbers for each part.
     """
-    parts = [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(messages, key=lambda one: one[0])]
+    parts = [(disposition, sum(tokens for _, tokens in run)) for disposition, run in groupby(messages, key=lambda one: one[0])]
     if len(parts) <= MAX_BAR_PARTS:
         return parts
     segment_tokens = max(1.0, sum(tokens for _, tokens in parts) * len(DISPOSITIONS) / MAX_BAR_PARTS)
     merged: Counter[tuple[int, int]] = Counter()  # tokens by segment of the bar and disposition
     start_tokens = 0
-    for fate, tokens in parts:
-        merged[int(start_tokens // segment_tokens), fate] += tokens
+    for disposition, tokens in parts:
+        merged[int(start_tokens // segment_tokens), disposition] += tokens
         start_tokens += tokens
-    return [(fate, tokens) for (_, fate), tokens in sorted(merged.items())]
+    return [(disposition, tokens) for (_, disposition), tokens in sorted(merged.items())]

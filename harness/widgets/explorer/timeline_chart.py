@@ -23,7 +23,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
     The chart also shows the threshold, the context window and the compactions.
 
     Args:
-        exploration: Exploration whose dry run has reached the last step.
+        exploration: Exploration whose counterfactual run has reached the last step.
         ax: Axes to draw on; None creates a figure.
     """
     with style.apply_style():
@@ -34,18 +34,18 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
         figure = style.make_figure(7.6, 3.3)
         _draw_lines(exploration, figure.subplots())
         applied = sum(one.status == "applied" for one in exploration.list_attempts())
-        steps = format_count(len(exploration.course.steps), "step")
+        steps = format_count(len(exploration.trace.steps), "step")
         title = f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in {steps}"
-        style.add_header(figure, title, f"{exploration.session.name}; {exploration.rehearsal.budget_rule}", FIDELITY_LEVEL)
+        style.add_header(figure, title, f"{exploration.session.name}; {exploration.run.budget_rule}", FIDELITY_LEVEL)
         style.add_footer(figure, "▼ compaction; summaries are placeholders; tokens are estimated")
         return figure
 
 
 def _draw_lines(exploration: Exploration, ax: "Axes") -> None:
     colours = style.read_colours()
-    steps = [step.end_event.step for step in exploration.course.steps]
-    curve = exploration.rehearsal.view_tokens
-    budget = exploration.rehearsal.budget
+    steps = [step.end_event.step for step in exploration.trace.steps]
+    curve = exploration.run.view_tokens
+    budget = exploration.run.budget
     top = HEADROOM_FACTOR * max(*curve, min(exploration.uncompacted_tokens[-1], 2 * max(curve)))
     ax.plot(steps, exploration.uncompacted_tokens, color=colours.muted, linewidth=1.0, linestyle=":", label="whole conversation")
     ax.plot(steps, curve, color=colours.palette[0], linewidth=1.4, label="in view")

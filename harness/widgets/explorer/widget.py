@@ -1,6 +1,6 @@
 """Widget `CompactionExplorer`, which applies a policy to a finished session and shows what happens to every message.
 
-The page requests one step at a time. The results of a long dry run are sent in parts, so that sliders stay responsive.
+The page requests one step at a time. The results of a long counterfactual run are sent in parts, so that sliders stay responsive.
 """
 
 import os
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SLICE_SECONDS = 0.1
-"""Time in seconds after which a dry run that is not finished sends the steps computed so far to the page."""
+"""Time in seconds after which a counterfactual run that is not finished sends the steps computed so far to the page."""
 
 
 class CompactionExplorer(StepWidget):
@@ -113,7 +113,7 @@ class CompactionExplorer(StepWidget):
     @property
     def step_count(self) -> int:
         """Number of finished steps of the session shown."""
-        return len(self._exploration.course.steps)
+        return len(self._exploration.trace.steps)
 
     def change_settings(self, **changes: Any) -> None:
         """Change the step shown, the policy, the context window or fields of the policy, and run the policy again.
@@ -156,7 +156,7 @@ class CompactionExplorer(StepWidget):
     def _read_traits(self) -> dict[str, Any]:
         settings = self._exploration.settings
         return {
-            "policy": settings.rehearsal_setting.policy,
+            "policy": settings.run_spec.policy,
             "window_tokens": settings.window_tokens,
             "step": settings.step,
         }
@@ -188,7 +188,7 @@ class CompactionExplorer(StepWidget):
         with self._lock:
             if self._exploration.pinned is None:
                 raise UsageError("no policy is pinned to compare with; call pin(), then choose another policy or other values")
-            self._exploration.rehearse(self._exploration.settings)
+            self._exploration.advance(self._exploration.settings)
             names, shown, pinned = zip(*self._exploration.compare(), strict=True)
         return pd.DataFrame({"shown": shown, "pinned": pinned}, index=["policy", *names[1:]])
 
@@ -237,18 +237,18 @@ class CompactionExplorer(StepWidget):
 
         - `message`: Number of the message, from 0.
         - `role`: Role of the message.
-        - `fate`: `kept`, `masked`, `summarized` or `dropped`.
+        - `disposition`: `kept`, `masked`, `summarized` or `dropped`.
         - `tokens_before`, `tokens_after`: Estimated tokens as logged, and as the model would see the message.
         - `since_step`: Step before which the message was last changed; 0 if it is unchanged.
         - `text`: Beginning of the message.
         """
         with self._lock:
             states = self._exploration.shown.messages
-            messages = self._exploration.course.messages[: len(states)]
+            messages = self._exploration.trace.messages[: len(states)]
         columns: dict[str, list[Any]] = {
             "message": list(range(len(states))),
             "role": [message.role for message in messages],
-            "fate": [one.disposition for one in states],
+            "disposition": [one.disposition for one in states],
             "tokens_before": [one.tokens_before for one in states],
             "tokens_after": [one.tokens_after for one in states],
             "since_step": [one.changed_at_step for one in states],
@@ -265,7 +265,7 @@ class CompactionExplorer(StepWidget):
             ax: Axes to draw on; None creates a figure.
         """
         with self._lock:
-            self._exploration.rehearse(self._exploration.settings)
+            self._exploration.advance(self._exploration.settings)
             return draw_timeline(self._exploration, ax)
 
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
@@ -303,10 +303,10 @@ class CompactionExplorer(StepWidget):
     def _apply_settings(
         self, request: str, settings: ExplorerSettings, deadline: float | None = None, rows: object = None
     ) -> None:
-        before, computed = self._exploration.settings, (self._exploration.rehearsal, self._exploration.rehearsal.steps)
-        self._exploration.rehearse(settings, lambda: deadline is not None and time.monotonic() > deadline)
+        before, computed = self._exploration.settings, (self._exploration.run, self._exploration.run.steps)
+        self._exploration.advance(settings, lambda: deadline is not None and time.monotonic() > deadline)
         new = self._build_controls() if settings.policy != before.policy else {}
-        if computed != (self._exploration.rehearsal, self._exploration.rehearsal.steps):
+        if computed != (self._exploration.run, self._exploration.run.steps):
             new["run"] = self._exploration.build_run()
         self.channel.update_state(**new, **self._build_step(request, rows))
 
@@ -343,10 +343,15 @@ class CompactionExplorer(StepWidget):
         policies = [name for name in list_policy_names() if has_oracle or not hasattr(PRESETS.get(name), "with_oracle")]
         session = {
             "name": explored.session.name,
-            "steps": [step.end_event.step for step in explored.course.steps],
+            "steps": [step.end_event.step for step in explored.trace.steps],
             "whole": explored.uncompacted_tokens,
         }
-        offered = {"policies": policies, "windows": WINDOW_CHOICES, "nominal": NOMINAL_WINDOW_TOKENS, "fates": DISPOSITIONS}
+        offered = {
+            "policies": policies,
+            "windows": WINDOW_CHOICES,
+            "nominal": NOMINAL_WINDOW_TOKENS,
+            "dispositions": DISPOSITIONS,
+        }
         return {"session": session, "offered": offered}
 
     def _build_controls(self) -> dict[str, Any]:

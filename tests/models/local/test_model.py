@@ -116,7 +116,7 @@ def test_the_same_request_gets_the_same_answer_whatever_came_between_and_from_an
 
 
 @REAL
-def test_a_prompt_beyond_the_window_is_an_overflow_with_its_numbers_before_a_token_comes(model):
+def test_prompt_longer_than_the_window_raises_context_overflow_with_its_numbers_before_a_token_comes(model):
     heard: list[object] = []
     with pytest.raises(ContextOverflow) as caught:
         model.reply(Request(messages=(user("word " * 9_000),)), heard.append)

@@ -19,7 +19,7 @@ def test_its_lines_are_the_tokens_of_every_step(explored):
     lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
     assert lines["whole conversation"] == explored.uncompacted_tokens
     assert lines["in view"] == explored.build_run()["curve"]
-    assert set(lines["threshold"]) == {explored.rehearsal.budget.threshold_tokens}
+    assert set(lines["threshold"]) == {explored.run.budget.threshold_tokens}
 
 
 def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
