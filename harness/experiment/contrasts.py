@@ -124,7 +124,7 @@ def refuse_invalid_contrasts(
             raise UsageError(f"contrasts[{place}]: compares an arm with itself or is declared twice ({contrast.a!r})")
         if contrast.estimand == "tasks like these" and task_count < MIN_TASKS:
             raise UsageError(
-                f"contrasts[{place}]: the estimand 'tasks like these' needs {MIN_TASKS} tasks or more (the plan has {task_count}); "
+                f"contrasts[{place}]: the estimand 'tasks like these' needs {MIN_TASKS} tasks (the plan has {task_count}); "
                 "add tasks, or set estimand = 'these tasks'"
             )
         if contrast.estimand == "these tasks" and seed_count < 2:
