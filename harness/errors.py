@@ -100,7 +100,7 @@ class UnknownName(UsageError):
     def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
         near = get_close_matches(name[:MAX_SHOWN_CHARACTERS], self.known, n=3, cutoff=0.5)
-        known_names = f"known: {', '.join(self.known) or 'none'}{'.' * bool(advice)}"
+        known_names = (f"known: {', '.join(self.known)}" if self.known else "there are none") + "." * bool(advice)
         offer = f"did you mean {' or '.join(map(repr, near))}?" if near else known_names
         super().__init__(f"unknown {what} {shorten_repr(name)}; {offer}{f' {advice}' if advice else ''}")
 

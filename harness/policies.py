@@ -158,7 +158,8 @@ def load_policy_class(name: str, where: str = "policy") -> type[Any]:
     points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
     if not points:
         what = "policy" if where == "policy" else f"policy in {where}:"
-        raise UnknownName(what, name, list_policy_names(), "`harness policies` describes each policy")
+        advice = f"`harness policies` describes each policy; a policy of your own needs an entry point in {ENTRY_POINT_GROUP!r}"
+        raise UnknownName(what, name, list_policy_names(), advice)
     return _load_entry_point(points[0])
 
 

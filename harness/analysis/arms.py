@@ -20,7 +20,7 @@ from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
 from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import ValueNamer, flatten, is_block
+from harness.experiment.paths import ValueNamer, flatten, is_arm_setting, is_block
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
@@ -180,7 +180,7 @@ def order_arms(trials: pd.DataFrame) -> list[str]:
             EARLIER_PLAN_MARKER in row.arm,
             row.policy != "none",
             row.replicate > 0,
-            [build_sort_key(value) for value in json.loads(row.axes_json or "{}").values()],
+            [build_sort_key(value) for path, value in json.loads(row.axes_json or "{}").items() if is_arm_setting(path)],
             row.arm,
         )
         for row in trials[["arm", "policy", "replicate", "axes_json"]].drop_duplicates("arm").itertuples()

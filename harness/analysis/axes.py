@@ -119,19 +119,18 @@ def average_arm_pairs(
 ) -> pd.DataFrame:
     """Average each metric over the first and over the second arms (configurations) of several pairs.
 
-    The result has one row per task and seed. Amounts, such as tokens, are averaged as logarithms, so that the ratio of the two
-    means is the typical ratio within a pair.
+    The result has one row per task and seed, also if both arms ran it several times (replicates). Amounts, such as tokens, are
+    averaged as logarithms, so that the ratio of the two means is the typical ratio within a pair.
 
     Args:
         trials: Valid trials with the columns of the metrics.
         arm_pairs: Pairs of names of arms that differ in only one setting.
         metrics: Columns of the trials table to average.
     """
-    columns = ["task", "seed", *metrics]
-    rows = {arm: part[columns] for arm, part in trials.groupby("arm")}
-    both = pd.concat(
-        [rows[a].merge(rows[b], on=["task", "seed"], suffixes=("_a", "_b"), validate="one_to_one") for a, b in arm_pairs]
-    )
+    keys = ["task", "seed", "replicate"]
+    rows = {arm: part[[*keys, *metrics]] for arm, part in trials.groupby("arm")}
+    both = pd.concat([rows[a].merge(rows[b], on=keys, suffixes=("_a", "_b"), validate="one_to_one") for a, b in arm_pairs])
+    both = both.drop(columns="replicate")
     amounts = [f"{metric}_{side}" for metric in metrics if metric not in UNIT_COLUMNS for side in "ab"]
     numbers = both.set_index(["task", "seed"]).astype(float)
     numbers[amounts] = np.log(numbers[amounts].where(numbers[amounts] > 0))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_excluded, select_valid
+from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_valid
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
 from harness.analysis.families import open_outcomes
@@ -289,14 +289,13 @@ def _bound_attrition(a: "_Side", b: "_Side", metric: str) -> Interval | None:
     An arm may have lost the trials in which it would have failed. The result is None if both arms lost the same trials, i.e.
     trials of equal task, seed and replicate.
     """
-    if a.lost_places == b.lost_places:
-        return None
-    columns = [*PAIR_COLUMNS, "outcome"]
     known = [
         one.trials.assign(outcome=one.trials[metric].astype(float).where(one.trials["trial_id"].isin(one.valid["trial_id"])))
         for one in (a, b)
     ]
-    pairs = known[0][columns].merge(known[1][columns], on=list(PAIR_COLUMNS), suffixes=("_a", "_b"))
+    pairs = pair_trials(known[0], known[1], ["outcome"])
+    if (pairs["outcome_a"].isna() == pairs["outcome_b"].isna()).all():
+        return None
     bounds = [
         (pairs["outcome_a"].fillna(lost) - pairs["outcome_b"].fillna(1 - lost)).groupby(pairs["task"]).mean().mean()
         for lost in (0.0, 1.0)
@@ -319,8 +318,6 @@ def _compute_cached_cost_ratio(pairs: pd.DataFrame) -> float | None:
 class _Side(NamedTuple):
     trials: pd.DataFrame
     valid: pd.DataFrame
-    lost_places: frozenset[tuple[object, ...]]
-    """Task, seed and replicate of the trials that are not valid."""
 
 
 class ArmComparer:
@@ -339,8 +336,7 @@ class ArmComparer:
     def _select(self, arm: str) -> "_Side":
         if arm not in self._sides:
             trials = select_arm(self._trials, arm)
-            lost = select_excluded(trials)[list(PAIR_COLUMNS)].itertuples(index=False, name=None)
-            self._sides[arm] = _Side(trials, select_valid(trials), frozenset(lost))
+            self._sides[arm] = _Side(trials, select_valid(trials))
         return self._sides[arm]
 
     def pair(self, a: str, b: str) -> pd.DataFrame:

@@ -10,7 +10,7 @@ simulation in `tests/bench` can compute thousands of studies at once.
 
 from collections.abc import Callable, Sequence
 from math import exp, log
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from harness.analysis.intervals import (
     compute_wilson_bounds,
 )
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p
-from harness.errors import UsageError, format_count
+from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.contrasts import MIN_TASKS
 
 Estimand: TypeAlias = Literal["tasks like these", "these tasks"]
@@ -50,10 +50,13 @@ def choose_estimand(task_count: int, wanted: Estimand | None = None) -> Estimand
     The default is `tasks like these` if there are at least six tasks, else `these tasks`.
 
     Raises:
+        UnknownName: The wanted estimand does not exist.
         UsageError: The wanted estimand is `tasks like these`, but there are fewer than six tasks.
     """
     if wanted is None:
         return "tasks like these" if task_count >= MIN_TASKS else "these tasks"
+    if wanted not in get_args(Estimand):
+        raise UnknownName("estimand", wanted, get_args(Estimand))
     if wanted == "tasks like these" and task_count < MIN_TASKS:
         raise UsageError(
             f"the estimand 'tasks like these' needs at least {MIN_TASKS} tasks (got {task_count}); use more tasks, or the "

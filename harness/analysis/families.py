@@ -81,6 +81,19 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
     return None if may_be_shown else Unfinished(newest, finished_trials, crashed_trials)
 
 
+def count_planned_trials(results: Tables) -> int:
+    """Return how many trials the newest plan of each experiment has, as recorded with its newest trial.
+
+    Trials of other studies have no recorded plan, so that all their trials count as planned.
+    """
+    total = 0
+    for part in list_experiments(results):
+        newest = part.trials.sort_values("started_at", kind="stable")["provenance_json"].iloc[-1:]
+        recorded = [json.loads(text or "{}").get("family") or {} for text in newest]
+        total += max([len(part.trials), *(int(one.get("planned_trials", 0)) for one in recorded)])
+    return total
+
+
 def list_experiments(results: Tables) -> Sequence[Tables]:
     """Return the results of each experiment, without trials of earlier plans: several for joined results, else one."""
     return [drop_earlier_plans(part) for part in _list_parts(results)]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.analysis.arms import ArmSummary, add_total_cost, select_excluded, select_valid
+from harness.analysis.arms import ArmSummary, add_total_cost, select_excluded
 from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
@@ -80,11 +80,13 @@ def build_headline_section(
     first_runs = [one for one in known if one.arm not in repeats]
     bounds = find_bounds(trials)
     candidates = [one for one in first_runs if one.arm not in bounds] or first_runs
-    cells = {one.arm: estimate_cell(one.trials, METRICS[metric]) for one in candidates}
+    shared = _select_shared(candidates)
+    cells = {arm: estimate_cell(rows, METRICS[metric]) for arm, rows in shared.items()}
     best = max(candidates, key=lambda one: cells[one.arm].value)
     effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
     claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
-    costs_usd = add_total_cost(select_valid(trials)).groupby("arm")["total_cost_usd"].mean().to_dict()
+    costs_usd = {arm: float(add_total_cost(rows)["total_cost_usd"].mean()) for arm, rows in shared.items()}
+    is_complete = all(len(shared[one.arm]) == len(one.trials) for one in candidates)
     notes = [
         " ".join(
             [
@@ -93,9 +95,14 @@ def build_headline_section(
                 *_describe_settings(candidates),
             ]
         ),
-        *_describe_claims(judged, costs_usd),
+        *_describe_claims(judged, comparer, {one.arm for one in known}),
         _describe_best(
-            best.arm, metric, cells, bound_count=len(first_runs) - len(cells), repeat_count=len(known) - len(first_runs)
+            best.arm,
+            metric,
+            cells,
+            basis="these tasks" if is_complete else "the tasks and seeds that all these arms have",
+            bound_count=len(first_runs) - len(cells),
+            repeat_count=len(known) - len(first_runs),
         ),
         _describe_cheapest(
             costs_usd,
@@ -110,9 +117,23 @@ def build_headline_section(
         *describe_lost_facts(results, known, kept_facts),
         _describe_limit([*effects.values(), *claims], metric),
         f"Largest threat to these answers: {threats[0] if threats else _describe_level_threat(str(trials['level'].iloc[0]))}",
-        f"Run next: {_advise(list(effects.values()), metric)}",
+        f"Run next: {_advise_equal(trials, metric, cells) or _advise(list(effects.values()), metric)}",
     ]
     return Section(heading=HEADLINES, notes=tuple(notes), is_detail=False)
+
+
+def _select_shared(arms: Sequence[ArmSummary]) -> dict[str, pd.DataFrame]:
+    """Return the trials of each arm on the tasks and seeds that all arms have.
+
+    An arm that lost its trials of an expensive task would otherwise look cheap. If the arms share no task and seed, all their
+    trials are returned.
+    """
+    places = [set(zip(one.trials["task"], one.trials["seed"], strict=True)) for one in arms]
+    shared = set.intersection(*places) or set.union(*places)
+    return {
+        one.arm: one.trials[[place in shared for place in zip(one.trials["task"], one.trials["seed"], strict=True)]]
+        for one in arms
+    }
 
 
 def find_question(results: Tables) -> str:
@@ -161,13 +182,7 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     inert_policies = inert - set(trials[trials["policy"] == "none"]["arm"])
     if inert_policies:
         threats.append(f"the policy changed nothing in any trial of {', '.join(sorted(inert_policies))}.")
-    for arm, rows in trials.groupby("arm", sort=False):
-        stopped = int((rows["reason"] == "max_steps").sum())
-        if stopped > len(rows) / 4:
-            threats.append(
-                f"{stopped} of {format_count(len(rows), 'trial')} of {arm} were stopped at the maximum number of steps, so its "
-                "score and cost depend on that number."
-            )
+    threats.extend(_describe_stopped(trials))
     tasks = trials["task"].nunique()
     if tasks < MIN_TASKS:
         threats.append(
@@ -180,6 +195,26 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
             "placebo check is missing."
         )
     return threats
+
+
+def _describe_stopped(trials: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on the arms of which more than a quarter of the trials were stopped at the maximum number of steps."""
+    is_stopped = (trials["reason"] == "max_steps").groupby(trials["arm"])
+    counts = pd.DataFrame({"stopped": is_stopped.sum(), "trials": is_stopped.size()})
+    counts = counts[counts["stopped"] > counts["trials"] / 4].loc[
+        lambda one: (-one["stopped"] / one["trials"]).sort_values(kind="stable").index
+    ]
+    if counts.empty:
+        return
+    its = "its score and cost depend" if len(counts) == 1 else "their scores and costs depend"
+    if len(counts) > MAX_LISTED_ARMS:
+        stopped = f"more than a quarter of the trials of {len(counts)} arms were"
+    else:
+        (first, *rest) = counts.itertuples()
+        stopped = f"{first.stopped} of {format_count(first.trials, 'trial')} of {first.Index}"
+        stopped += "".join(f", {one.stopped} of {one.trials} of {one.Index}" for one in rest)
+        stopped += " were" if counts["stopped"].sum() > 1 else " was"
+    yield f"{stopped} stopped at the maximum number of steps, so {its} on that number."
 
 
 def _describe_size(trials: pd.DataFrame, arm_count: int) -> str:
@@ -246,12 +281,13 @@ def _spell(text: str) -> str:
     return text.replace("_", "-").casefold()
 
 
-def _describe_claims(judged: ClaimReport | None, costs_usd: Mapping[str, float]) -> Iterator[str]:
+def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Collection[str]) -> Iterator[str]:
     """Yield a line for each declared comparison, and explain their numbers in the last one.
 
     Args:
         judged: Results of the comparisons that the plan declared (contrasts); None if it declared none.
-        costs_usd: Mean cost of a trial of each arm; NaN if unknown.
+        comparer: Object that compares two arms on the same tasks and seeds.
+        arms: Names of the arms of this level with valid trials; a comparison with another level states no costs.
     """
     if judged is None:
         yield "Declared contrasts: none, so no difference below is a claim; see [[contrasts]] in the plan file."
@@ -262,7 +298,7 @@ def _describe_claims(judged: ClaimReport | None, costs_usd: Mapping[str, float])
     if not judged.claims:
         yield "Declared contrasts: none concerns the arms of this level."
         return
-    *first, last = (_describe_claim(claim, costs_usd) for claim in judged.claims[:MAX_CLAIMS])
+    *first, last = (_describe_claim(claim, _describe_costs(claim, comparer, arms)) for claim in judged.claims[:MAX_CLAIMS])
     yield from first
     more = len(judged.claims) - MAX_CLAIMS
     further = f" {format_count(more, 'further contrast')} in the section of declared contrasts." if more > 0 else ""
@@ -293,28 +329,37 @@ def _describe_smallest_p(judged: ClaimReport) -> str:
     return f" (with {format_count(tasks, 'task')} it cannot be below {format_p(smallest)})"
 
 
-def _describe_claim(claim: Claim, costs_usd: Mapping[str, float]) -> str:
+def _describe_claim(claim: Claim, costs: str) -> str:
     contrast = claim.contrast
     sign = "÷" if claim.effect.scale == "ratio" else "−"
-    prices = [format_usd(costs_usd[arm]) for arm in (contrast.a, contrast.b) if not isnan(costs_usd.get(arm, nan))]
-    price = f"; {prices[0]} against {prices[1]} USD per trial" if len(prices) == 2 and claim.effect.scale != "ratio" else ""
     if contrast.margin is None:
         verdict = "Difference shown" if claim.is_shown else "No difference shown"
     else:
         verdict = f"{'Shown' if claim.is_shown else 'Not shown'} to be worse by less than {contrast.margin:g}"
     return (
         f"{verdict} in {contrast.metric}: {contrast.a} {sign} {contrast.b} = "
-        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}{price}."
+        f"{format_effect(claim.effect)}, p {format_relation(claim.holm_p)}{costs}."
     )
 
 
-def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, bound_count: int, repeat_count: int) -> str:
+def _describe_costs(claim: Claim, comparer: ArmComparer, arms: Collection[str]) -> str:
+    """Return a clause on the mean costs of two arms on the same tasks and seeds; empty if unknown or part of the effect."""
+    a, b = claim.contrast.a, claim.contrast.b
+    if claim.effect.scale == "ratio" or not {a, b} <= set(arms):
+        return ""
+    pairs = comparer.pair(a, b)
+    costs_usd = [float(pairs[f"total_cost_usd_{side}"].mean()) for side in "ab"]
+    return "" if any(map(isnan, costs_usd)) else "; {} against {} USD per trial".format(*map(format_usd, costs_usd))
+
+
+def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, basis: str, bound_count: int, repeat_count: int) -> str:
     """Return sentences on the arm with the highest mean over tasks, which owes its place partly to chance.
 
     Args:
         best: Name of the arm.
         metric: Name of the metric.
         cells: Mean, interval and number of trials of each arm that is not left out.
+        basis: Words for the tasks and seeds over which the means are taken.
         bound_count: Number of arms left out because their policy uses an oracle.
         repeat_count: Number of arms left out because they repeat another arm (A/A).
     """
@@ -322,20 +367,20 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, bound_c
     left_out = [f"{format_count(bound_count, 'arm')} with an oracle"] if bound_count else []
     left_out += [format_count(repeat_count, "A/A arm")] if repeat_count else []
     remark = f"; {' and '.join(left_out)} left out" if left_out else ""
-    if count > 1 and all(abs(one.value - cell.value) < EQUAL_VALUES for one in cells.values()):
-        at_end = (
-            " For differences, take harder tasks, a smaller window or other settings."
-            if abs(cell.value - round(cell.value)) < EQUAL_VALUES
-            else ""
-        )
-        return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{remark}, so it does not tell them apart.{at_end}"
+    if count > 1 and _are_equal(cells):
+        return f"Highest observed {metric}: {cell.value:.2f} in all {count} arms{remark}, so it does not tell them apart."
     luck = (
         f" Being the highest of {count} arms is partly luck; new trials would probably give it a lower {metric}."
         if count > 1
         else ""
     )
-    basis = f"mean over these tasks, {format_count(cell.n, 'trial')}{remark}"
-    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({basis}).{luck}"
+    mean = f"mean over {basis}, {format_count(cell.n, 'trial')}{remark}"
+    return f"Highest observed {metric}: {best}, {cell.value:.2f} ({mean}).{luck}"
+
+
+def _are_equal(cells: Mapping[str, Cell]) -> bool:
+    values = [one.value for one in cells.values()]
+    return max(values) - min(values) < EQUAL_VALUES
 
 
 def _list_claimed_pairs(judged: ClaimReport | None, metric: str) -> Iterator[frozenset[str]]:
@@ -455,6 +500,21 @@ def _describe_level_threat(level: str) -> str:
         "L1": "the agent is simulated; only the summarizer is real.",
         "L2-open": "the recorded actions do not react to compaction, so only sizes and costs are meaningful.",
     }.get(level, "the model may behave differently on another day; repeat an arm as an A/A arm.")
+
+
+def _advise_equal(trials: pd.DataFrame, metric: str, cells: Mapping[str, Cell]) -> str:
+    """Return what to run next if all arms have the lowest or all have the highest value of a metric; else an empty text."""
+    if len(cells) < 2 or not _are_equal(cells):
+        return ""
+    value = max(one.value for one in cells.values())
+    if value > 1 - EQUAL_VALUES:
+        return "harder tasks, a smaller window or other settings, since every arm reached the highest value."
+    if value > EQUAL_VALUES:
+        return ""
+    if (trials["reason"] == "max_steps").mean() > 1 / 4:
+        most = trials["max_steps"].max()
+        return f"the same arms with a higher max_steps (now {most}), since no arm scored anything before it was stopped."
+    return f"easier tasks, a larger window or other settings, since every arm has the lowest {metric}."
 
 
 def _advise(effects: Sequence[Effect], metric: str) -> str:

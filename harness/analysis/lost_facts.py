@@ -131,8 +131,9 @@ def _choose_kinds(counts: Sequence[pd.DataFrame]) -> _ChosenKinds:
 def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
     """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
     shares = counts["lost"] / counts["facts"]
-    if len(shares) > 1 and 0 < shares.max() - shares.min() <= SIMILAR_SHARES:
-        return f" ({100 * shares.min():.0f} % to {100 * shares.max():.0f} %, depending on the kind)"
+    if len(shares) > 1 and shares.max() - shares.min() <= SIMILAR_SHARES:
+        least, most = (f"{100 * one:.0f} %" for one in (shares.min(), shares.max()))
+        return " (of each kind)" if least == most else f" ({least} to {most}, depending on the kind)"
     texts = {kind: f"{100 * share:.0f} % of {KIND_TEXTS.get(kind, kind)}" for kind, share in shares.items()}
     most = ", ".join(texts[kind] for kind in chosen.most if kind in texts)
     least = texts.get(chosen.least, "")

@@ -5,6 +5,8 @@ so checks that need them report that there is nothing to compare.
 """
 
 import os
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,13 @@ def load_outcomes(
             raise UsageError(
                 f"column {names[name]!r}: {name} must be {'0 or 1' if name == 'success' else 'from 0 to 1'} in each row"
             )
+    for name in columns.keys() & {"seed", "steps", "prompt_tokens", "compactions"}:
+        known = columns[name].dropna() if name == "compactions" else columns[name]
+        if not (known % 1 == 0).all():
+            raise UsageError(f"column {names[name]!r}: must contain a whole number in each row")
+    for name in columns.keys() & {"cost_usd", "steps", "prompt_tokens", "compactions"}:
+        if not columns[name].dropna().between(0, sys.float_info.max).all():
+            raise UsageError(f"column {names[name]!r}: must contain no negative and no infinite number")
     trials = pd.DataFrame(columns, index=source.index)
     if seed is None:
         trials["seed"] = 0
@@ -91,7 +100,8 @@ def load_outcomes(
 
 
 def _read_table(path: Path) -> pd.DataFrame:
-    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    # Only an empty cell is missing: `None` or `NA` may be the name of an arm.
+    readers = {".csv": partial(pd.read_csv, keep_default_na=False, na_values=[""]), ".parquet": pd.read_parquet}
     if path.suffix not in readers:
         raise UsageError(f"{str(path)!r}: the name of a table of outcomes must end in .csv or .parquet")
     try:

@@ -22,6 +22,7 @@ from harness.analysis.arms import add_total_cost, order_arms, select_valid
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.trajectories import add_trajectories, list_verdicts
 from harness.analysis.validity import pair_trials
 
 ORACLE_KIND = "oracle"
@@ -66,7 +67,9 @@ def compute_regrets(results: Tables) -> list[Regret]:
     if not oracle_arms:
         return []
     require_single_level(trials)
-    return list(_compute_each_regret(add_total_cost(trials), oracle_arms))
+    trials = add_total_cost(trials)
+    trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
+    return list(_compute_each_regret(trials, oracle_arms))
 
 
 def _compute_each_regret(trials: pd.DataFrame, oracle_arms: list[str]) -> Iterator[Regret]:
@@ -81,8 +84,8 @@ def _compute_each_regret(trials: pd.DataFrame, oracle_arms: list[str]) -> Iterat
 
 
 def _pair_with_oracle(trials: pd.DataFrame, arm: str, oracle_arm: str) -> pd.DataFrame:
-    columns = ("total_cost_usd", "steps", "window_tokens", "threshold_tokens")
-    return pair_trials(trials[trials["arm"] == arm], trials[trials["arm"] == oracle_arm], columns)
+    columns = ("score", "trajectory", "verdicts", "total_cost_usd", "steps", "window_tokens", "threshold_tokens")
+    return add_trajectories(pair_trials(trials[trials["arm"] == arm], trials[trials["arm"] == oracle_arm], columns))
 
 
 def _has_same_budget(pairs: pd.DataFrame) -> bool:

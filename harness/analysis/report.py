@@ -21,7 +21,7 @@ from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import ClaimReport, build_progress_section, look_at
-from harness.analysis.families import find_withheld
+from harness.analysis.families import count_planned_trials, find_withheld
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
@@ -307,12 +307,19 @@ def report_progress(results: Tables, family: Family) -> Report:
         results: Results of one experiment.
         family: Comparisons that the plan declares, with its number of trials.
     """
-    return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)])
+    return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)], is_withheld=True)
 
 
-def _assemble(results: Tables, all_sections: list[Section], claims: ClaimReport | None = None) -> Report:
+def _assemble(
+    results: Tables, all_sections: list[Section], claims: ClaimReport | None = None, *, is_withheld: bool = False
+) -> Report:
     trials, current_results = results.trials, drop_earlier_plans(results)
     names = ", ".join(sorted(trials["experiment"].unique()))
+    finished = int((current_results.trials["status"] != "crashed").sum())
+    if not is_withheld and finished < (planned := count_planned_trials(results)):
+        text = f"{finished} of {planned} planned trials have finished, so everything below may change; run the experiment again"
+        first, *notes = all_sections[0].notes
+        all_sections[0] = replace(all_sections[0], notes=(f"Unfinished: {text}. {first}", *notes))
     if question := find_question(results):
         first, *notes = all_sections[0].notes
         all_sections[0] = replace(all_sections[0], notes=(f"Question: {question} {first}", *notes))

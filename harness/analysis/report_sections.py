@@ -131,7 +131,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
         (
             *([f"{constant}, so success is left out."] if constant else ["Success: every check passed."]),
             " ".join([_OUTCOME_NOTE, *meanings]),
-            f"Intervals are for {_describe_tasks([one.trials for one in arms])}.",
+            f"Intervals are for {_describe_tasks(arms)}.",
             *_describe_inert_arms(arms),
             *([f"Found in no trial{aside}: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
         ),
@@ -170,9 +170,21 @@ def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
     )
 
 
-def _describe_tasks(parts: Sequence[pd.DataFrame]) -> str:
-    count = len({task for trials in parts for task in trials["task"]})
-    return describe_estimand(choose_estimand(count), count) if count else "nothing, since no trial is valid"
+def _describe_tasks(arms: Sequence[ArmSummary]) -> str:
+    """Return what the intervals of several arms are about; arms on fewer tasks than most arms are named."""
+    groups = dict[int, list[str]]()
+    for one in arms:
+        if count := one.trials["task"].nunique():
+            groups.setdefault(count, []).append(one.arm)
+    if not groups:
+        return "nothing, since no trial is valid"
+    usual = max(groups, key=lambda count: len(groups[count]))
+    others = [
+        f"; those of {', '.join(names)} for {describe_estimand(choose_estimand(count), count)}"
+        for count, names in groups.items()
+        if count != usual
+    ]
+    return describe_estimand(choose_estimand(usual), usual) + "".join(others)
 
 
 def _build_axis_sections(results: Tables) -> Iterator[Section]:

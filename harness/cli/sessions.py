@@ -162,7 +162,7 @@ def _format_cells(path: Path, row: queries.SessionRow, counts: Mapping[str, int]
     begun = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
     ended = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
-    cost = "?" if totals.cost_usd is None else f"{totals.cost_usd:.4f}"
+    cost = "?" if totals.total_cost_usd is None else f"{totals.total_cost_usd:.4f}"
     texts = (format_line(text, width) for text, width in ((trial, 40), (row.model, 30), (row.task, 40)))
     return (f"{row.session_id}{where}", begun, ended, totals.steps, totals.compactions, totals.prompt_tokens, cost, *texts)
 

@@ -7,7 +7,7 @@ pilot trial of each. A trial whose answers were replayed from a cassette counts 
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
@@ -320,6 +320,6 @@ def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: i
     prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
     if not prices or not window:
         return None
-    dearest = max(prices, key=lambda price: price.input_usd)
-    full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
-    return calls * (window * full.input_usd + ASSUMED_REPLY_TOKENS * full.output_usd) / 1e6
+    prompt_usd = max(max(price.input_usd, price.cache_write_usd or 0.0) for price in prices)  # writing to a cache may cost more
+    output_usd = max(price.output_usd for price in prices)
+    return calls * (window * prompt_usd + ASSUMED_REPLY_TOKENS * output_usd) / 1e6

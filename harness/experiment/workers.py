@@ -8,18 +8,20 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import pebble
 from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
-from harness.errors import WorkerDied
+from harness.errors import UsageError, WorkerDied
 from harness.experiment.job import FinishedTrial, Job
 from harness.garbage import reduce_garbage_collection
 from harness.signals import end_with_parent, install_signal_handler
@@ -82,7 +84,21 @@ def _prepare_process() -> None:
     end_with_parent()
 
 
+def _refuse_missing_script() -> None:
+    """Refuse to start workers for a program that they cannot import, because it was read from standard input.
+
+    Raises:
+        UsageError: The main program has no file.
+    """
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if path is not None and not Path(path).exists():
+        raise UsageError(
+            f"worker processes cannot import the main program {path!r}, which is no file: save it in one, and run that"
+        )
+
+
 def _make_pool() -> Any:
+    _refuse_missing_script()
     return pebble.ProcessPool(
         max_workers=1,
         max_tasks=JOBS_PER_WORKER,

@@ -22,9 +22,13 @@ READ_ONLY_PROGRAMS = frozenset(
 """Names of programs that change no files, except with options such as `sed -i`."""
 _WRITE_OPTIONS = {
     "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)$"),
-    "sed": re.compile(r"(-[a-zA-Z]*i|--in-place)"),
-    "sort": re.compile(r"(-o|--output)"),
+    "git": re.compile(r"--output"),
+    "sed": re.compile(r"-[a-zA-Z]*i|--in-place"),
+    "sort": re.compile(r"-[a-zA-Z]*o|--o"),
 }
+"""Options with which a program changes files."""
+_SED_WRITES = re.compile(r"(^|[0-9$/,;{}! ])[wW][ \t]|(^|[0-9;{}])e([ \t]|$)|s(.)((?!\4).)*\4((?!\4).)*\4[a-zA-Z0-9]*[wWe]")
+"""Commands and flags of a script of sed that write a file or run a program."""
 _READ_ONLY_GIT_COMMANDS = frozenset(
     {"blame", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"}
 )
@@ -96,13 +100,21 @@ def _is_read_only_command(words: list[str]) -> bool:
     rest = list(words)
     while rest and re.fullmatch(r"\w+=.*", rest[0]):
         del rest[0]
-    if not rest or any(sign in "()" for sign in rest) or _has_redirect(rest):
+    if not rest or any(sign and set(sign) <= {"(", ")"} for sign in rest) or _has_redirect(rest):
         return False
     program, arguments = basename(rest[0]), rest[1:]
-    if program == "git":
-        return next((word for word in arguments if not word.startswith("-")), "") in _READ_ONLY_GIT_COMMANDS
-    writing = _WRITE_OPTIONS.get(program)
-    return program in READ_ONLY_PROGRAMS and not (writing and any(writing.match(word) for word in arguments))
+    writing, operands = _WRITE_OPTIONS.get(program), [word for word in arguments if not word.startswith("-")]
+    if writing and any(writing.match(word) for word in arguments):
+        return False
+    match program:
+        case "git":
+            return bool(operands) and operands[0] in _READ_ONLY_GIT_COMMANDS
+        case "uniq":  # writes its second operand
+            return len(operands) < 2
+        case "sed":
+            return not any(_SED_WRITES.search(word) for word in operands)
+        case _:
+            return program in READ_ONLY_PROGRAMS
 
 
 def _has_redirect(words: Sequence[str]) -> bool:

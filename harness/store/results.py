@@ -25,7 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import StoreError, UsageError, format_count
+from harness.errors import StoreError, UsageError, format_count, shorten_repr
 from harness.object_store import ObjectStore
 from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
 from harness.store.journal import Journal
@@ -177,7 +177,10 @@ class Results:
 
         while True:
             try:
-                return cast("pd.DataFrame", self._connection.sql(query).df())
+                relation = self._connection.sql(query)
+                if relation is None:
+                    raise UsageError(f"the query returns no table (got {shorten_repr(query)}); begin it with SELECT")
+                return cast("pd.DataFrame", relation.df())
             except duckdb.CatalogException as error:
                 missing = _MISSING_TABLE.search(str(error))
                 name = missing[1].lower() if missing else ""

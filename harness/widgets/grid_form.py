@@ -136,7 +136,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         )
         self._policy = self._base.policy if policy is None else resolve_policy(policy)
         self._output = None if output is None else Path(output)
-        self._workers, self._lock = workers, threading.RLock()
+        self._workers, self._lock, self._is_closed = workers, threading.RLock(), False
         self._summary = FormSummary()
         self._refusal = ""
         self._facts: list[tuple[str, str]] = []
@@ -222,8 +222,10 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def close(self) -> None:
         """Stop the grid, wait until its run has ended, and close the form. May be called more than once."""
         if self.grid is not None:
-            self.grid.unobserve(self._on_change, "state")
+            if not self._is_closed:
+                self.grid.unobserve(self._on_change, "state")
             self.grid.close()
+        self._is_closed = True
         self._summary.close()
         super().close()
 

@@ -84,6 +84,10 @@ class HarnessWidget(SavedForm, anywidget.AnyWidget):
         """Message channel to all pages (open views in the browser) that show this widget."""
         self.on_msg(self._on_page_message)
 
+    def __del__(self) -> None:
+        if hasattr(self, "channel"):  # else the constructor has failed, and there is nothing to close
+            super().__del__()
+
     def _handle_page_message(self, message: Mapping[str, Any]) -> None:
         """Handle a message from a page; the base class ignores it.
 

@@ -101,6 +101,16 @@ def test_arms_come_as_controls_then_by_number_then_repeats():
     ]
 
 
+def test_the_order_of_arms_does_not_depend_on_which_trial_comes_first():
+    rows = [
+        {"arm": f"threshold={share}", "seed": seed, "axes_json": f'{{"seed": {seed}, "policy.threshold": {share}}}'}
+        for share in (0.5, 0.8)
+        for seed in (0, 1)
+    ]
+    assert order_arms(results(rows).trials) == ["threshold=0.5", "threshold=0.8"]
+    assert order_arms(results(rows[1:] + rows[:1]).trials) == ["threshold=0.5", "threshold=0.8"]
+
+
 def test_arms_of_an_earlier_plan_come_last():
     found = results([{"arm": "none (earlier plan 0a1b2c)", "policy": "none"}, {"arm": "z"}, {"arm": "none", "policy": "none"}])
     assert order_arms(found.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]

@@ -48,6 +48,20 @@ def test_a_seed_with_an_unknown_cost_in_one_arm_is_left_out_and_not_averaged_ove
     assert (cost.unit_count, cost.excluded_pairs) == (5, 1)
 
 
+def test_replicates_of_an_arm_count_as_one_seed():
+    rows = [
+        one | {"replicate": replicate, "config_json": one["axes_json"]}
+        for replicate in (0, 1)
+        for one in cross(lambda k, t, seed: t == 2)
+    ]
+    found, once = (
+        [effect for axis in contrast_axes(results(one).trials) for effect in axis.effects]
+        for one in (rows, cross(lambda k, t, seed: t == 2))
+    )
+    assert [(one.metric, one.unit_count) for one in found] == [(one.metric, one.unit_count) for one in once]
+    assert [one.value for one in found] == pytest.approx([one.value for one in once])
+
+
 @pytest.mark.parametrize("name", ["three-tiers", "k=1 t=2 without pins"])
 def test_extra_arms_never_appear_under_a_value(name):
     rows = cross(lambda k, t, seed: True)

@@ -129,6 +129,8 @@ def test_trials_that_one_arm_lost_bound_what_the_difference_could_have_been():
     )
     assert compare(results(same), "a", "b").worst_case is None
     assert compare(results(other), "a", "b").worst_case == (0.5, 1.0)  # seed 0 of one arm and seed 1 of the other
+    repeated = [row | {"replicate": int(row["arm"] == "b")} for row in rows]  # as an A/A arm
+    assert compare(results(repeated), "a", "b").worst_case == found.worst_case
 
 
 def test_a_scripted_and_a_real_summarizer_of_one_scripted_agent_may_be_compared():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness.analysis.estimation import choose_estimand, compute_bounds, compute_p, compute_rate_bounds, find_refusal
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p, compute_newcombe_interval
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
 from tests.bench.studies import Cell, format_row, is_accepted, simulate
 
 
@@ -62,6 +62,8 @@ def test_from_six_tasks_on_numbers_speak_about_tasks_like_these():
     assert choose_estimand(9, "these tasks") == "these tasks"
     with pytest.raises(UsageError, match=r"'tasks like these' needs at least 6 tasks \(got 5\)"):
         choose_estimand(5, "tasks like these")
+    with pytest.raises(UnknownName, match="did you mean 'these tasks'"):
+        choose_estimand(9, "These tasks")  # type: ignore[arg-type]
 
 
 def test_one_task_has_the_interval_and_the_test_of_its_pairs():

@@ -87,6 +87,8 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
     assert said([run("a", "s")], probes) == [
         f'{SUMMARIES}"a" lost 90 % of 30 {ONLY_SUMMARIZED} (100 % of values, 90 % of goals, 80 % of error messages).'
     ]
+    equal = [one | {"seen_after": False} for one in probes]
+    assert said([run("a", "s")], equal) == [f'{SUMMARIES}"a" lost 100 % of 30 {ONLY_SUMMARIZED} (of each kind).']
     alike = [one for one in probes if one["kind"] != "error"]
     assert said([run("a", "s")], alike) == [
         f'{SUMMARIES}"a" lost 95 % of 20 {ONLY_SUMMARIZED} (90 % to 100 %, depending on the kind).'

@@ -77,6 +77,29 @@ def test_columns_that_are_absent_or_impossible_are_refused(tmp_path, columns, er
         load_outcomes(tmp_path / "runs.csv", **({"task": "id", "arm": "policy", "success": "solved"} | columns))
 
 
+@pytest.mark.parametrize(
+    ("role", "value", "words"),
+    [
+        ("seed", 0.2, "whole number"),
+        ("seed", None, "whole number"),
+        ("turns", 2.7, "whole number"),
+        ("tokens", None, "whole number"),
+        ("cost", -1.0, "no negative"),
+        ("cost", float("inf"), "no infinite"),
+    ],
+)
+def test_impossible_numbers_are_refused(tmp_path, role, value, words):
+    ROWS.assign(given=[value, *range(15)]).to_csv(tmp_path / "runs.csv", index=False)
+    with pytest.raises(UsageError, match=f"column 'given': .*{words}"):
+        load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", **{role: "given"})
+
+
+def test_an_arm_may_be_called_none(tmp_path):
+    ROWS.replace({"policy": {"mask": "None", "raw": "NA"}}).to_csv(tmp_path / "runs.csv", index=False)
+    outcomes = load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved")
+    assert set(outcomes.trials["arm"]) == {"None", "NA"}
+
+
 def test_other_files_are_refused(tmp_path):
     for name in ("runs.txt", "absent.csv"):
         with pytest.raises(UsageError, match=name):

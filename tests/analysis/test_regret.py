@@ -31,6 +31,21 @@ def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
     assert found.cost_usd.value == pytest.approx(1.5)
 
 
+def test_trials_that_repeat_another_trial_are_no_further_evidence():
+    trials = [
+        {
+            **one,
+            "replicate": replicate,
+            "trajectory": f"{one['arm']} {one['seed']}",
+            "trial_id": f"{one['arm']} {one['seed']} {replicate}",
+        }
+        for one in (*arm("a", "keep-last", [True, False]), *arm("best", "oracle", [True, True]))
+        for replicate in range(6)
+    ]
+    (found,) = compute_regrets(results(trials))
+    assert (found.counts.pairs, found.success.unit_count) == (12, 2)
+
+
 def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
     trials = [
         *arm("best 0.5", "oracle", [True], threshold_tokens=500),

@@ -1,5 +1,6 @@
 """The report as text, Markdown and files, with hostile names."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -106,6 +107,16 @@ def test_levels_get_sections_and_charts_of_their_own(tmp_path):
         "How the trials ended (L3 real model)",
     ]
     assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path, figures="png")}
+
+
+def test_an_unfinished_experiment_says_so_first():
+    plan = json.dumps({"family": {"planned_trials": 6}})
+    rows = [{"arm": arm, "provenance_json": plan} for arm in "abc"]
+    rows[2] |= {"status": "crashed", "reason": "crashed"}
+    first, *_ = report(results(rows)).sections[0].notes
+    assert first.startswith("Unfinished: 2 of 6 planned trials have finished, so everything below may change; run the experiment")
+    whole, *_ = report(results([{"seed": seed, "provenance_json": plan} for seed in range(6)])).sections[0].notes
+    assert "Unfinished" not in whole
 
 
 @pytest.mark.slow

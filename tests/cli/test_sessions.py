@@ -35,6 +35,7 @@ def test_sessions_are_listed_newest_first(place):
     lines = within("sessions", "list", "--in", place).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["session", "second", "first"]
     assert "2023-11-14 22:13  completed (replied)  3      1" in lines[2]
+    assert "0.8750" in lines[2].split(), "three steps at 0.25 USD and a summary at 0.125"
     assert [line.split()[0] for line in within("sessions", "list", "--status", "active", "--in", place).stdout.splitlines()] == [
         "session",
         "second",

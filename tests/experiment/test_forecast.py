@@ -19,8 +19,10 @@ from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, to_plain
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
+from harness.models.prices import compute_cost_usd
 from harness.models.registry import load_litellm
 from harness.policies import policy_from_plain
+from harness.tokens import Measured, Usage
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
@@ -36,6 +38,16 @@ def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
     assert describe_cost_bound(group_by_seed([trial, trial])) == "at most $11.60"
     without = replace(trial, policy=policy_from_plain({"kind": "none"}))
     assert describe_cost_bound(group_by_seed([without])) == "at most $2.90"
+
+
+def test_the_bound_covers_prompts_that_are_written_to_a_dearer_cache():
+    none = policy_from_plain({"kind": "none"})
+    trial = Trial(task=TINY, policy=none, model="anthropic/claude-sonnet-4-5", max_steps=10, window_tokens=150_000)
+    ((name, bound_usd),) = compute_cost_bounds_usd(trial).items()
+    written = Usage(input_tokens=Measured(0), output_tokens=Measured(4_000), cache_write_tokens=Measured(150_000))
+    uncached = Usage(input_tokens=Measured(150_000), output_tokens=Measured(4_000))
+    assert bound_usd == pytest.approx(10 * compute_cost_usd(name, written))
+    assert bound_usd > 10 * compute_cost_usd(name, uncached)
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():

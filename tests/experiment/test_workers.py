@@ -1,6 +1,8 @@
 """Contract tests of the workers of this machine: processes and threads."""
 
 import gc
+import subprocess
+import sys
 import time
 from typing import ClassVar
 
@@ -53,3 +55,17 @@ def test_a_trial_that_its_time_limit_ended_is_no_result_whatever_the_clock_says(
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     assert isinstance(workers.submit(make_sample_job("finish", 1, tmp_path)).exception(60.0), TimeoutError)
     workers.close()
+
+
+def test_a_program_from_standard_input_is_refused_with_the_reason(tmp_path):
+    program = f"""
+from pathlib import Path
+from harness.experiment.workers import ProcessWorkers
+from harness.testing.sample_jobs import make_sample_job
+if __name__ == "__main__":
+    workers = ProcessWorkers(1, print, 60.0)
+    workers.submit(make_sample_job("finish", 1, Path({str(tmp_path)!r})))
+"""
+    done = subprocess.run([sys.executable], input=program, capture_output=True, text=True, timeout=60, check=False)
+    assert "UsageError: worker processes cannot import the main program '<stdin>', which is no file" in done.stderr
+    assert "FileNotFoundError" not in done.stderr

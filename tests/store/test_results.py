@@ -287,6 +287,8 @@ def test_sql_joins_the_tables(folder: Path) -> None:
 def test_a_wrong_query_is_told_with_what_it_could_have_been(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trials"):
         load(experiment(tmp_path)).sql("SELECT * FROM trial")
+    with pytest.raises(UsageError, match="returns no table"):
+        load(experiment(tmp_path)).sql("-- nothing")
 
 
 def test_the_output_folder_itself_loads_too(folder: Path) -> None:

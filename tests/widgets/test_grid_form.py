@@ -196,6 +196,8 @@ def test_a_pilot_then_the_grid_then_another_grid(form):
         form.start()
     assert other.wait(300) == "done", other.failure
     assert len(other.results.trials) == 6
+    form.close()
+    form.close()
 
 
 @pytest.mark.browser

@@ -1,5 +1,6 @@
 """Behaviour of all widgets: scripts that never parse a text as HTML, an escaped static form, and a page that misses nothing."""
 
+import gc
 import inspect
 import re
 from pathlib import Path
@@ -263,3 +264,10 @@ def test_an_observer_that_fails_does_not_end_the_thread_of_a_grid(tmp_path):
     done = record(trial_id=GRID.grid[0].trial_id, arm=GRID.grid[0].arm, success=True)
     widget._show_progress(RunProgress(experiment="e", total_trials=len(GRID.grid)).with_record(done))
     assert widget.progress == pytest.approx(1 / len(GRID.grid))
+
+
+def test_a_widget_whose_constructor_failed_leaves_no_second_error(recwarn):
+    with pytest.raises(TypeError, match="max_steps"):
+        AgentWidget(max_steps=30)
+    gc.collect()
+    assert not [one for one in recwarn if "unraisable" in type(one.message).__name__.lower()]

@@ -84,6 +84,8 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         return pd.DataFrame(columns=list(COLUMNS))
     chosen, against = resolve_metric(trials, metric), resolve_baseline(results, baseline)
     reference, level = trials[trials["arm"] == against], require_single_level(trials)
+    if reference.empty:  # all trials of the baseline were excluded
+        return pd.DataFrame(columns=list(COLUMNS))
     value, cost_usd = (estimate_cell(reference, one).value for one in (chosen, METRICS["cost"]))
     effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
     places, bounds = describe_arms(trials).set_index("arm"), find_bounds(trials)

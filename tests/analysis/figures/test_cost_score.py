@@ -41,6 +41,13 @@ def test_points_are_the_means_of_the_arms_and_bars_the_paired_intervals():
     assert np.isnan(table.set_index("arm").loc["control", "low"])
 
 
+def test_a_baseline_whose_trials_were_all_excluded_leaves_an_empty_table():
+    found = made(control=(1.0, 0.5), better=(2.0, 0.8), other=(2.0, 0.7))
+    lost = found.trials["arm"] == "control"
+    found = replace(found, trials=found.trials.assign(status=found.trials["status"].where(~lost, "crashed")))
+    assert cost_score.table(found).empty
+
+
 def test_amounts_are_shown_as_means_too():
     found = made(control=(1.0, 0.5), other=(2.0, 0.8))
     found = replace(found, trials=found.trials.assign(steps=[10, 20, 30, 100, 5, 50, 40, 80]))
