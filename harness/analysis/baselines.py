@@ -11,8 +11,6 @@ from harness.analysis.families import read_families
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_changes, find_metric
 from harness.analysis.tables import Tables, select
 
-BASELINE_HINT = "the baseline is the arm of the declared contrasts, or else the arm without compaction, or else the first arm"
-
 
 def choose_baseline(results: Tables) -> str:
     """Return the arm (configuration) with which others are compared if the user chooses none.

@@ -7,7 +7,7 @@ over tasks, with an interval over tasks like these or over the seeds of these ta
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import inf, isnan, nan
 from typing import Literal, NamedTuple, TypeAlias
 
 import pandas as pd
@@ -312,3 +312,22 @@ def estimate_changes(
         estimate_effect(pairs, metric.column, estimand=estimand, is_bounded=metric.kind != "amount", is_tested=is_tested)
         for metric in metrics
     ]
+
+
+def find_front(points: Mapping[str, tuple[float, float]], metric: Metric) -> list[str]:
+    """Return the arms on the Pareto front, the cheapest first: no other arm is better and no dearer, or cheaper and no worse.
+
+    Arms with equal costs and values are all on it. The caller leaves out arms that are only bounds.
+
+    Args:
+        points: Cost in US dollars and value of the metric of each arm, by name; NaN if unknown.
+        metric: Metric that the values belong to.
+    """
+    sign = 1 if metric.is_higher_better else -1
+    known = [(cost_usd, -sign * value, arm) for arm, (cost_usd, value) in points.items() if not isnan(cost_usd + value)]
+    front, last = list[str](), (inf, inf)
+    for cost_usd, loss, arm in sorted(known):
+        if loss < last[1] or (cost_usd, loss) == last:
+            front.append(arm)
+            last = cost_usd, loss
+    return front

@@ -8,12 +8,13 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 
 from harness.analysis.tables import Selection
 from harness.errors import UnknownName, UsageError
+from harness.experiment.job import Level
 from harness.store.columns import TABLES
 
 _BLANK_VALUES: dict[str, object] = {"str": "", "bool": False, "int64": 0, "float64": float("nan")}
@@ -32,7 +33,7 @@ def load_outcomes(
     turns: str | None = None,
     tokens: str | None = None,
     summaries: str | None = None,
-    level: str = "L3",
+    level: Level = "L3",
 ) -> Selection:
     """Read another study's results, one run per row of a CSV or Parquet file, to compare its arms with `compare`.
 
@@ -55,9 +56,12 @@ def load_outcomes(
         print(harness.compare(results, "masking", "raw"))
 
     Raises:
-        UnknownName: The file has no column with one of these names; the message suggests similar names.
+        UnknownName: The file has no column with one of these names, or the level does not exist; the message suggests similar
+            names.
         UsageError: The file cannot be read, or a column has impossible values.
     """
+    if level not in get_args(Level):
+        raise UnknownName("level", level, get_args(Level))
     source = _read_table(Path(path))
     for name in (task, arm, success, score, seed, cost, turns, tokens, summaries):
         if name is not None and name not in source.columns:

@@ -289,6 +289,9 @@ def _embed(name: str, text: str) -> str:
     return f'<script type="application/octet-stream" id="{name}">{text}</script>'
 
 
+_SHOW_ALL = "The command “harness view” shows all."
+
+
 def _describe_sessions(data: PageData, *, served: bool) -> str:
     trials = sum(len(part["trials"]["id"]) for part in data.values["parts"])
     if served:
@@ -298,12 +301,12 @@ def _describe_sessions(data: PageData, *, served: bool) -> str:
     if data.values["is_withheld"]:
         return (
             f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file, chosen at random "
-            "(seed 0). The command “harness view” shows all."
+            f"(seed 0). {_SHOW_ALL}"
         )
     return (
         f"{format_count(trials, 'trial')}, of which {len(data.blocks)} have their transcripts in this file: those with the "
         "lowest, the highest and the median score of each arm first, then others at random (seed 0). "
-        "The command “harness view” shows all."
+        f"{_SHOW_ALL}"
     )
 
 

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf, isnan
+from math import isnan
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -28,6 +28,7 @@ from harness.analysis.measures import (
     add_measures,
     choose_metric,
     estimate_cell,
+    find_front,
 )
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
@@ -131,7 +132,7 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
             | {"repeats": repeats.get(name, ""), "bound": name in bounds}
             for name in names
         ],
-        "fronts": {metric: [names.index(name) for name in find_front(choices, metric)] for metric in METRICS if metric != "cost"},
+        "fronts": {name: _find_front_places(choices, metric, names) for name, metric in METRICS.items() if name != "cost"},
         "effects": effects,
         "task_effects": task_effects,
         **_build_task_cells(groups),
@@ -144,6 +145,11 @@ def _build_part(results: Tables, against: str | None, session_ids: Sequence[str]
 def _describe_estimands(groups: Mapping[str, pd.DataFrame]) -> str:
     """Return the tasks to which the intervals of arms apply: tasks like these, or these tasks if an arm ran fewer than six."""
     return " and ".join(sorted({choose_estimand(rows["task"].nunique()) for rows in groups.values() if len(rows)}))
+
+
+def _find_front_places(cells: Mapping[str, Mapping[str, Cell]], metric: Metric, names: Sequence[str]) -> list[int]:
+    points = {arm: (one["cost"].value, one[metric.name].value) for arm, one in cells.items()}
+    return [names.index(arm) for arm in find_front(points, metric)]
 
 
 def _encode_metric(metric: Metric) -> Json:
@@ -193,21 +199,6 @@ def _encode_cell(metric: Metric, cell: Cell) -> list[Any]:
 
 def _encode_number(value: float) -> float | None:
     return None if isnan(value) else float(f"{value:.6g}")
-
-
-def find_front(cells: Mapping[str, Mapping[str, Cell]], metric: str) -> list[str]:
-    """Return the Pareto front, cheapest arm first: no other arm is better and no dearer, or cheaper and no worse.
-
-    Arms with equal values are all in it.
-    """
-    sign = 1 if METRICS[metric].is_higher_better else -1
-    points = [(one["cost"].value, -sign * one[metric].value, arm) for arm, one in cells.items()]
-    front, last = list[str](), (inf, inf)
-    for cost_usd, loss, arm in sorted(point for point in points if not isnan(point[0]) and not isnan(point[1])):
-        if loss < last[1] or (cost_usd, loss) == last:
-            front.append(arm)
-            last = cost_usd, loss
-    return front
 
 
 def choose_baselines(results: Tables, names: Sequence[str], repeats: Mapping[str, str], against: str | None) -> list[str]:

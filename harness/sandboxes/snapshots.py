@@ -124,7 +124,7 @@ def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[
     """
     file_changes = []
     for path in sorted(older.files.keys() | newer.files.keys()):
-        before, after = _find_file(older, path), _find_file(newer, path)
+        before, after = find_file(older, path), find_file(newer, path)
         if before == after:
             continue
         removed, added = _count_line_changes(_read_lines(blobs, before), _read_lines(blobs, after))
@@ -153,7 +153,7 @@ def summarize_patch(older: Snapshot, newer: Snapshot) -> SnapshotPatch:
     """
     digest, changed = hashlib.sha256(), list[str]()
     for path in sorted(older.files.keys() | newer.files.keys()):
-        before, after = _find_file(older, path), _find_file(newer, path)
+        before, after = find_file(older, path), find_file(newer, path)
         if before != after:
             changed.append(path)
             states = [f"{state.mode:o} {state.sha256}" if state else "-" for state in (before, after)]
@@ -171,7 +171,8 @@ def format_path(path: str) -> str:
     return _LINE_BREAKING.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def _find_file(snapshot: Snapshot, path: str) -> FileState | None:
+def find_file(snapshot: Snapshot, path: str) -> FileState | None:
+    """Return the file or link at a path of a snapshot; None if there is none, or a directory."""
     state = snapshot.files.get(path)
     return None if state is None or stat.S_ISDIR(state.mode) else state
 

@@ -6,7 +6,6 @@ and binary files are only reported as changed. The diffs are only for reading; a
 
 import difflib
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,7 +13,7 @@ from typing import Literal
 
 from harness.errors import format_count
 from harness.protocols import BlobStore, FileState, Snapshot
-from harness.sandboxes.snapshots import MAX_DIFFED_LINES, format_path
+from harness.sandboxes.snapshots import MAX_DIFFED_LINES, find_file, format_path
 from harness.text import escape_control_characters
 
 CONTEXT_LINES = 3
@@ -55,7 +54,7 @@ def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[F
         SandboxError: The content of a file is missing in `blobs`.
     """
     paths = sorted(older.files.keys() | newer.files.keys())
-    pairs = ((path, _find_file(older, path), _find_file(newer, path)) for path in paths)
+    pairs = ((path, find_file(older, path), find_file(newer, path)) for path in paths)
     changed_files = islice(((path, old, new) for path, old, new in pairs if old != new), MAX_FILES)
     return tuple([_build_patch(blobs, path, old, new) for path, old, new in changed_files])
 
@@ -69,11 +68,6 @@ def join_patches(file_patches: Sequence[FilePatch]) -> str:
     text = "".join([*(one.text for one in file_patches), *overflow_note])
     cut = len(text) - MAX_TOTAL_CHARACTERS
     return f"{text[:MAX_TOTAL_CHARACTERS]}\n({cut:,} characters more)\n" if cut > 0 else text
-
-
-def _find_file(snapshot: Snapshot, path: str) -> FileState | None:
-    state = snapshot.files.get(path)
-    return None if state is None or stat.S_ISDIR(state.mode) else state
 
 
 def _build_patch(blobs: BlobStore, path: str, old: FileState | None, new: FileState | None) -> FilePatch:

@@ -75,6 +75,8 @@ def test_columns_that_are_absent_or_impossible_are_refused(tmp_path, columns, er
     ROWS.to_csv(tmp_path / "runs.csv", index=False)
     with pytest.raises(error, match=words):
         load_outcomes(tmp_path / "runs.csv", **({"task": "id", "arm": "policy", "success": "solved"} | columns))
+    with pytest.raises(UnknownName, match="unknown level 'banana'"):
+        load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", level="banana")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_columns_that_are_absent_or_impossible_are_refused(tmp_path, columns, er
 def test_impossible_numbers_are_refused(tmp_path, role, value, words):
     ROWS.assign(given=[value, *range(15)]).to_csv(tmp_path / "runs.csv", index=False)
     with pytest.raises(UsageError, match=f"column 'given': .*{words}"):
-        load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", **{role: "given"})
+        load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", **{role: "given"})  # type: ignore[arg-type]
 
 
 def test_an_arm_may_be_called_none(tmp_path):

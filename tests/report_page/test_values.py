@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from harness.analysis.arms import select_valid
 from harness.analysis.claims import Claim
 from harness.analysis.intervals import Interval
-from harness.analysis.measures import METRICS, Cell, add_measures, estimate_cell, estimate_change
+from harness.analysis.measures import METRICS, add_measures, estimate_cell, estimate_change, find_front
 from harness.experiment.contrasts import Contrast
-from harness.report_page.values import build_parts, choose_baselines, find_front, judge_effect, lay_out_arms, mark_declared
+from harness.report_page.values import build_parts, choose_baselines, judge_effect, lay_out_arms, mark_declared
 from tests.analysis.made import results as make_results
 from tests.report_page.made import write_experiment
 
@@ -192,10 +192,9 @@ def test_levels_are_parts_of_their_own():
 
 @given(st.lists(st.tuples(st.floats(0, 10) | st.just(nan), st.floats(0, 1) | st.just(nan)), max_size=12))
 def test_no_arm_beats_an_arm_of_the_front_and_every_other_is_beaten(points):
-    cells = {str(place): {"cost": Cell(1, x, nan, nan), "score": Cell(1, y, nan, nan)} for place, (x, y) in enumerate(points)}
-    known = {arm: (one["cost"].value, one["score"].value) for arm, one in cells.items()}
-    known = {arm: point for arm, point in known.items() if not any(map(isnan, point))}
-    front = find_front(cells, "score")
+    named = {str(place): point for place, point in enumerate(points)}
+    known = {arm: point for arm, point in named.items() if not any(map(isnan, point))}
+    front = find_front(named, METRICS["score"])
     beats = lambda a, b: a[0] <= b[0] and a[1] >= b[1] and a != b  # noqa: E731
     assert not [arm for arm in front if any(beats(other, known[arm]) for other in known.values())]
     values = {known[arm] for arm in front}

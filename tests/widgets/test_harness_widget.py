@@ -268,6 +268,6 @@ def test_an_observer_that_fails_does_not_end_the_thread_of_a_grid(tmp_path):
 
 def test_a_widget_whose_constructor_failed_leaves_no_second_error(recwarn):
     with pytest.raises(TypeError, match="max_steps"):
-        AgentWidget(max_steps=30)
+        AgentWidget(max_steps=30)  # type: ignore[call-arg]
     gc.collect()
     assert not [one for one in recwarn if "unraisable" in type(one.message).__name__.lower()]

@@ -18,7 +18,7 @@ from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, format_value
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_usd
-from harness.analysis.measures import METRICS, estimate_cell
+from harness.analysis.measures import METRICS, estimate_cell, find_front
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.validity import PAIR_COLUMNS, pair_trials
 from harness.errors import format_count
@@ -111,23 +111,11 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
     points = points.assign(
         metric=chosen.name, baseline=against, level=level, place=points["arm"].map(places["place"]).astype(int)
     ).assign(settings=points["arm"].map(places["settings"]), is_bound=points["arm"].isin(bounds))
-    points = points.assign(is_on_front=_find_front(points, is_higher_better=chosen.is_higher_better))
+    choices = points if points["is_bound"].all() else points[~points["is_bound"]]  # bounds only count if all arms are bounds
+    pairs = zip(choices["cost_usd"], choices["value"], strict=True)
+    front = find_front(dict(zip(choices["arm"], pairs, strict=True)), chosen)
+    points = points.assign(is_on_front=points["arm"].isin(front))
     return points[list(COLUMNS)].sort_values("place", ignore_index=True)
-
-
-def _find_front(points: pd.DataFrame, *, is_higher_better: bool) -> pd.Series:
-    """Return which arms are on the Pareto front: no other arm is better and no dearer, or cheaper and no worse.
-
-    Arms that know what the task needs later are only upper bounds. They never count, unless all arms are such.
-    """
-    gains = points["value"] if is_higher_better else -points["value"]
-    costs = points["cost_usd"]
-    choices = ~points["is_bound"] if not points["is_bound"].all() else points["is_bound"]
-    is_beaten = [
-        bool((choices & (gains >= gain) & (costs <= cost) & ((gains > gain) | (costs < cost))).any())
-        for gain, cost in zip(gains, costs, strict=True)
-    ]
-    return choices & ~pd.Series(is_beaten, index=points.index, dtype=bool)
 
 
 def draw(

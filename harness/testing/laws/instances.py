@@ -26,8 +26,6 @@ MIN_MEAN_SCORE, MAX_MEAN_SCORE = 0.2, 0.8
 """Bounds within which the mean score of a task passes the check, so that other policies can do better or worse."""
 MIN_DISTINCT_SHARE = 2 / 3
 """Smallest share of different courses among the seeds with which a task passes; a course is a sequence of calls and verdicts."""
-CALIBRATION_SEEDS = range(20)
-"""Seeds on which the tasks of the suite were tuned."""
 REPORT_SEEDS = range(100, 120)
 """Seeds for which differences between sessions are reported; no task was tuned on these seeds."""
 
