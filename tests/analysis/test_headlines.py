@@ -219,6 +219,15 @@ def test_all_arms_that_were_often_stopped_are_one_threat_in_any_order_of_the_tri
     ]
 
 
+def test_an_arm_with_fewer_tasks_has_intervals_of_its_own():
+    lost = arm("short", (0.5, 0.6), cost_usd=1.0)
+    rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.5, 0.6), cost_usd=1.0), *lost[:8]]
+    (table,) = (one for one in report(results(rows)).sections if one.heading.startswith("How the trials ended"))
+    (note,) = (one for one in table.notes if one.startswith("Intervals are for "))
+    assert note.startswith("Intervals are for tasks like these: the mean over all tasks like the 7 that ran")
+    assert "; those of short for these tasks: the mean over these 4 tasks only" in note
+
+
 def test_an_arm_that_lost_its_expensive_tasks_does_not_look_cheap():
     rows = [
         {"arm": name, "task": f"task-{task}", "seed": seed, "success": False, "score": 0.5 + (name == "lossy") * seed / 100}

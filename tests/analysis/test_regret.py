@@ -33,14 +33,10 @@ def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
 
 def test_trials_that_repeat_another_trial_are_no_further_evidence():
     trials = [
-        {
-            **one,
-            "replicate": replicate,
-            "trajectory": f"{one['arm']} {one['seed']}",
-            "trial_id": f"{one['arm']} {one['seed']} {replicate}",
-        }
-        for one in (*arm("a", "keep-last", [True, False]), *arm("best", "oracle", [True, True]))
-        for replicate in range(6)
+        {"arm": name, "policy": policy, "replicate": replicate, "success": name == "best" or replicate % 2 == 0}
+        | {"trajectory": f"{name} {replicate % 2}"}
+        for name, policy in (("a", "keep-last"), ("best", "oracle"))
+        for replicate in range(12)
     ]
     (found,) = compute_regrets(results(trials))
     assert (found.counts.pairs, found.success.unit_count) == (12, 2)
