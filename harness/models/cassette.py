@@ -93,7 +93,9 @@ class CassetteModel(WrappedModel):
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer to a request, or call the model and record its answer.
 
-        A recorded answer has the duration and the cost of the original call.
+        A recorded answer has the duration and the cost of the original call. If another process records an answer to the same
+        request during the call, that answer is returned, as in a replay. The listener then receives a piece marked `anew`, and
+        `on_replay` is not called, because the call was paid for.
 
         Raises:
             ContextOverflow: The model refused the prompt, now or in the recording.
@@ -112,10 +114,15 @@ class CassetteModel(WrappedModel):
         try:
             reply = self.model.reply(request, listen)
         except ContextOverflow as error:
-            tape.add(keys[-1], {"overflow": [error.prompt_tokens, error.window_tokens]})
-            raise
-        tape.add(keys[-1], {"reply": codec.to_plain(reply)})
-        return reply
+            earlier_answer = tape.add(keys[-1], {"overflow": [error.prompt_tokens, error.window_tokens]})
+            if earlier_answer is None:
+                raise
+        else:
+            earlier_answer = tape.add(keys[-1], {"reply": codec.to_plain(reply)})
+            if earlier_answer is None:
+                return reply
+        listen(TextDelta(text="", anew=True))
+        return _replay_answer(self.name, earlier_answer, listen)
 
 
 @lru_cache(maxsize=8)
@@ -215,30 +222,38 @@ class CassetteFile:
             MalformedRecording: The file is not a cassette. It is not changed.
             StoreError: The file cannot be written.
         """
-        self._append(b"")
+        self._append(b"", None)
 
-    def add(self, key: str, answer: dict[str, Any]) -> None:
-        """Record an answer of a model in the cassette file.
+    def add(self, key: str, answer: dict[str, Any]) -> dict[str, Any] | None:
+        """Record an answer of a model in the cassette file, unless the file already has an answer to this request.
+
+        Return the answer that was recorded earlier, for example by another process; None if the given answer was recorded.
 
         Raises:
             MalformedRecording: The file is not a cassette. It is not changed.
             StoreError: The answer could not be written.
         """
         line = json.dumps({"key": key, **answer}, ensure_ascii=False, separators=(",", ":"))
-        self._append(line.encode(errors="replace") + b"\n")
+        earlier_answer = self._append(line.encode(errors="replace") + b"\n", key)
         self.read_new_lines()
+        return earlier_answer
 
-    def _append(self, line: bytes) -> None:
+    def _append(self, line: bytes, key: str | None) -> dict[str, Any] | None:
+        """Write a line, unless the file has an answer with this key; return that answer, or None if the line was written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 _repair_tail(file, self._path)
+                file.flush()
+                if key is not None and (earlier_answer := self.find(key)) is not None:
+                    return earlier_answer
                 file.write(line)
         except OSError as error:
             raise StoreError(
                 f"the cassette {str(self._path)!r} cannot be written: {error.strerror}; free disk space or choose another file"
             ) from None
+        return None
 
 
 def _repair_tail(file: BinaryIO, path: Path) -> None:

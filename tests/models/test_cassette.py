@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from harness.agent.conversation import StreamBuffer
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
+from harness.events import TextDelta
 from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, CassetteModel, open_cassette_file
 from harness.models.local.model import LocalModel
@@ -136,6 +138,42 @@ def test_several_processes_record_into_one_file(tmp_path):
     assert lines[0] == HEADER
     kept = {json.loads(line)["key"]: json.loads(line)["overflow"] for line in lines[1:]}
     assert kept == {f"{'w' * n}-{number}": [number, n] for n in (1, 2, 3) for number in range(200)}
+
+
+@dataclass
+class Overtaken(Counting):
+    """A model that is slower than another process, which records its answer to the same request meanwhile."""
+
+    recorded_first: CassetteModel = field(kw_only=True)
+
+    def reply(self, request, listen=ignore):
+        open_cassette_file.cache_clear()  # another process has an object of its own for the file
+        with suppress(ContextOverflow):
+            self.recorded_first.reply(request)
+        listen(TextDelta(text="slower"))
+        return super().reply(request, listen)
+
+
+OVERFLOW = ContextOverflow("counting", 120, 100)
+
+
+@pytest.mark.parametrize("slower", [None, OVERFLOW])
+def test_of_two_answers_recorded_at_the_same_time_both_processes_use_the_first(tmp_path, slower):
+    path, heard = tmp_path / "c.jsonl", StreamBuffer()
+    usage = Usage(input_tokens=Measured(5), output_tokens=Measured(2))
+    first = Reply(message=assistant("faster"), usage=usage, seconds=1.0, cost_usd=0.5)
+    model = Overtaken(answer=slower, recorded_first=taped(path, "record", Counting(answer=first)))
+    assert taped(path, "record", model).reply(HELLO, heard.add) == first
+    assert heard.text == "faster"
+    assert taped(path, "replay").reply(HELLO) == first
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_an_overflow_that_another_process_recorded_first_is_raised(tmp_path):
+    path = tmp_path / "c.jsonl"
+    model = Overtaken(recorded_first=taped(path, "record", Counting(answer=OVERFLOW)))
+    with pytest.raises(ContextOverflow, match="120 tokens, window 100"):
+        taped(path, "record", model).reply(HELLO)
 
 
 def test_a_line_that_a_killed_process_left_is_written_over(tmp_path):
