@@ -64,7 +64,7 @@ class BeforeNewest:
     """Rule that selects the messages to replace; the newest tokens and everything from the user's last message on stay.
 
     The user's only message does not protect what follows it. Fewer tokens are kept if `target` requires it. The first message
-    that is kept is an answer or a message of the user.
+    that is kept is an answer or a message of the user. A former summary is replaced only together with newer messages.
     """
 
     most_tokens: int
@@ -73,7 +73,7 @@ class BeforeNewest:
     """Maximum size of the conversation after a compaction."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages to replace, up to a user message or answer."""
+        """Return the messages to replace, up to a user message or answer; none if there is only a former summary."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
@@ -83,7 +83,8 @@ class BeforeNewest:
         typed = max(find_user_messages(view), default=1)
         if typed > 1:
             cut = min(cut, typed)
-        return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
+        old_items = items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
+        return old_items if any(item.item_id not in view.summaries for item in old_items) else ()
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None, since the number of retained messages depends on the conversation."""
@@ -393,7 +394,8 @@ class Cline(_ClineSdk, SummarizingPreset):
     compiled from the tool calls; the summarizer does not write them.
 
     If the summary fails, and after an overflow (a prompt that the provider refuses as too long), the notice of `cline-basic`
-    replaces the messages. An empty summary leaves the conversation unchanged.
+    replaces the messages. An empty summary leaves the conversation unchanged. Without newer messages to summarize, a former
+    summary is not summarized again, and the conversation stays unchanged too.
 
     One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 
@@ -415,6 +417,14 @@ class Cline(_ClineSdk, SummarizingPreset):
     keep_recent_tokens: Positive = 20_000
     result_characters: Positive = 2_000
     kind: Literal["cline"] = "cline"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: a former summary is not summarized again without newer messages, as in the original.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

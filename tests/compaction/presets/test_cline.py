@@ -72,6 +72,16 @@ def test_a_former_summary_is_told_apart_and_what_it_was_made_of_is_not() -> None
     assert "the request" not in room.prompts()[1]
 
 
+def test_a_former_summary_alone_is_not_summarized_again() -> None:
+    view = view_of(user("old"), *work(0, 6), user("the newest request"), *work(20, 6), policy=AGENTIC)
+    room = Room(AGENTIC, 2_000, "ONE", "TWO")
+    view = grown(room.after(view, room.ask(view)), AGENTIC, *work(40, 12))
+    event = room.ask(view)
+    assert event is not None
+    assert (event.status, len(room.prompts())) == ("no-op", 1)
+    assert "nothing lies before the kept messages" in event.reason
+
+
 BASIC = ClineBasic()
 
 
