@@ -29,6 +29,7 @@ StopReason: TypeAlias = Literal[
     "replied",
     "declared",
     "cut_short",
+    "refused",
     "max_steps",
     "overflow",
     "model_error",
@@ -49,6 +50,7 @@ Two reasons complete a session: `replied` (an answer without tool calls) and `de
 All other reasons are failures. Those that need an explanation:
 
 - `cut_short`: The output limit cut off the last answer.
+- `refused`: The model or a content filter of the provider refused to give the last answer, or to complete it.
 - `doom_loop`: The model repeated the same tool call and was stopped.
 - `sandbox_error`: The machine lost the sandbox.
 - `sandbox_killed`: The commands of the model ended the sandbox, for example by using up its memory.
@@ -176,9 +178,9 @@ class StepFinished:
     model_seconds: float
     """Duration of the model call in seconds; simulated time if the model is scripted."""
     tool_seconds: float
-    finish_reason: Literal["stop", "tool-calls", "length"] | None = None
-    """Reason why the answer of the model ended: `length` if the output limit cut it off, `tool-calls` if it calls tools, else
-    `stop`; None in a recording and in a log of version 0.2 or older."""
+    finish_reason: Literal["stop", "tool-calls", "length", "content-filter"] | None = None
+    """Reason why the answer of the model ended: `length` if the output limit cut it off, `content-filter` if it was refused,
+    `tool-calls` if it calls tools, else `stop`; None in a recording and in a log of version 0.2 or older."""
     kind: Literal["step-finished"] = "step-finished"
 
 

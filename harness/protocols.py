@@ -56,6 +56,8 @@ class Reply:
     """
     cut_short: bool = False
     """Whether the reply is incomplete because it reached the maximum number of output tokens."""
+    refused: bool = False
+    """Whether the model or a content filter of the provider refused to answer; the reply may be incomplete."""
 
 
 def ignore(*_: object) -> None:

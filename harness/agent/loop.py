@@ -364,7 +364,7 @@ class Session:
             call_errors=sum(result.status != "completed" for result in results),
             model_seconds=reply.seconds,
             tool_seconds=agent.clock() - started_at if calls else 0.0,
-            finish_reason="length" if reply.cut_short else "tool-calls" if calls else "stop",
+            finish_reason=_name_finish_reason(reply),
         )
         message_events += [_build_message_event(tool(result), step) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
@@ -438,10 +438,22 @@ def _build_message_event(message: Message, step: int) -> MessageAdded:
     return MessageAdded(message=sanitize_message(message), step=step)
 
 
+def _name_finish_reason(reply: Reply) -> Literal["stop", "tool-calls", "length", "content-filter"]:
+    if reply.cut_short:
+        return "length"
+    if reply.refused:
+        return "content-filter"
+    return "tool-calls" if reply.message.calls else "stop"
+
+
 def _find_stop(reply: Reply) -> Stop | None:
     """Return the stop reason if the reply ends the turn, else None."""
     if reply.message.text.rstrip().endswith(COMPLETION_MARKER):
         return Stop("declared")
     if reply.message.calls:
         return None
-    return Stop("cut_short", "the output limit cut the last reply off") if reply.cut_short else Stop("replied")
+    if reply.cut_short:
+        return Stop("cut_short", "the output limit cut the last reply off")
+    if reply.refused:
+        return Stop("refused", "the model or a content filter of its provider refused to answer")
+    return Stop("replied")

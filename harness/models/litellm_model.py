@@ -159,6 +159,7 @@ class LitellmModel:
             seconds=self.clock() - start_seconds,
             cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
             cut_short=answer.finish_reason == "length",
+            refused=answer.finish_reason == "content_filter",
         )
 
     def _build_arguments(self, request: Request) -> dict[str, Any]:
@@ -190,7 +191,9 @@ class LitellmModel:
             for chunk in chunks:
                 for delta in answer.add(chunk):
                     listen(delta)
-        if answer.is_empty and answer.finish_reason != "length":
+        if answer.finish_reason == "error":
+            raise ProviderFailed(self.name, None, "it ended the answer with the finish reason 'error'")
+        if answer.is_empty and answer.finish_reason not in {"length", "content_filter"}:
             raise ProviderFailed(self.name, None, f"the answer is empty, finish reason {answer.finish_reason!r}")
         if answer.usage is not None and not answer.usage.is_plausible:
             raise RequestRefused(self.name, None, f"its usage report counts more than {MAX_REPORTED_TOKENS:.0e} tokens")

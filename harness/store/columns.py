@@ -291,7 +291,7 @@ STEPS: tuple[Column, ...] = (
         "finish_reason",
         "str",
         "",
-        "Reason why the model's answer ended: stop, tool-calls or length; missing in recordings and in older journals",
+        "Reason why the model's answer ended: stop, tool-calls, length or content-filter; missing in recordings and old journals",
         form=14,
     ),
     Column("model_seconds", "float64", "s", "Duration of the model call; on the virtual clock if the model is scripted"),

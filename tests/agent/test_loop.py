@@ -191,6 +191,18 @@ def test_an_answer_that_the_output_limit_cut_off_does_not_complete_a_session() -
     assert (outcome.status, outcome.reason) == ("failed", "cut_short")
 
 
+def test_an_answer_that_was_refused_does_not_complete_a_session() -> None:
+    class Refusing(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+            return replace(super().reply(request, listen), refused=True)
+
+    log = MemoryLog()
+    outcome = make(Refusing([assistant("I was going to")]), log).run(STARTED, "s")
+    assert (outcome.status, outcome.reason) == ("failed", "refused")
+    assert "content filter" in outcome.detail
+    assert [one.event.finish_reason for one in log.entries() if isinstance(one.event, StepFinished)] == ["content-filter"]
+
+
 def test_the_step_limit_is_fifty_by_default() -> None:
     """S0.8."""
     outcome, events = run([assistant("", call(number)) for number in range(99)])

@@ -259,6 +259,22 @@ def test_the_output_limit_is_reported(route):
         assert model_at(stub, route)[0].reply(HELLO).cut_short
 
 
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("pieces", [("I was going",), ()])
+def test_a_refusal_of_the_model_is_reported_and_not_tried_again(route, streams, pieces):
+    with serving(Say(pieces=pieces, finish="content_filter", streams=streams)) as stub:
+        model, waits = model_at(stub, route)
+        reply = model.reply(HELLO)
+    assert (reply.refused, reply.cut_short, reply.message.text, waits) == (True, False, "".join(pieces), [])
+
+
+def test_an_answer_that_the_provider_ended_with_an_error_is_asked_for_again(route):
+    with serving(Say(pieces=("half",), finish="error", streams=False), OK) as stub:
+        model, waits = model_at(stub, route)
+        assert model.reply(HELLO).message.text == "ok"
+    assert waits == [2]
+
+
 def test_no_key_ever_shows_in_an_error_its_trace_or_the_log(route, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     echo = Refuse(status=401, error={"message": f"Incorrect API key provided: {KEY}"})

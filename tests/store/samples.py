@@ -300,7 +300,7 @@ _STEPS = st.builds(
     call_errors=_COUNTS,
     model_seconds=st.floats(0, 1e6),
     tool_seconds=st.floats(0, 1e6),
-    finish_reason=st.sampled_from([None, "stop", "tool-calls", "length"]),
+    finish_reason=st.sampled_from([None, "stop", "tool-calls", "length", "content-filter"]),
 )
 
 

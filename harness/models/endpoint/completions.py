@@ -94,6 +94,8 @@ def choose_finish_reason(reply: Reply) -> str:
     """Return the finish reason of a reply in the OpenAI format, e.g. `stop` or `tool_calls`."""
     if reply.cut_short:
         return "length"
+    if reply.refused:
+        return "content_filter"
     return "tool_calls" if reply.message.calls else "stop"
 
 

@@ -13,15 +13,15 @@ from tests.models.test_openai_format import calls as whole_calls
 from tests.models.test_openai_format import some_text, texts, usages
 
 
-def reply_of(reasoning, text, calls, usage, cut_short):
+def reply_of(reasoning, text, calls, usage, ending):
     spoken = assistant(text, *calls)
     thought = (Reasoning(text=reasoning),) if reasoning else ()
     message = Message(role="assistant", parts=thought + spoken.parts)
-    return Reply(message=message, usage=usage, seconds=0.0, cut_short=cut_short)
+    return Reply(message=message, usage=usage, seconds=0.0, cut_short=ending == "length", refused=ending == "content_filter")
 
 
 several_calls = st.lists(whole_calls, max_size=3, unique_by=lambda call: call.call_id)
-replies = st.builds(reply_of, texts, texts, several_calls, usages, st.booleans())
+replies = st.builds(reply_of, texts, texts, several_calls, usages, st.sampled_from(["", "length", "content_filter"]))
 
 
 @given(some_text, replies)
@@ -35,6 +35,7 @@ def test_a_streamed_reply_comes_back_whole(name, reply):
     assert read.build_message(lambda given: given) == reply.message
     assert read.usage == reply.usage
     assert (read.finish_reason == "length") == reply.cut_short
+    assert (read.finish_reason == "content_filter") == reply.refused
 
 
 @given(some_text, replies)
