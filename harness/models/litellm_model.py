@@ -25,7 +25,6 @@ from harness.models.openai_format import (
     JsonObject,
     StreamedReply,
     convert_to_chunk,
-    decode_usage,
     encode_messages,
     encode_tools,
     make_call_namer,
@@ -40,7 +39,7 @@ from harness.models.registry import (
 )
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, ignore
-from harness.tokens import MAX_REPORTED_TOKENS, Window
+from harness.tokens import MAX_REPORTED_TOKENS, Measured, Usage, Window
 
 CACHE_CONTROL = {"type": "ephemeral"}
 """Field that marks a message as the end of a part of the prompt that the provider caches, for five minutes after each use."""
@@ -131,7 +130,7 @@ class LitellmModel:
 
         `Reply.seconds` includes retries and waits. `Reply.cost_usd` includes failed attempts whose usage the provider reported.
 
-        If a server reports no token usage, litellm's tokenizers count the tokens.
+        If a server reports no token usage, or a prompt of 0 tokens, litellm's tokenizers count the tokens.
 
         Raises:
             ContextOverflow: The prompt is longer than the window.
@@ -150,7 +149,7 @@ class LitellmModel:
             return answers[-1]
 
         answer = self.retry.run(attempt, self.on_wait)
-        usage = answer.usage or decode_usage({})
+        usage = answer.usage or _count_usage(arguments, answer)
         billed_usages = [*(one.usage for one in answers[:-1] if one.usage and one.usage.is_plausible), usage]
         costs = [compute_cost_usd(self.name, one) for one in billed_usages]
         return Reply(
@@ -203,8 +202,7 @@ class LitellmModel:
         limit = _limit_answer(stream, self.max_answer_bytes)
         try:
             if body := self._call_provider(lambda: _read_whole_answer(stream)):
-                chunk = convert_to_chunk(body)
-                yield chunk if chunk["usage"] else {**chunk, "usage": _count_usage(arguments, chunk)}
+                yield convert_to_chunk(body)
                 return
             pieces = iter(stream)
             while (chunk := self._call_provider(lambda: next(pieces, None))) is not None:
@@ -298,15 +296,14 @@ def _read_whole_answer(stream: Any) -> JsonObject | None:
     return body if isinstance(body, dict) and body.get("choices") else None
 
 
-def _count_usage(arguments: JsonObject, chunk: JsonObject) -> JsonObject:
+def _count_usage(arguments: JsonObject, answer: StreamedReply) -> Usage:
     count_tokens, model = load_litellm().token_counter, arguments["model"]
-    delta = chunk["choices"][0]["delta"]
-    functions = [str(call.get("function")) for call in delta["tool_calls"]]
-    answer = "\n".join([delta["reasoning_content"] or "", delta["content"], *functions])
-    return {
-        "prompt_tokens": count_tokens(model=model, messages=arguments["messages"], tools=arguments.get("tools")),
-        "completion_tokens": count_tokens(model=model, text=answer),
-    }
+    functions = [f"{call.name} {''.join(call.arguments)}" for call in answer.calls.values()]
+    text = "\n".join(["".join(answer.reasonings), "".join(answer.texts), *functions])
+    return Usage(
+        input_tokens=Measured(count_tokens(model=model, messages=arguments["messages"], tools=arguments.get("tools"))),
+        output_tokens=Measured(count_tokens(model=model, text=text)),
+    )
 
 
 def _close_stream(stream: Any) -> None:

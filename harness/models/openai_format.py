@@ -203,6 +203,7 @@ class StreamedReply:
     """Key in `calls` of the newest call that the provider sends under each index; some servers send all calls under one index."""
     finish_reason: str = ""
     usage: Usage | None = None
+    """Token usage that the provider reported; None if it reported none, or a prompt of 0 tokens, which some servers report."""
 
     @property
     def is_empty(self) -> bool:
@@ -214,8 +215,8 @@ class StreamedReply:
 
         A chunk with neither returns an empty piece, so that a listener notices progress.
         """
-        if chunk.get("usage"):
-            self.usage = decode_usage(chunk["usage"])
+        if (usage := decode_usage(chunk.get("usage"))).prompt_tokens:
+            self.usage = usage
         reasoning = text = ""
         for choice in _coerce_sequence(chunk.get("choices"))[:1]:
             delta = _coerce_mapping(_coerce_mapping(choice).get("delta"))

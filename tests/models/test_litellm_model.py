@@ -139,6 +139,16 @@ def test_an_endpoint_that_neither_streams_nor_reports_usage_is_counted(route):
 
 
 @pytest.mark.parametrize("streams", [True, False])
+def test_a_report_of_no_prompt_tokens_counts_as_no_report(route, streams):
+    """A policy that trusts such a report would never act."""
+    usage = {"prompt_tokens": 0, "completion_tokens": 0}
+    with serving(Say(pieces=("Hello there",), usage=usage, streams=streams)) as stub:
+        reply = model_at(stub, route)[0].reply(HELLO)
+    assert reply.usage.prompt_tokens > 3
+    assert 2 <= reply.usage.output_tokens < 10
+
+
+@pytest.mark.parametrize("streams", [True, False])
 def test_an_answer_that_is_too_long_is_refused_at_once(route, streams):
     said = Say(pieces=("Hello",), streams=streams, padding_bytes=1_000_000)
     with serving(said, said) as stub:
