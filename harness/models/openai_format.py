@@ -191,6 +191,12 @@ class StreamedCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
 
+    def is_followed_by(self, call_id: str) -> bool:
+        """Return whether a later piece with a tool name and this id, which may be empty, begins another call."""
+        if self.call_id:
+            return call_id not in ("", self.call_id)
+        return bool(self.name) and not call_id
+
 
 @dataclass(slots=True)
 class StreamedReply:
@@ -232,16 +238,19 @@ class StreamedReply:
         for piece in map(_coerce_mapping, pieces):
             function = _coerce_mapping(piece.get("function"))
             call_id, name = _coerce_string(piece.get("id")), _coerce_string(function.get("name"))
-            call = self._find_call(piece.get("index"), call_id if name else "")
+            call = self._find_call(piece.get("index"), call_id, name)
             call.call_id = call.call_id or call_id
             call.name = call.name or name
             call.arguments.append(_coerce_string(function.get("arguments")))
 
-    def _find_call(self, given_index: object, new_id: str) -> StreamedCall:
-        """Return the call to which a piece belongs: the newest one of its index, or a new one if its id is another."""
+    def _find_call(self, given_index: object, call_id: str, name: str) -> StreamedCall:
+        """Return the call to which a piece belongs: the newest one of its index, or a new one.
+
+        A piece with a tool name begins a new call if its id is another, or if the newest call has a name and neither has an id.
+        """
         index = given_index if isinstance(given_index, int) else 0
         key = self.newest_by_index.get(index)
-        if key is None or (new_id and self.calls[key].call_id not in ("", new_id)):
+        if key is None or (name and self.calls[key].is_followed_by(call_id)):
             key = index if index not in self.calls else max(self.calls) + 1
             self.newest_by_index[index], self.calls[key] = key, StreamedCall()
         return self.calls[key]

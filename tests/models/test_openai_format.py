@@ -163,6 +163,24 @@ def test_calls_that_a_server_streams_under_one_index_stay_apart():
     )
 
 
+def test_calls_without_ids_under_one_index_are_told_apart_by_their_names():
+    answer = StreamedReply()
+    for piece in (
+        (0, None, "read_file", '{"path":'),
+        (0, None, None, ' "x"}'),
+        (0, None, "read_file", '{"path": "y"}'),
+        (0, "", "list_files", ""),
+        (0, "late", None, "{}"),
+        (0, None, "list_files", " "),
+    ):
+        answer.add(_call_chunk(*piece))
+    assert [(call.call_id, call.name, call.arguments_json) for call in answer.build_message(lambda call_id: call_id).calls] == [
+        ("", "read_file", '{"path": "x"}'),
+        ("", "read_file", '{"path": "y"}'),
+        ("late", "list_files", "{} "),
+    ]
+
+
 def test_every_part_that_a_user_sends_is_readable_on_the_wire():
     message = Message(
         role="user",
