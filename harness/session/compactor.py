@@ -12,7 +12,7 @@ The checks in this module apply to all policies:
 
 Only the text of the summarizer's answer is used; a tool call in the answer is never run. The content of the text is not judged:
 a refusal, or a reply to the conversation, is accepted as the summary. Whatever the text leaves out is no longer visible to the
-agent.
+agent. If the output limit cut an answer off, or the provider reports a refusal, the reason of the log event says so.
 """
 
 from bisect import bisect_left
@@ -63,7 +63,7 @@ class _SummaryOutcome:
     replies: list[Reply] = field(default_factory=list)
     """Answers of the summarizer to all requests of one compaction attempt, including answers that were not used."""
     notes: list[str] = field(default_factory=list)
-    """Notes for the log about messages that the summarizer did not read, and about requests for summaries that were skipped."""
+    """Notes for the log about messages that the summarizer did not read, incomplete answers, and requests that were skipped."""
     failures: list[str] = field(default_factory=list)
     """Error messages of the summaries that failed in one compaction attempt."""
     texts_to_save: tuple[str, ...] = ()
@@ -284,6 +284,10 @@ class SessionCompactor:
         assert self._summarizer is not None
         reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens), self._listen)
         outcome.replies.append(reply)
+        if reply.cut_short:
+            outcome.notes.append("the output limit cut an answer of the summarizer off")
+        if reply.refused:
+            outcome.notes.append("the summarizer or a content filter refused to complete an answer")
         return reply.message
 
     def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:

@@ -56,6 +56,19 @@ def apply(plan: Plan, summarizer: FakeModel | None = None, outputs: OutputStore 
     return room.compact(VIEW, None, 1, "step", lambda _: None)
 
 
+@pytest.mark.parametrize(("refused", "note"), [(False, "output limit cut an answer"), (True, "refused to complete")])
+def test_a_summary_that_is_incomplete_is_applied_and_noted(refused: bool, note: str) -> None:
+    class Incomplete(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+            return replace(super().reply(request, listen), cut_short=not refused, refused=refused)
+
+    plan = Plan(reason="full", forget=forget(3, 4, 5), slots=(slot(2, (3, 4, 5)),))
+    event = apply(plan, Incomplete([assistant("half a summ")]))
+    assert event is not None
+    assert (event.status, event.failure) == ("applied", "")
+    assert note in event.reason
+
+
 def forget(*items: int) -> tuple[ItemId, ...]:
     return tuple(ItemId(number) for number in items)
 
