@@ -22,12 +22,15 @@ WRITE_TOOLS = frozenset({"write_file"})
 def append_file_lists(text: str, request: SummaryRequest) -> str:
     """Return a summary followed by lists of the files that the agent has read and modified so far.
 
-    The files are taken from the lists in the former summary and from the tool calls since then.
+    The files are taken from the lists in former summaries and from the tool calls since then. A former summary that the
+    summarizer reads among the messages is a message of the user.
     """
+    user_texts = (message.text for message in request.to_summarize if message.role == "user")
+    former_text = "\n".join((request.previous_summary, *user_texts))
     body = re.sub(rf"<({READ_TAG}|{MODIFIED_TAG})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
     calls = [call for message in request.to_summarize for call in message.calls]
-    modified_paths = {*extract_paths(MODIFIED_TAG, request.previous_summary), *_list_paths(calls, WRITE_TOOLS)}
-    read_paths = {*extract_paths(READ_TAG, request.previous_summary), *_list_paths(calls, READ_TOOLS)} - modified_paths
+    modified_paths = {*extract_paths(MODIFIED_TAG, former_text), *_list_paths(calls, WRITE_TOOLS)}
+    read_paths = {*extract_paths(READ_TAG, former_text), *_list_paths(calls, READ_TOOLS)} - modified_paths
     lists = ((tag, "\n".join(sorted(paths))) for tag, paths in ((READ_TAG, read_paths), (MODIFIED_TAG, modified_paths)) if paths)
     return "\n\n".join((body, *(f"<{tag}>\n{lines}\n</{tag}>" for tag, lines in lists)))
 

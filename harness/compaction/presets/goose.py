@@ -90,6 +90,14 @@ class Goose(SummarizingPreset):
     kind: Literal["goose"] = "goose"
 
     @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: each summary also lists the files that the summary before it lists.
+        """
+        return 1
+
+    @property
     def pipeline(self) -> Pipeline:
         """The policy's rules, which summarize before a turn (or step, if `adapted`) above the threshold and after an overflow."""
         summary = Summarize(

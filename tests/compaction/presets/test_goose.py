@@ -5,9 +5,10 @@ import pytest
 from harness.compaction.presets.crush import Crush
 from harness.compaction.presets.goose import NOTE, Goose
 from harness.compaction.presets.letta import Letta
+from harness.compaction.summary_formats import extract_paths
 from harness.errors import ContextOverflow
-from harness.messages import assistant, user
-from tests.compaction.talk import Room, report, view_of, work
+from harness.messages import Message, assistant, user
+from tests.compaction.talk import Room, grown, report, step, view_of, work
 
 LETTA, GOOSE, CRUSH_POLICY = Letta(), Goose(), Crush()
 
@@ -32,6 +33,22 @@ def test_within_a_turn_goose_repeats_what_the_user_said_last(policy: Goose, hook
     room = Room(policy, 1_000, "SUMMARY")
     after = room.after(view, room.ask(view, report(900), hook))  # type: ignore[arg-type]
     assert [item.message.text for item in after.items[1:]] == ["SUMMARY", NOTE, "the request"]
+
+
+def test_goose_lists_the_files_of_all_summaries_so_far() -> None:
+    def edit(number: int, name: str) -> list[Message]:
+        return step(number, "o" * 384, name=name, key=f"{number}.py")
+
+    view = view_of(user("request"), *edit(0, "read_file"), *edit(1, "write_file"), *work(2, 7), policy=ADAPTED)
+    room = Room(ADAPTED, 1_000, "ONE", "TWO", "THREE")
+    view = room.after(view, room.ask(view, report(900)))
+    for seq, name in ((2_000, "write_file"), (3_000, "read_file")):
+        view = grown(view, ADAPTED, *step(seq, "done", name=name, key=f"{seq}.py"), *work(seq + 1, 9), seq=seq)
+        view = room.after(view, room.ask(view, report(900)), seq + 500)
+    text = view.items[1].message.text
+    assert text.startswith("THREE")
+    assert extract_paths("read-files", text) == ["0.py", "3000.py"]
+    assert extract_paths("modified-files", text) == ["1.py", "2000.py"]
 
 
 def test_goose_puts_what_is_told_into_the_system_prompt_and_leaves_out_results_from_the_middle_if_it_is_too_long() -> None:
