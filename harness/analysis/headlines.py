@@ -513,7 +513,9 @@ def _advise_equal(trials: pd.DataFrame, metric: str, cells: Mapping[str, Cell]) 
         return ""
     if (trials["reason"] == "max_steps").mean() > 1 / 4:
         most = trials["max_steps"].max()
-        return f"the same arms with a higher max_steps (now {most}) or a larger window, since no arm scored before it was stopped."
+        return (
+            f"the same arms with a higher max_steps (now {most}) or a larger window, since no arm scored before it was stopped."
+        )
     return f"easier tasks, a larger window or other settings, since every arm has the lowest {metric}."
 
 
