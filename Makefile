@@ -75,7 +75,7 @@ bench: setup    ## measure speed, size and false claims against the limits, into
 bench-peers: setup  ## measure other agent programs beside this one, into docs/peers.md; installs them, takes half an hour of CPU
 	$(BIN)/python -m tests.bench.peers
 
-studies: setup  ## simulate 4,000 studies of each design, and write the table of the documentation; takes six minutes of CPU
+studies: setup  ## simulate 4,000 studies of each design, and write the table of the documentation; takes fifteen minutes of CPU
 	$(BIN)/python -m tests.bench.studies_page
 
 kills: setup    ## kill KILLS processes of a real grid, resume it, and compare its tables; takes a quarter of an hour

@@ -271,9 +271,13 @@ def _describe_method(kind: Kind, values: _Values, estimand: Estimand) -> str:
     name = "Student's t" if kind == "amount" else "interval for values from 0 to 1"
     if uses_newcombe(kind, values.a, values.b):
         name = "Newcombe's interval"
-    if len(values.a) == 1:
-        return f"{name} and exact McNemar test" if kind == "binary" else f"{name} over seeds"
-    return f"{name} per task, combined (MOVER)"
+    if len(values.a) == 1 and kind == "binary":
+        return f"{name} and exact McNemar test"
+    if len(values.a) > 1:
+        name = f"{name} per task, combined (MOVER)"
+    if kind == "amount":
+        return name if len(values.a) > 1 else f"{name} over seeds"
+    return f"{name} and sign-flip test over seeds"
 
 
 def describe_estimand(estimand: Estimand, task_count: int) -> str:

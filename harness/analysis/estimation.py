@@ -197,18 +197,19 @@ def compute_test_p(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand:
     """Return the p-value of the test that a claim needs in addition to the interval; 0 if there is no such test.
 
     - Estimand `tasks like these`: the sign-flip test over task means, which equals the exact McNemar test if every task ran once.
-    - Estimand `these tasks` and success on one task: the exact McNemar test.
-    - Estimand `these tasks` and success on several tasks: the smallest p-value that the exact test can give, as if all pairs with
-      different outcomes favoured the same arm.
+    - Estimand `these tasks` and success on one task: the exact McNemar test. A margin as `null` has no test.
+    - Estimand `these tasks`, otherwise, for success and scores: the sign-flip test over pairs. The pairs of a task share its
+      weight, so that the test is about the mean over tasks. With a margin as `null`, differences need not be symmetric about it,
+      so that the test would not be valid alone. It still lowers the number of false claims of the interval.
+    - Estimand `these tasks` and amounts: none.
     """
     if estimand == "tasks like these":
         return compute_flip_p(_compute_task_means(a, b), null)
-    if kind == "binary" and len(a) == 1 and null == 0 and _is_zero_or_one(a[0]) and _is_zero_or_one(b[0]):
-        return _compute_mcnemar(a[0], b[0])
-    if kind == "binary":
-        discordant = sum(int((x != y).sum()) for x, y in zip(a, b, strict=True))
-        return float(min(1.0, 2.0 ** (1 - discordant))) if null == 0 else 0.0
-    return 0.0
+    if kind == "amount":
+        return 0.0
+    if kind == "binary" and len(a) == 1 and _is_zero_or_one(a[0]) and _is_zero_or_one(b[0]):
+        return _compute_mcnemar(a[0], b[0]) if null == 0 else 0.0
+    return compute_flip_p(np.concatenate([(x - y - null) / len(x) for x, y in zip(a, b, strict=True)]))
 
 
 def _compute_task_means(a: Sequence[Array], b: Sequence[Array]) -> Array:

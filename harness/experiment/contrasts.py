@@ -30,9 +30,9 @@ MAX_CONTRASTS = 1000
 _SMALLEST_INTERVAL_P: Mapping[tuple[int, int], float] = {(2, 2): 0.1804, (2, 3): 0.048402, (3, 2): 0.0368, (3, 3): 0.0046001}
 """Smallest p-values of differences in success by numbers of tasks and seeds, if the interval limits them rather than the test."""
 _SMALLEST_DRAWN_P = 0.0002
-"""Smallest p-value for two or three seeds of several tasks, whose interval is computed from random draws."""
+"""Smallest p-value with an interval from random draws: of scores, and of success with two or three seeds of several tasks."""
 _SMALLEST_INVERTED_P = 1e-6
-"""Smallest p-value for four or more seeds of several tasks, for which p-values are searched down to this one."""
+"""Smallest p-value for success with four or more seeds of several tasks: the search for p-values ends there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,8 +164,9 @@ def count_possible_contrasts(
 def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | None = None, metric: str = "success") -> float:
     """Return the smallest p-value that a difference can reach; 1 if nothing can be tested.
 
-    It is reached if all seeds of all tasks differ in favour of one arm. For a score about `these tasks`, it is a lower bound.
-    Amounts, such as costs, have no smallest p-value about `these tasks`: the less they vary, the smaller it is.
+    - Success: reached if all seeds of all tasks differ in favour of one arm.
+    - Score about `these tasks`: a lower bound, which also holds for a comparison with a margin.
+    - Amounts, such as costs, about `these tasks`: 0, since p-values are the smaller, the less the amounts vary.
 
     Args:
         task_count: Number of tasks.
@@ -182,6 +183,8 @@ def compute_smallest_p(task_count: int, seed_count: int, estimand: Estimand | No
     if metric not in SHARE_METRICS:
         return 0.0
     smallest = float(2.0 ** (1 - task_count * seed_count))
+    if metric == "score":
+        return max(smallest, _SMALLEST_DRAWN_P)
     if task_count == 1:
         return smallest
     known = _SMALLEST_INTERVAL_P.get((task_count, seed_count), 0.0)

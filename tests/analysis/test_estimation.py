@@ -1,13 +1,26 @@
 """Choice of the estimand, interval and test: properties, refusals, and coverage in simulated studies with known effects."""
 
+from collections import Counter, defaultdict
+from itertools import combinations_with_replacement, product
+from math import comb, prod
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.estimation import choose_estimand, compute_bounds, compute_p, compute_rate_bounds, find_refusal
+from harness.analysis.estimation import (
+    choose_estimand,
+    compute_bounds,
+    compute_p,
+    compute_rate_bounds,
+    compute_test_p,
+    find_refusal,
+)
+from harness.analysis.intervals import Array
 from harness.analysis.statistics import PairedCounts, compute_mcnemar_p, compute_newcombe_interval
 from harness.errors import UnknownName, UsageError
+from harness.experiment.contrasts import compute_smallest_p
 from tests.bench.studies import Cell, format_row, is_accepted, simulate
 
 
@@ -84,6 +97,80 @@ def test_tasks_that_ran_once_have_the_exact_mcnemar_test():
 
 def test_no_p_of_these_tasks_is_smaller_than_all_their_pairs_could_give():
     assert compute_p("binary", outcomes([1] * 4, [1] * 4), outcomes([0] * 4, [0] * 4), "these tasks") == 2**-7
+
+
+def make_arms(differences) -> tuple[list[Array], list[Array]]:
+    """Return the values of two arms with the given differences, from -1 to 1, in each task."""
+    tasks = outcomes(*differences)
+    return [np.maximum(one, 0.0) for one in tasks], [np.maximum(-one, 0.0) for one in tasks]
+
+
+@pytest.mark.parametrize("kind", ["binary", "bounded"])
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [([[1, 1]] * 4 + [[1, -1]], 2 * 11 / 2**10), ([[1, 1]] * 4, 2 / 2**8), ([[1] * 4, [1] * 3 + [0]], 2 / 2**7)],
+    ids=["nine-of-ten", "eight-of-eight", "seven-and-a-tie"],
+)
+def test_pairs_of_equal_weight_have_at_least_the_p_of_the_exact_sign_test(kind, differences, p):
+    assert compute_test_p(kind, *make_arms(differences), "these tasks") == pytest.approx(p)
+    assert compute_p(kind, *make_arms(differences), "these tasks") >= p * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("tasks", "seeds"), [(5, 2), (4, 2), (3, 3)])
+@pytest.mark.parametrize("kind", ["binary", "bounded"])
+@pytest.mark.parametrize("tie", [0.0, 0.5])
+def test_equal_arms_differ_at_no_level_more_often_than_it_allows(tasks, seeds, kind, tie):
+    chances = {-1: (1 - tie) / 2, 0: tie, 1: (1 - tie) / 2}
+    patterns: dict[tuple[int, ...], float] = defaultdict(float)  # probability of each set of differences of one task
+    for differences in product(chances, repeat=seeds):
+        patterns[tuple(sorted(differences))] += prod(chances[one] for one in differences)
+    ps, weights = [], []
+    for study in combinations_with_replacement([one for one in patterns if patterns[one]], tasks):
+        if abs(np.sum(study)) >= 0.4 * tasks * seeds:  # smaller differences have p > 0.05
+            left, orders = tasks, 1
+            for count in Counter(study).values():
+                orders, left = orders * comb(left, count), left - count
+            ps.append(compute_p(kind, *make_arms(study), "these tasks"))
+            weights.append(orders * prod(patterns[one] for one in study))
+    for contrasts in (1, 2, 5, 10, 20):  # Holm's first step; 20 contrasts have a familywise error of at most 5 %
+        level = 0.05 / contrasts
+        assert np.dot(np.array(ps) <= level, weights) <= level
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(-8, 8).map(lambda x: x / 8), min_size=2, max_size=4), min_size=2, max_size=2))
+def test_the_flip_test_of_unequal_tasks_is_about_the_mean_over_tasks(differences):
+    null = -0.1
+    tasks = [np.array(one) - null for one in differences]
+    signs = product((-1, 1), repeat=sum(map(len, tasks)))
+    ends = np.cumsum([len(one) for one in tasks])[:-1]
+    means = [abs(np.mean([(x * y).mean() for x, y in zip(tasks, np.split(np.array(one), ends), strict=True)])) for one in signs]
+    observed = abs(np.mean([one.mean() for one in tasks]))
+    expected = np.mean(np.array(means) >= observed - 1e-9)
+    assert compute_test_p("bounded", *make_arms(differences), "these tasks", null) == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(2, 5), st.sampled_from([0.0, -0.05, -0.3]), st.data())
+def test_no_p_of_a_score_is_below_the_smallest_that_a_plan_states(tasks, seeds, null, data):
+    value = st.sampled_from([1.0, 0.99, 0.9, 0.5])
+    differences = [data.draw(st.lists(value, min_size=seeds, max_size=seeds)) for _ in range(tasks)]
+    smallest = compute_smallest_p(tasks, seeds, "these tasks", "score")
+    assert compute_p("bounded", *make_arms(differences), "these tasks", null) >= smallest * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("tasks", "seeds"), [(2, 2), (2, 3), (3, 2), (3, 3), (2, 4)])
+def test_no_p_of_success_is_below_the_smallest_that_a_plan_states(tasks, seeds):
+    smallest = compute_smallest_p(tasks, seeds, "these tasks")
+    patterns = list(combinations_with_replacement((0, 1), seeds))
+    for study in combinations_with_replacement(patterns, tasks):
+        assert compute_p("binary", *make_arms(study), "these tasks") >= smallest * 0.999
+
+
+def test_a_margin_of_success_on_one_task_and_a_ratio_have_no_test():
+    a, b = make_arms([[1, 1, 1, 0, 0, 1]])
+    assert compute_test_p("binary", a, b, "these tasks", -0.1) == 0
+    assert compute_test_p("amount", [*a, *a], [*b, *b], "these tasks") == 0
 
 
 def test_the_task_is_the_unit_and_not_its_seeds():

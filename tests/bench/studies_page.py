@@ -42,10 +42,11 @@ Where effects differ much from task to task, more seeds do not help: only more t
 > Student's t interval and the p-value of a sign-flip test, exact up to 24 tasks; tasks that ran once were compared by Newcombe's
 > interval and the exact McNemar test. With fewer tasks the results speak about these tasks only: intervals are those of Newcombe
 > (success), of Gaffke for bounded variables, with half the weight for the extreme value (score), or Student's t on log-ratios
-> (tokens, steps, cost) per task, combined over tasks by MOVER. Differences are called significant only if interval and test
-> agree. Exploratory p-values are adjusted by the method of Benjamini and Hochberg. In simulations with {studies:,} studies per
-> design, the intervals covered the true effect in at least {coverage} % of studies, and at most {false_claims} % of studies
-> without an effect claimed one.
+> (tokens, steps, cost) per task, combined over tasks by MOVER. The tests are the exact McNemar test for success on one task and a
+> sign-flip test over pairs, weighted by the task, for success on several tasks and for scores. Differences are called significant
+> only if interval and test agree. Exploratory p-values are adjusted by the method of Benjamini and Hochberg. In simulations with
+> {studies:,} studies per design, the intervals covered the true effect in at least {coverage} % of studies, and at most
+> {false_claims} % of studies without an effect claimed one.
 
 """
 
