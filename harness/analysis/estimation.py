@@ -244,8 +244,11 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
     """Return the success rate of an arm (configuration) over tasks, with the bounds of its interval.
 
     - Estimand `tasks like these`: Student's t over the rates of the tasks, or Wilson's interval if every task ran once.
-    - Estimand `these tasks`: Wilson's interval of each task, combined over the tasks.
-    - All outcomes equal: the exact interval of Clopper and Pearson.
+    - Estimand `these tasks` and equally many seeds of each task: Wilson's interval of all outcomes together. If the rates of the
+      tasks differ, this interval is wider than necessary.
+    - Estimand `these tasks` and unequal numbers of seeds: the wider bounds of two intervals. One is Wilson's interval for the
+      effective number of outcomes, the other combines Wilson's intervals of the tasks (MOVER).
+    - All outcomes equal: the exact interval of Clopper and Pearson. Each task counts with the fewest outcomes of any task.
 
     Args:
         outcomes: Outcomes of the arm, 0 or 1 or a mean of these, one array per task with one value per unit (seed or run).
@@ -256,16 +259,36 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
     everything = np.concatenate(list(outcomes))
     is_once = all(len(one) == 1 for one in outcomes)
     if np.ptp(everything) == 0 and _is_zero_or_one(everything) and (estimand == "these tasks" or is_once):
-        return compute_exact_rate_bounds(int(everything.sum()), len(everything), alpha)
+        trials = len(outcomes) * min(map(len, outcomes))
+        return compute_exact_rate_bounds(trials * int(everything[0]), trials, alpha)
     if estimand == "these tasks":
-        successes, trials = np.array([one.sum() for one in outcomes]), np.array([float(len(one)) for one in outcomes])
-        return combine_bounds(compute_wilson_bounds(successes, trials, alpha))
+        return _compute_rate_bounds_of_these(rates, np.array([float(len(one)) for one in outcomes]), alpha)
     if is_once:
         return compute_wilson_bounds(everything.sum(), np.float64(len(everything)), alpha)
     student = compute_student_bounds(rates, alpha)
     if np.isnan(student.low):
         return compute_bounded_mean_bounds(rates, 0.0, 1.0, alpha)
     return Bounds(student.value, np.maximum(student.low, 0.0), np.minimum(student.high, 1.0))
+
+
+def _compute_rate_bounds_of_these(rates: Array, trials: Array, alpha: float) -> Bounds:
+    """Return the mean of the rates of exactly these tasks, with its bounds.
+
+    The effective number of outcomes gives the mean the same standard error as these numbers of trials, if all rates are equal.
+    With equal numbers, it is the number of all outcomes. MOVER alone covers the truth in only 80 to 90 % of studies with few
+    seeds. Wilson's interval alone may miss the truth if the task with the fewest seeds differs from the others.
+
+    Args:
+        rates: Success rate of each task, 0 to 1.
+        trials: Number of outcomes of each task.
+        alpha: 1 minus the confidence level.
+    """
+    effective_trials = len(trials) ** 2 / (1 / trials).sum()
+    pooled = compute_wilson_bounds(rates.mean() * effective_trials, effective_trials, alpha)
+    if np.ptp(trials) == 0:
+        return pooled
+    combined = combine_bounds(compute_wilson_bounds(rates * trials, trials, alpha))
+    return Bounds(pooled.value, np.minimum(pooled.low, combined.low), np.maximum(pooled.high, combined.high))
 
 
 def compute_mean_bounds(

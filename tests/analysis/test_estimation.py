@@ -211,13 +211,50 @@ def test_a_rate_over_tasks_is_wider_than_one_that_counts_trials():
     assert found.value == 0.5
     assert found.high - found.low > 0.9
     within = compute_rate_bounds(tasks, "these tasks")
-    assert within.high - within.low < 0.2
+    assert within.high - within.low < 0.25
 
 
 def test_equal_outcomes_of_all_tasks_have_an_exact_interval():
     found = compute_rate_bounds(outcomes([1] * 4, [1] * 4), "these tasks")
     assert (round(float(found.low), 4), float(found.high)) == (0.6306, 1.0)
     assert compute_rate_bounds(outcomes(*[[1] * 4] * 6), "tasks like these").low < 0.6
+
+
+def test_the_exact_interval_counts_only_the_fewest_seeds_of_a_task():
+    found = compute_rate_bounds(outcomes([1] * 20, [1] * 2), "these tasks")
+    assert float(found.low) == pytest.approx(compute_rate_bounds(outcomes([1] * 2, [1] * 2), "these tasks").low)
+
+
+def compute_coverage(seeds, rate_sets):
+    """Return the probability, for each set of success rates of the tasks, that the interval contains their mean."""
+    counts = list(product(*(range(n + 1) for n in seeds)))
+    bounds = [
+        compute_rate_bounds([np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(one, seeds, strict=True)], "these tasks")
+        for one in counts
+    ]
+    low, high = (np.array([float(getattr(one, side)) for one in bounds]) for side in ("low", "high"))
+    chances = [
+        np.prod(
+            [[comb(n, k) * p**k * (1 - p) ** (n - k) for k, n, p in zip(one, seeds, rates, strict=True)] for one in counts], 1
+        )
+        for rates in rate_sets
+    ]
+    means = [float(np.mean(one)) for one in rate_sets]
+    return [
+        float(weights[(low <= mean + 1e-9) & (high >= mean - 1e-9)].sum()) for weights, mean in zip(chances, means, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [(5, 5), (3, 3, 3), (2,) * 5, (3, 2), (5, 5, 4), (8, 2, 2), (20, 2), (3, 3, 3, 2), (2, 2, 2, 2, 3)],
+)
+def test_the_interval_of_a_rate_covers_the_truth_whether_rates_of_tasks_are_equal_or_not(seeds):
+    equal = compute_coverage(seeds, [(rate / 40,) * len(seeds) for rate in range(2, 39)])
+    unequal = compute_coverage(seeds, list(product((0.1, 0.6, 1.0), repeat=len(seeds)))[:-1])
+    for coverage in (equal, unequal):
+        assert np.mean(coverage) >= 0.95
+        assert min(coverage) >= 0.88  # like that of Wilson's interval of one task
 
 
 @pytest.mark.slow
