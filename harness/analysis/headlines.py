@@ -201,9 +201,8 @@ def _describe_stopped(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence on the arms of which more than a quarter of the trials were stopped at the maximum number of steps."""
     is_stopped = (trials["reason"] == "max_steps").groupby(trials["arm"])
     counts = pd.DataFrame({"stopped": is_stopped.sum(), "trials": is_stopped.size()})
-    counts = counts[counts["stopped"] > counts["trials"] / 4].loc[
-        lambda one: (-one["stopped"] / one["trials"]).sort_values(kind="stable").index
-    ]
+    shares = (counts["stopped"] / counts["trials"]).sort_values(ascending=False, kind="stable")
+    counts = counts.loc[shares[shares > 1 / 4].index]
     if counts.empty:
         return
     its = "its score and cost depend" if len(counts) == 1 else "their scores and costs depend"
