@@ -90,8 +90,9 @@ def _refuse_missing_script() -> None:
     Raises:
         UsageError: The main program has no file.
     """
-    path = getattr(sys.modules["__main__"], "__file__", None)
-    if path is not None and not Path(path).exists():
+    program = sys.modules["__main__"]
+    path = getattr(program, "__file__", None)
+    if path is not None and program.__spec__ is None and not Path(path).exists():  # with a spec, workers import it by its name
         raise UsageError(
             f"worker processes cannot import the main program {path!r}, which is no file: save it in one, and run that"
         )
