@@ -89,6 +89,25 @@ def test_the_least_detectable_effect_is_found_in_four_of_five_simulated_studies(
     assert found / 400 == pytest.approx(0.8, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "seeds", "discordance", "contrasts"),
+    [(1, 20, 0.4, 1), (3, 20, 0.16, 1), (5, 10, 0.3, 1), (3, 20, 0.3, 20), (1, 60, 0.4, 20)],
+)
+def test_the_least_detectable_effect_on_these_tasks_is_shown_in_about_four_of_five_simulated_studies(
+    tasks, seeds, discordance, contrasts
+):
+    assumptions = PowerAssumptions(discordance=discordance, contrasts=contrasts)
+    effect = compute_least_detectable_difference(tasks, seeds, assumptions)
+    assert effect is not None
+    rng, shown, shares = np.random.default_rng(3), 0, [(discordance + effect) / 2, (discordance - effect) / 2, 1 - discordance]
+    for _ in range(400):
+        signs = rng.choice([1, -1, 0], p=shares, size=(tasks, seeds))
+        ties = rng.random((tasks, seeds)) < 0.5
+        a, b = np.where(signs, signs > 0, ties).astype(float), np.where(signs, signs < 0, ties).astype(float)
+        shown += compute_p("binary", list(a), list(b), "these tasks") <= 0.05 / contrasts
+    assert 0.73 < shown / 400 < 0.93
+
+
 def test_a_plan_that_can_show_nothing_says_so_and_another_names_its_assumptions():
     assert "too few to show any difference" in describe_power(1, 5, PowerAssumptions())
     text = describe_power(12, 5, PowerAssumptions(contrasts=2))
