@@ -180,10 +180,11 @@ class StrictFields:
 
 
 def _refuse_missing(kind: Any, given: Mapping[str, object]) -> None:
-    for one in fields(kind):
-        if one.init and one.kw_only and one.default is MISSING and one.default_factory is MISSING and one.name not in given:
-            advice = one.metadata.get("advice", "")
-            raise UsageError(f"{kind.__name__}: the field {one.name!r} is missing{f'; {advice}' if advice else ''}")
+    for attribute in fields(kind):
+        has_default = attribute.default is not MISSING or attribute.default_factory is not MISSING
+        if attribute.init and attribute.kw_only and not has_default and attribute.name not in given:
+            advice = attribute.metadata.get("advice", "")
+            raise UsageError(f"{kind.__name__}: the field {attribute.name!r} is missing{f'; {advice}' if advice else ''}")
 
 
 @lru_cache(maxsize=256)
@@ -223,7 +224,7 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
     Raises:
         UsageError: A field has the wrong type; the message gives each such field, its value and what is required.
     """
-    refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
+    refuse_mistyped(type(made), {field.name: getattr(made, field.name) for field in fields(made) if field.init})
 
 
 def copy_fields(source: object, kind: type[Any]) -> dict[str, Any]:
@@ -353,14 +354,14 @@ def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]
         plain: Fields of the dataclass instance as JSON-ready data, by name.
     """
     identity = dict(plain)
-    for one in fields(cast("DataclassInstance", value)):
-        if one.name not in plain:
+    for attribute in fields(cast("DataclassInstance", value)):
+        if attribute.name not in plain:
             continue
-        member = getattr(value, one.name)
-        if one.metadata.get("added_later") and member == _find_default(one):
-            del identity[one.name]
-        elif is_dataclass(member) and isinstance(inner := plain[one.name], Mapping):
-            identity[one.name] = to_identity(member, inner)
+        member = getattr(value, attribute.name)
+        if attribute.metadata.get("added_later") and member == _find_default(attribute):
+            del identity[attribute.name]
+        elif is_dataclass(member) and isinstance(inner := plain[attribute.name], Mapping):
+            identity[attribute.name] = to_identity(member, inner)
     return identity
 
 

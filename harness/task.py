@@ -480,7 +480,7 @@ class World(StrictFields):
     @property
     def overrides(self) -> dict[str, int | float]:
         """Numbers that are not None, and so change the task, as a dict of their values by name."""
-        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "difficulty"}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "difficulty"}
         return {name: value for name, value in values.items() if value is not None}
 
     @property

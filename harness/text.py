@@ -16,7 +16,10 @@ def replace_control_characters(text: str, replacement: str = "�", keep: str = 
 
 def escape_control_characters(text: str, keep: str = "") -> str:
     """Return the text with control characters as Python escape sequences, except those in `keep`."""
-    return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        character if character.isprintable() or character in keep else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def shorten_line(text: str, max_characters: int) -> str:

@@ -128,7 +128,7 @@ def read_axes(trials: pd.DataFrame) -> dict[str, dict[str, object]]:
     """
     axes: dict[str, dict[str, object]] = {text: json.loads(text or "{}") for text in trials["axes_json"].unique()}
     namer = ValueNamer(axes.values())
-    return {text: namer.name_tables(one) for text, one in axes.items()}
+    return {text: namer.name_tables(table) for text, table in axes.items()}
 
 
 def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
@@ -161,9 +161,12 @@ def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
     If the plan does not vary the field, the value in the trial's policy is returned.
     """
     axes = [json.loads(text or "{}") for text in trials["axes_json"]]
-    wholes = [whole if isinstance(whole := one.get("policy"), dict) else {} for one in axes]
-    specified_values = [one.get(f"policy.{field}", whole.get(field)) for one, whole in zip(axes, wholes, strict=True)]
-    values = [own if one is None else one for one, own in zip(specified_values, read_policy_field(trials, field), strict=True)]
+    wholes = [whole if isinstance(whole := settings.get("policy"), dict) else {} for settings in axes]
+    specified_values = [settings.get(f"policy.{field}", whole.get(field)) for settings, whole in zip(axes, wholes, strict=True)]
+    values = [
+        own if specified is None else specified
+        for specified, own in zip(specified_values, read_policy_field(trials, field), strict=True)
+    ]
     return pd.Series(values, index=trials.index, dtype=object)
 
 
@@ -228,7 +231,7 @@ def estimate_success(trials: pd.DataFrame, estimand: Estimand | None = None) -> 
     return Rate(
         successes=int(trials["success"].astype(bool).sum()),
         trials=len(trials),
-        share=float(np.mean([one.mean() for one in outcomes])),
+        share=float(np.mean([task_outcomes.mean() for task_outcomes in outcomes])),
         low=float(bounds.low),
         high=float(bounds.high),
     )
@@ -329,7 +332,7 @@ def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str
             f"{path!r} cannot select an arm, which contains all tasks and seeds; `compare` pairs trials of equal task and seed"
         )
     for known in (axis_paths, all_paths):
-        ends = [one for one in known if one == path or one.endswith(f".{path}")]
+        ends = [known_path for known_path in known if known_path == path or known_path.endswith(f".{path}")]
         if path in ends or len(ends) == 1:
             return path if path in ends else ends[0]
         if ends:

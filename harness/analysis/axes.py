@@ -56,7 +56,7 @@ def contrast_axes(trials: pd.DataFrame, metrics: Sequence[str] = AXIS_METRICS) -
     values = read_axes(valid)
     points = {arm: _encode_point(values[text]) for arm, text in zip(valid["arm"], valid["axes_json"], strict=True)}
     axes = sorted({path for point in points.values() for path in point})
-    return [one for axis in axes for one in _contrast_axis(valid, points, axis, metrics)]
+    return [axis_contrast for axis in axes for axis_contrast in _contrast_axis(valid, points, axis, metrics)]
 
 
 def is_grid_arm(arm: str, axes: Mapping[str, Any]) -> bool:

@@ -81,7 +81,17 @@ def compare_with_baseline(
     Returns:
         The effects of each arm, by name of the arm and name of the metric.
     """
-    names = ("arm", "trial_id", "task", "seed", "replicate", "success", "score", "trajectory", *(one.column for one in metrics))
+    names = (
+        "arm",
+        "trial_id",
+        "task",
+        "seed",
+        "replicate",
+        "success",
+        "score",
+        "trajectory",
+        *(metric.column for metric in metrics),
+    )
     trials = trials[list(dict.fromkeys(names))]  # the other columns would be copied for each arm
     reference = trials[trials["arm"] == baseline]
     effects = {

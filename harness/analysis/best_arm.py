@@ -66,7 +66,7 @@ class BestArm:
 
     def __str__(self) -> str:
         unit = f" {self.metric.unit}" if self.metric.unit else ""
-        there, elsewhere = (self.metric.format_value(one) for one in (self.value_where_chosen, self.value))
+        there, elsewhere = (self.metric.format_value(share) for share in (self.value_where_chosen, self.value))
         estimate = f"{elsewhere}{unit} {self.metric.format_interval(*self.interval)} (n {self.trial_count})"
         lines = [
             f"best of {format_count(self.candidate_count, 'arm')} by {self.metric.name}: {self.arm}",

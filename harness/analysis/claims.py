@@ -129,7 +129,7 @@ def restrict_claims(judged: ClaimReport | None, arms: Collection[str]) -> ClaimR
     """Keep only the results of those declared comparisons (contrasts) that name at least one of the given arms."""
     if judged is None:
         return None
-    return replace(judged, claims=tuple(one for one in judged.claims if {one.contrast.a, one.contrast.b} & set(arms)))
+    return replace(judged, claims=tuple(claim for claim in judged.claims if {claim.contrast.a, claim.contrast.b} & set(arms)))
 
 
 def _test_family(comparer: ArmComparer, family: Family) -> Iterator[Claim]:
@@ -169,7 +169,7 @@ def build_claim_section(judged: ClaimReport | None) -> Iterator[Section]:
     yield Section(
         heading="Declared contrasts: comparisons that the plan named before the trials ran",
         columns=("contrast", "metric", "about", "effect, 95 %", "p", "p, corrected", "result"),
-        rows=tuple(_format_claim(one) for one in judged.claims),
+        rows=tuple(_format_claim(claim) for claim in judged.claims),
         notes=tuple(_describe_family(judged)),
     )
 
@@ -201,7 +201,7 @@ def _describe_family(judged: ClaimReport) -> Iterator[str]:
     )
     if family.looks > 1 and judged.look is not None:
         yield f"This is look {judged.look} of {family.looks}; a look is a set of trials whose outcomes are shown."
-    if any(one.contrast.margin is not None for one in judged.claims):
+    if any(claim.contrast.margin is not None for claim in judged.claims):
         yield "With a margin, a small p shows that the first arm is not worse than the second by more than the margin."
     yield "Each interval alone has the level 95 %. Everything else in this report is exploratory: not declared, so not a claim."
 

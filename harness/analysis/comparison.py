@@ -136,19 +136,19 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows = [
             (
-                METRIC_LABELS.get(one.metric, one.metric),
-                f"a {'÷' if one.scale == 'ratio' else '−'} b",
-                format_effect(one) if one.pair_count else "no pair has both values",
-                format_p(one.p_value),
-                one.estimand,
-                one.refusal or one.method,
+                METRIC_LABELS.get(effect.metric, effect.metric),
+                f"a {'÷' if effect.scale == 'ratio' else '−'} b",
+                format_effect(effect) if effect.pair_count else "no pair has both values",
+                format_p(effect.p_value),
+                effect.estimand,
+                effect.refusal or effect.method,
             )
-            for one in self.effects
+            for effect in self.effects
         ]
         columns = ("metric", "", "effect, 95 %", "p", "estimand", "method")
         lines = str(self).splitlines()
-        told = set(map(describe_effect, self.effects))
-        return render_html_table(f"{self.a} − {self.b}", columns, rows, [line for line in lines if line not in told])
+        effect_lines = set(map(describe_effect, self.effects))
+        return render_html_table(f"{self.a} − {self.b}", columns, rows, [line for line in lines if line not in effect_lines])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -188,7 +188,7 @@ class Comparison:
         """Return the worst-case bounds of success and score as a clause; empty if both arms lost trials of the same seeds."""
         if self.worst_case is None or self.worst_case_score is None:
             return ""
-        points, (low, high) = (100 * one for one in self.worst_case), self.worst_case_score
+        points, (low, high) = (100 * bound for bound in self.worst_case), self.worst_case_score
         return (
             "whatever the excluded trials would have shown, success a − b is between {:+.0f} and {:+.0f} points".format(*points)
             + f" and score a − b between {low:+.2f} and {high:+.2f}"
@@ -277,7 +277,7 @@ def describe_levels(a: pd.DataFrame, b: pd.DataFrame) -> str:
     Raises:
         UsageError: An arm has several levels, or the levels differ in more than the summarizer.
     """
-    levels = [require_single_level(one) for one in (a, b)]
+    levels = [require_single_level(side) for side in (a, b)]
     if set(levels) == {"L0", "L1"} and set(a["model"]) == set(b["model"]):
         return " and ".join(levels)
     return require_single_level(pd.concat([a, b]))
@@ -290,8 +290,8 @@ def _bound_attrition(a: "_Side", b: "_Side", metric: str) -> Interval | None:
     trials of equal task, seed and replicate.
     """
     known = [
-        one.trials.assign(outcome=one.trials[metric].astype(float).where(one.trials["trial_id"].isin(one.valid["trial_id"])))
-        for one in (a, b)
+        side.trials.assign(outcome=side.trials[metric].astype(float).where(side.trials["trial_id"].isin(side.valid["trial_id"])))
+        for side in (a, b)
     ]
     pairs = pair_trials(known[0], known[1], ["outcome"])
     if (pairs["outcome_a"].isna() == pairs["outcome_b"].isna()).all():

@@ -72,7 +72,7 @@ class Effect:
     @property
     def half_width(self) -> float:
         """Half the width of the interval of the difference or of the logarithm of the ratio; NaN without an interval."""
-        low, high = (log(one) for one in self.interval) if self.scale == "ratio" else self.interval
+        low, high = (log(bound) for bound in self.interval) if self.scale == "ratio" else self.interval
         return (high - low) / 2
 
     @property
@@ -99,7 +99,7 @@ class _Values:
 
     @property
     def unit_counts(self) -> list[int]:
-        return [len(one) for one in self.a]
+        return [len(task_values) for task_values in self.a]
 
 
 def estimate_effect(
@@ -155,7 +155,7 @@ def _choose_kind(metric: str, *, is_bounded: bool | None) -> Kind:
 
 
 def _estimate(values: "_Values", metric: str, kind: Kind, scale: Scale, estimand: Estimand, *, is_tested: bool) -> Effect:
-    if kind == "binary" and not all(np.isin(one, (0, 1)).all() for one in (*values.a, *values.b)):
+    if kind == "binary" and not all(np.isin(task_values, (0, 1)).all() for task_values in (*values.a, *values.b)):
         kind = "bounded"  # averages over replicates or arms
     interval, p_value, value = UNKNOWN, nan, nan
     refusal = find_refusal(values.unit_counts, estimand)
@@ -214,10 +214,10 @@ def _collect_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) -> _Val
     """Return the values of both arms by task, averaged within each seed or, with a single seed, within equal runs."""
     by_task = _collect_task_values(pairs, metric, is_ratio=is_ratio).values()
     return _Values(
-        a=tuple(chain.from_iterable(one.a for one in by_task)),
-        b=tuple(chain.from_iterable(one.b for one in by_task)),
-        pair_count=sum(one.pair_count for one in by_task),
-        excluded_pairs=sum(one.excluded_pairs for one in by_task),
+        a=tuple(chain.from_iterable(task_values.a for task_values in by_task)),
+        b=tuple(chain.from_iterable(task_values.b for task_values in by_task)),
+        pair_count=sum(task_values.pair_count for task_values in by_task),
+        excluded_pairs=sum(task_values.excluded_pairs for task_values in by_task),
     )
 
 
@@ -225,7 +225,7 @@ def _collect_task_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) ->
     """Return the values of both arms in each task by itself, in the order of the tasks' names."""
     a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
     known = (a > 0) & (b > 0) if is_ratio else ~np.isnan(a) & ~np.isnan(b)
-    a, b = (np.log(one[known]) if is_ratio else one[known] for one in (a, b))
+    a, b = (np.log(values[known]) if is_ratio else values[known] for values in (a, b))
     task_names = pairs["task"].to_numpy()
     columns = (task_names[known], pairs["seed"].to_numpy()[known], _list_trajectories(pairs)[known], a, b)
     tasks: dict[object, _Seeds] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -236,8 +236,8 @@ def _collect_task_values(pairs: pd.DataFrame, metric: str, *, is_ratio: bool) ->
     for task in sorted(pair_counts, key=str):
         units = [_list_units(tasks[task])] if task in tasks else []
         values[str(task)] = _Values(
-            a=tuple(one[:, 0] for one in units),
-            b=tuple(one[:, 1] for one in units),
+            a=tuple(unit[:, 0] for unit in units),
+            b=tuple(unit[:, 1] for unit in units),
             pair_count=known_counts[task],
             excluded_pairs=pair_counts[task] - known_counts[task],
         )

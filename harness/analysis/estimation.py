@@ -98,7 +98,9 @@ def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand:
     if estimand == "tasks like these":
         if is_binary_once(kind, a, b):
             return _compute_newcombe(np.concatenate(list(a), axis=-1), np.concatenate(list(b), axis=-1), alpha)
-        return _compute_bounds_over_tasks(kind, np.stack([one.mean(axis=-1) for one in differences], axis=-1), alpha)
+        return _compute_bounds_over_tasks(
+            kind, np.stack([difference.mean(axis=-1) for difference in differences], axis=-1), alpha
+        )
     has_newcombe = uses_newcombe(kind, a, b)
     bounds = [
         _compute_task_bounds(kind, x, y, difference, alpha, has_newcombe=has_newcombe)
@@ -109,7 +111,7 @@ def compute_bounds(kind: Kind, a: Sequence[Array], b: Sequence[Array], estimand:
 
 def is_binary_once(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
     """Return whether every task has exactly one pair of values that are 0 or 1."""
-    return kind == "binary" and all(one.shape[-1] == 1 and _is_zero_or_one(one) for one in (*a, *b))
+    return kind == "binary" and all(task_values.shape[-1] == 1 and _is_zero_or_one(task_values) for task_values in (*a, *b))
 
 
 def _compute_bounds_over_tasks(kind: Kind, means: Array, alpha: float) -> Bounds:
@@ -133,9 +135,9 @@ def uses_newcombe(kind: Kind, a: Sequence[Array], b: Sequence[Array]) -> bool:
     The values must be 0 or 1, and there must be one task, or at least four seeds of each task. With several tasks of fewer seeds,
     the combined 95 % interval would contain the truth in only 90 to 92 % of studies.
     """
-    if not a or kind != "binary" or not all(_is_zero_or_one(one) for one in (*a, *b)):
+    if not a or kind != "binary" or not all(_is_zero_or_one(task_values) for task_values in (*a, *b)):
         return False
-    return len(a) == 1 or min(one.shape[-1] for one in a) >= MIN_NEWCOMBE_UNITS
+    return len(a) == 1 or min(task_values.shape[-1] for task_values in a) >= MIN_NEWCOMBE_UNITS
 
 
 def _compute_task_bounds(kind: Kind, a: Array, b: Array, differences: Array, alpha: float, *, has_newcombe: bool) -> Bounds:
@@ -255,14 +257,14 @@ def compute_rate_bounds(outcomes: Sequence[Array], estimand: Estimand, alpha: fl
         estimand: Quantity to estimate: the mean over all `tasks like these`, or over `these tasks` only.
         alpha: 1 minus the confidence level.
     """
-    rates = np.array([float(one.mean()) for one in outcomes])
+    rates = np.array([float(task_outcomes.mean()) for task_outcomes in outcomes])
     everything = np.concatenate(list(outcomes))
-    is_once = all(len(one) == 1 for one in outcomes)
+    is_once = all(len(task_outcomes) == 1 for task_outcomes in outcomes)
     if np.ptp(everything) == 0 and _is_zero_or_one(everything) and (estimand == "these tasks" or is_once):
         trials = len(outcomes) * min(map(len, outcomes))
         return compute_exact_rate_bounds(trials * int(everything[0]), trials, alpha)
     if estimand == "these tasks":
-        return _compute_rate_bounds_of_these(rates, np.array([float(len(one)) for one in outcomes]), alpha)
+        return _compute_rate_bounds_of_these(rates, np.array([float(len(task_outcomes)) for task_outcomes in outcomes]), alpha)
     if is_once:
         return compute_wilson_bounds(everything.sum(), np.float64(len(everything)), alpha)
     student = compute_student_bounds(rates, alpha)
@@ -309,12 +311,12 @@ def compute_mean_bounds(
     """
     highest = 1.0 if kind == "bounded" else np.inf
     if estimand == "tasks like these":
-        means = np.array([float(one.mean()) for one in values])
+        means = np.array([float(task_values.mean()) for task_values in values])
         student = compute_student_bounds(means, alpha)
         if kind == "bounded" and np.isnan(student.low):
             return compute_bounded_mean_bounds(means, 0.0, 1.0, alpha)
         return Bounds(student.value, np.maximum(student.low, 0.0), np.minimum(student.high, highest))
-    bounds = combine_bounds(_stack([_compute_mean_within_task(kind, one, alpha) for one in values]))
+    bounds = combine_bounds(_stack([_compute_mean_within_task(kind, task_values, alpha) for task_values in values]))
     return Bounds(bounds.value, np.maximum(bounds.low, 0.0), np.minimum(bounds.high, highest))
 
 
@@ -325,5 +327,5 @@ def _compute_mean_within_task(kind: Literal["bounded", "amount"], values: Array,
 
 
 def _stack(bounds: Sequence[Bounds]) -> Bounds:
-    value, low, high = (np.stack([one[place] for one in bounds], axis=-1) for place in range(3))
+    value, low, high = (np.stack([task_bounds[place] for task_bounds in bounds], axis=-1) for place in range(3))
     return Bounds(value, low, high)

@@ -90,7 +90,7 @@ def count_planned_trials(results: Tables) -> int:
     for part in list_experiments(results):
         newest = part.trials.sort_values("started_at", kind="stable")["provenance_json"].iloc[-1:]
         recorded = [json.loads(text or "{}").get("family") or {} for text in newest]
-        total += max([len(part.trials), *(int(one.get("planned_trials", 0)) for one in recorded)])
+        total += max([len(part.trials), *(int(record.get("planned_trials", 0)) for record in recorded)])
     return total
 
 

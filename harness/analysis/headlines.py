@@ -72,30 +72,34 @@ def build_headline_section(
         threats: Sentences on what makes the results doubtful, as `list_threats` returns them.
         kept_facts: Rates at which arms kept facts, as `measure_retention` returns them.
     """
-    trials, known = results.trials, [one for one in arms if len(one.trials)]
+    trials, known = results.trials, [arm for arm in arms if len(arm.trials)]
     if not known:
         return Section(heading=HEADLINES, notes=("No trial is valid, so nothing can be said; see Validity.",), is_detail=False)
-    metric = choose_metric([one.trials for one in known]).name
+    metric = choose_metric([arm.trials for arm in known]).name
     repeats = find_repeats(trials)
-    first_runs = [one for one in known if one.arm not in repeats]
+    first_runs = [arm for arm in known if arm.arm not in repeats]
     bounds = find_bounds(trials)
-    candidates = [one for one in first_runs if one.arm not in bounds] or first_runs
+    candidates = [arm for arm in first_runs if arm.arm not in bounds] or first_runs
     shared = _select_shared(candidates)
     cells = {arm: estimate_cell(rows, METRICS[metric]) for arm, rows in shared.items()}
-    best = max(candidates, key=lambda one: cells[one.arm].value)
-    effects = {one.arm: estimate_effect(comparer.pair(one.arm, best.arm), metric) for one in candidates if one.arm != best.arm}
-    claims = [] if judged is None else [one.effect for one in judged.claims if one.effect.metric == metric]
+    best = max(candidates, key=lambda arm: cells[arm.arm].value)
+    effects = {
+        candidate.arm: estimate_effect(comparer.pair(candidate.arm, best.arm), metric)
+        for candidate in candidates
+        if candidate.arm != best.arm
+    }
+    claims = [] if judged is None else [claim.effect for claim in judged.claims if claim.effect.metric == metric]
     costs_usd = {arm: float(add_total_cost(rows)["total_cost_usd"].mean()) for arm, rows in shared.items()}
-    is_complete = all(len(shared[one.arm]) == len(one.trials) for one in candidates)
+    is_complete = all(len(shared[candidate.arm]) == len(candidate.trials) for candidate in candidates)
     notes = [
         " ".join(
             [
                 _describe_size(trials, len(arms)),
-                *_describe_metric(metric, describe_constant_success([one.trials for one in known])),
+                *_describe_metric(metric, describe_constant_success([arm.trials for arm in known])),
                 *_describe_settings(candidates),
             ]
         ),
-        *_describe_claims(judged, comparer, {one.arm for one in known}),
+        *_describe_claims(judged, comparer, {arm.arm for arm in known}),
         _describe_best(
             best.arm,
             metric,
@@ -128,11 +132,11 @@ def _select_shared(arms: Sequence[ArmSummary]) -> dict[str, pd.DataFrame]:
     An arm that lost its trials of an expensive task would otherwise look cheap. If the arms share no task and seed, all their
     trials are returned.
     """
-    places = [set(zip(one.trials["task"], one.trials["seed"], strict=True)) for one in arms]
+    places = [set(zip(arm.trials["task"], arm.trials["seed"], strict=True)) for arm in arms]
     shared = set.intersection(*places) or set.union(*places)
     return {
-        one.arm: one.trials[[place in shared for place in zip(one.trials["task"], one.trials["seed"], strict=True)]]
-        for one in arms
+        arm.arm: arm.trials[[place in shared for place in zip(arm.trials["task"], arm.trials["seed"], strict=True)]]
+        for arm in arms
     }
 
 
@@ -171,14 +175,18 @@ def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
 def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
     """Return sentences on what makes the results of an experiment doubtful, the most serious first."""
     threats = []
-    failed = [one for one in comparisons if one.placebo_check.has_failed]
+    failed = [comparison for comparison in comparisons if comparison.placebo_check.has_failed]
     if failed:
         comparisons_text = format_count(len(failed), "comparison")
         threats.append(f"in {comparisons_text} of arms, requests differed before any compaction (the placebo check failed).")
     lost = len(select_excluded(trials))
     if lost:
         threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
-    inert = {one.a for one in comparisons if one.counts.pairs and one.inert_pairs_a == one.counts.pairs}
+    inert = {
+        comparison.a
+        for comparison in comparisons
+        if comparison.counts.pairs and comparison.inert_pairs_a == comparison.counts.pairs
+    }
     inert_policies = inert - set(trials[trials["policy"] == "none"]["arm"])
     if inert_policies:
         threats.append(f"the policy changed nothing in any trial of {', '.join(sorted(inert_policies))}.")
@@ -188,7 +196,9 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
         threats.append(
             f"{format_count(tasks, 'task')} only: nothing is shown about other tasks, which needs at least {MIN_TASKS}."
         )
-    unchecked = [one for one in comparisons if one.counts.pairs and not one.placebo_check.compared_steps]
+    unchecked = [
+        comparison for comparison in comparisons if comparison.counts.pairs and not comparison.placebo_check.compared_steps
+    ]
     if unchecked:
         threats.append(
             f"in {format_count(len(unchecked), 'comparison')} of arms, no requests before a compaction are known, so that the "
@@ -211,7 +221,7 @@ def _describe_stopped(trials: pd.DataFrame) -> Iterator[str]:
     else:
         (first, *rest) = counts.itertuples()
         stopped = f"{first.stopped} of {format_count(first.trials, 'trial')} of {first.Index}"
-        stopped += "".join(f", {one.stopped} of {one.trials} of {one.Index}" for one in rest)
+        stopped += "".join(f", {row.stopped} of {row.trials} of {row.Index}" for row in rest)
         stopped += " were" if counts["stopped"].sum() > 1 else " was"
     yield f"{stopped} stopped at the maximum number of steps, so {its} on that number."
 
@@ -247,7 +257,7 @@ def _describe_metric(metric: str, constant: str) -> Iterator[str]:
 
 def _describe_settings(arms: Sequence[ArmSummary]) -> Iterator[str]:
     """Yield a sentence on how the settings of arms with the same policy differ, unless the arms' names say so."""
-    policies = {one.arm: json.loads(one.trials["policy_json"].iloc[0]) for one in arms}
+    policies = {arm.arm: json.loads(arm.trials["policy_json"].iloc[0]) for arm in arms}
     kinds = Counter(policy.get("kind") for policy in policies.values())
     if not kinds or len(arms) > MAX_DESCRIBED_ARMS:
         return
@@ -305,24 +315,27 @@ def _describe_claims(judged: ClaimReport | None, comparer: ArmComparer, arms: Co
     declared = "This comparison was" if count == 1 else f"These {count} comparisons were"
     reasons = [*([f"{count} comparisons"] if count > 1 else []), *([f"{looks} declared looks"] if looks > 1 else [])]
     correction = f"; p is corrected for {' and '.join(reasons)}{_describe_smallest_p(judged)}" if reasons else ""
-    estimands = {(one.effect.estimand, one.effect.task_count): None for one in judged.claims}
-    about = " and ".join(describe_estimand(*one).partition(": ")[2].partition(";")[0] for one in estimands)
+    estimands = {(claim.effect.estimand, claim.effect.task_count): None for claim in judged.claims}
+    about = " and ".join(describe_estimand(*estimand).partition(": ")[2].partition(";")[0] for estimand in estimands)
     interval = f"the {'uncorrected ' if reasons else ''}95 % interval for {about}"
     yield f"{last} {declared} declared before the run; in brackets, {interval}{correction}.{further}"
 
 
 def _describe_smallest_p(judged: ClaimReport) -> str:
     """Return a clause on the smallest possible corrected p-value; empty if it is far below the significance level."""
-    effects = [one.effect for one in judged.claims if one.effect.task_count and not one.effect.refusal]
+    effects = [claim.effect for claim in judged.claims if claim.effect.task_count and not claim.effect.refusal]
     smallest = (
         len(judged.family.contrasts)
         * judged.family.looks
         * min(
-            (compute_smallest_p(one.task_count, one.unit_count // one.task_count, one.estimand, one.metric) for one in effects),
+            (
+                compute_smallest_p(effect.task_count, effect.unit_count // effect.task_count, effect.estimand, effect.metric)
+                for effect in effects
+            ),
             default=0.0,
         )
     )
-    tasks = max((one.task_count for one in effects), default=0)
+    tasks = max((effect.task_count for effect in effects), default=0)
     if not ALPHA / 10 < smallest < 1:
         return ""
     return f" (with {format_count(tasks, 'task')} it cannot be below {format_p(smallest)})"
@@ -378,7 +391,7 @@ def _describe_best(best: str, metric: str, cells: Mapping[str, Cell], *, basis: 
 
 
 def _are_equal(cells: Mapping[str, Cell]) -> bool:
-    values = [one.value for one in cells.values()]
+    values = [cell.value for cell in cells.values()]
     return max(values) - min(values) < EQUAL_VALUES
 
 
@@ -422,7 +435,7 @@ def _describe_cheapest(
         claimed_pairs: Pairs of arms whose difference an earlier line states.
         better: Arms that are shown to be worse than the best one or than another arm, each with that arm.
     """
-    overflows = {one.arm: (one.counts["overflow"], len(one.trials)) for one in candidates}
+    overflows = {candidate.arm: (candidate.counts["overflow"], len(candidate.trials)) for candidate in candidates}
     finishing = {arm for arm, (full, count) in overflows.items() if full <= count / 2}
     beginning = f"Cheapest arm not shown to be worse in {metric} than"
     known = {arm for arm, cost_usd in costs_usd.items() if not isnan(cost_usd)}
@@ -485,7 +498,7 @@ def _describe_limit(effects: Sequence[Effect], metric: str) -> str:
     widths = [effect.half_width for effect in known if not effect.refusal and not isnan(effect.half_width)]
     if not widths:
         return f"Cannot be said: how large differences in {metric} are ({known[0].refusal})."
-    narrow, wide = (f"±{one:.2f}" for one in (min(widths), max(widths)))
+    narrow, wide = (f"±{width:.2f}" for width in (min(widths), max(widths)))
     span = narrow if narrow == wide else f"{narrow} to {wide}"
     return (
         f"Cannot be said: the exact size of a difference in {metric}. It may lie anywhere in its interval ({span}). "
@@ -505,7 +518,7 @@ def _advise_equal(trials: pd.DataFrame, metric: str, cells: Mapping[str, Cell]) 
     """Return what to run next if all arms have the lowest or all have the highest value of a metric; else an empty text."""
     if len(cells) < 2 or not _are_equal(cells):
         return ""
-    value = max(one.value for one in cells.values())
+    value = max(cell.value for cell in cells.values())
     if value > 1 - EQUAL_VALUES:
         return "harder tasks, a smaller window or other settings, since every arm reached the highest value."
     if value > EQUAL_VALUES:
@@ -523,7 +536,7 @@ def _advise(effects: Sequence[Effect], metric: str) -> str:
     known = [effect for effect in effects if effect.pair_count and not effect.refusal]
     if not known:
         return "the same arms on the same tasks with several seeds, and at least six tasks for statements about other tasks."
-    effect = sorted(known, key=lambda one: one.half_width)[len(known) // 2]
+    effect = sorted(known, key=lambda effect: effect.half_width)[len(known) // 2]
     factor = (effect.half_width / TARGET_HALF_WIDTH) ** 2
     goal = (
         f"The {'median ' if len(known) > 1 else ''}interval of a difference from the highest arm would then be "

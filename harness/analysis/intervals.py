@@ -97,7 +97,7 @@ def compute_newcombe_bounds(both: Scalars, only_a: Scalars, only_b: Scalars, nei
         neither: Number of pairs in which neither arm succeeded.
         alpha: 1 minus the confidence level of the interval.
     """
-    both, only_a, only_b, neither = (np.asarray(one, dtype=float) for one in (both, only_a, only_b, neither))
+    both, only_a, only_b, neither = (np.asarray(counts, dtype=float) for counts in (both, only_a, only_b, neither))
     n = both + only_a + only_b + neither
     a, b = compute_wilson_bounds(both + only_a, n, alpha), compute_wilson_bounds(both + only_b, n, alpha)
     margins = (both + only_a) * (only_b + neither) * (both + only_b) * (only_a + neither)

@@ -44,12 +44,12 @@ def describe_lost_facts(results: Tables, arms: Sequence[ArmSummary], kept_facts:
         kept_facts: Rates at which arms kept facts, as `measure_retention` returns them.
     """
     repeated = find_repeats(results.trials)
-    first_runs = [one for one in arms if one.arm not in repeated]
+    first_runs = [arm for arm in arms if arm.arm not in repeated]
     probes = results.probes
     summarized_trials = set(probes.loc[probes["seen_in_kept"].notna(), "trial_id"])
-    is_summarized = {one.arm: one.trials["trial_id"].isin(summarized_trials).any() for one in first_runs}
-    summarized = [one for one in first_runs if is_summarized[one.arm]]
-    others = [one for one in first_runs if not is_summarized[one.arm]]
+    is_summarized = {arm.arm: arm.trials["trial_id"].isin(summarized_trials).any() for arm in first_runs}
+    summarized = [arm for arm in first_runs if is_summarized[arm.arm]]
+    others = [arm for arm in first_runs if not is_summarized[arm.arm]]
     facts = "facts found only in replaced messages"
     losses = _list_losses(summarized, kept_facts.assign(rate=kept_facts["summarized"]), facts, has_repeats=bool(repeated))
     if losses:
@@ -70,8 +70,8 @@ def _list_losses(arms: Sequence[ArmSummary], rates: pd.DataFrame, facts: str, *,
         has_repeats: Whether repeated arms (A/A) are left out.
     """
     groups = _group_arms(arms)
-    counts = {name: _count_lost(rates[rates["arm"].isin([one.arm for one in members])]) for name, members in groups.items()}
-    totals = {name: one.sum() for name, one in counts.items() if len(one)}
+    counts = {name: _count_lost(rates[rates["arm"].isin([member.arm for member in members])]) for name, members in groups.items()}
+    totals = {name: arm_counts.sum() for name, arm_counts in counts.items() if len(arm_counts)}
     if len(totals) > MAX_GROUPS:
         ordered = sorted(totals, key=lambda name: -totals[name]["lost"] / totals[name]["facts"])
         totals = {name: totals[name] for name in (ordered[0], ordered[-1])}
@@ -88,17 +88,17 @@ def _list_arms(arms: Sequence[ArmSummary], *, has_repeats: bool) -> str:
         return ""
     if len(arms) > MAX_NAMED_ARMS:
         return f" ({len(arms)} arms together{', without A/A' if has_repeats else ''})"
-    *first, last = (one.arm for one in arms)
+    *first, last = (arm.arm for arm in arms)
     return f" ({', '.join(first)} and {last} together)"
 
 
 def _group_arms(arms: Iterable[ArmSummary]) -> dict[str, list[ArmSummary]]:
     """Return the arms of each summarizer, or each arm by itself if there is only one summarizer."""
     arms = list(arms)
-    summarizers = [json.loads(one.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer" for one in arms]
+    summarizers = [json.loads(arm.trials["policy_json"].iloc[0]).get("summarizer") or "no summarizer" for arm in arms]
     groups = dict[str, list[ArmSummary]]()
-    for one, summarizer in zip(arms, summarizers, strict=True):
-        groups.setdefault(str(summarizer) if len({*summarizers}) > 1 else f'"{one.arm}"', []).append(one)
+    for arm, summarizer in zip(arms, summarizers, strict=True):
+        groups.setdefault(str(summarizer) if len({*summarizers}) > 1 else f'"{arm.arm}"', []).append(arm)
     return groups
 
 
@@ -132,7 +132,7 @@ def _list_kinds(counts: pd.DataFrame, chosen: _ChosenKinds) -> str:
     """Return a remark with the share that was lost of each chosen kind, or with the range of all kinds if they are similar."""
     shares = counts["lost"] / counts["facts"]
     if len(shares) > 1 and shares.max() - shares.min() <= SIMILAR_SHARES:
-        least, most = (f"{100 * one:.0f} %" for one in (shares.min(), shares.max()))
+        least, most = (f"{100 * share:.0f} %" for share in (shares.min(), shares.max()))
         return " (of each kind)" if least == most else f" ({least} to {most}, depending on the kind)"
     texts = {kind: f"{100 * share:.0f} % of {KIND_TEXTS.get(kind, kind)}" for kind, share in shares.items()}
     most = ", ".join(texts[kind] for kind in chosen.most if kind in texts)

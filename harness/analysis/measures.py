@@ -303,7 +303,9 @@ def estimate_changes(
     is_tested: bool = True,
 ) -> list[Effect]:
     """Return the same as `estimate_change` for several metrics, in their order; the trials are paired only once."""
-    columns = [one for one in dict.fromkeys(["score", "trajectory", *(metric.column for metric in metrics)]) if one != "success"]
+    columns = [
+        column for column in dict.fromkeys(["score", "trajectory", *(metric.column for metric in metrics)]) if column != "success"
+    ]
     sides = [pair_trials(rows, baseline, columns) for _, rows in trials.groupby("arm", sort=False)]
     pairs = add_trajectories(pd.concat(sides, ignore_index=True))
     if len(sides) > 1:  # arms that ran on the same task and seed are no independent observations

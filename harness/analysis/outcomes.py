@@ -65,7 +65,7 @@ def load_outcomes(
     source = _read_table(Path(path))
     for name in (task, arm, success, score, seed, cost, turns, tokens, summaries):
         if name is not None and name not in source.columns:
-            raise UnknownName(f"column of {Path(path).name}:", name, [str(one) for one in source.columns])
+            raise UnknownName(f"column of {Path(path).name}:", name, [str(column) for column in source.columns])
     names = {"success": success, "score": score or success, "cost_usd": cost, "steps": turns, "prompt_tokens": tokens}
     names |= {"compactions": summaries, "seed": seed}
     columns: dict[str, Any] = {"task": source[task].astype(str), "arm": source[arm].astype(str), "level": level}

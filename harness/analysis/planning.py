@@ -214,15 +214,15 @@ def describe_margins(
         seed_count: Number of seeds of each task.
         assumptions: Share of pairs that differ (discordance), variation of scores and ratios, and numbers of contrasts and looks.
     """
-    for one in contrasts:
-        if one.margin is None:
+    for contrast in contrasts:
+        if contrast.margin is None:
             continue
-        power = compute_margin_power(one, task_count, seed_count, assumptions)
+        power = compute_margin_power(contrast, task_count, seed_count, assumptions)
         if power < MIN_POWER:
             yield (
-                f"{one.a} against {one.b}: even if both are equally good, the probability to show that {one.metric} is not worse "
-                f"by {one.margin:g} is {100 * power:.0f} %; add {'tasks' if task_count >= MIN_TASKS else 'seeds'} or declare a "
-                "wider margin"
+                f"{contrast.a} against {contrast.b}: even if both are equally good, the probability to show that "
+                f"{contrast.metric} is not worse by {contrast.margin:g} is {100 * power:.0f} %; add "
+                f"{'tasks' if task_count >= MIN_TASKS else 'seeds'} or declare a wider margin"
             )
 
 

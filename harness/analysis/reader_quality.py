@@ -43,14 +43,15 @@ def describe_readers(trials: pd.DataFrame) -> Iterator[str]:
     summaries = format_count(quality["summaries"], "summary")
     models, sessions = format_count(len(quality["by_model"]), "local model"), format_count(quality["sessions"], "session")
     configurations = [json.loads(text) for text in trials["config_json"].unique()]
-    for reader in sorted({one.get("reader", "exact") for one in configurations if one}):  # runs of another study have none
-        one = quality["readers"][reader]
-        stated_count = one["false_readings"] - one["misreadings"]
+    readers = {plain.get("reader", "exact") for plain in configurations if plain}  # other studies' trials have none
+    for reader in sorted(readers):
+        counts = quality["readers"][reader]
+        stated = counts["false_readings"] - counts["misreadings"]
         yield (
-            f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {one['recalled']:,} of "
-            f"{format_count(one['stated'], 'fact')} that a summary stated, and {one['false_readings']} of "
-            f"{format_count(one['readings'], 'value')} that it read were false (upper 95 % bound "
-            f"{100 * one['false_upper_bound']:.1f} %, clustered by session); of these, the summary itself stated {stated_count}, "
-            f"and the reader misread {one['misreadings']} (bound {100 * one['misreading_upper_bound']:.1f} %). "
+            f"Facts are found by the {reader} reader. On {summaries} by {models} ({sessions}) it read {counts['recalled']:,} of "
+            f"{format_count(counts['stated'], 'fact')} that a summary stated, and {counts['false_readings']} of "
+            f"{format_count(counts['readings'], 'value')} that it read were false (upper 95 % bound "
+            f"{100 * counts['false_upper_bound']:.1f} %, clustered by session); of these, the summary itself stated {stated}, "
+            f"and the reader misread {counts['misreadings']} (bound {100 * counts['misreading_upper_bound']:.1f} %). "
             f"Source: {quality['source']}."
         )

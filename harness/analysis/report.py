@@ -223,7 +223,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         shown = (section for section in self.sections if not section.is_detail)
-        tables = (render_html_table(one.heading, one.columns, one.rows[:MAX_SHORT_ROWS], one.notes) for one in shown)
+        tables = (
+            render_html_table(section.heading, section.columns, section.rows[:MAX_SHORT_ROWS], section.notes) for section in shown
+        )
         return f"<h3>{escape(escape_control_characters(self.title))}</h3>{''.join(tables)}"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -255,7 +257,7 @@ class Report:
                     yield Text(f"and {format_count(len(section.rows) - len(rows), 'more row')} in the full report")
             for note in section.notes:
                 yield Text(escape_control_characters(note))
-        further = [one for one in self.sections if not any(one is section for section in shown)]
+        further = [section for section in self.sections if not any(section is other for other in shown)]
         if further:
             names = (section.heading.partition(":")[0].removesuffix(", against") for section in further)
             headings = escape_control_characters("; ".join(dict.fromkeys(names)))

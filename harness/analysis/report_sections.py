@@ -57,10 +57,10 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     arms = summarize_arms(results)
     repeats = find_repeats(results.trials)
     baselines = [against] if against is not None else _choose_baselines(results, repeats)
-    comparer, judged = ArmComparer(results), restrict_claims(judged, [one.arm for one in arms])
-    compared = [one for one in arms if one.arm not in repeats]
+    comparer, judged = ArmComparer(results), restrict_claims(judged, [arm.arm for arm in arms])
+    compared = [arm for arm in arms if arm.arm not in repeats]
     contrasts = {name: _compare_arms(comparer, compared, name) for name in baselines}
-    threats = list_threats(results.trials, [one for comparisons in contrasts.values() for one in comparisons])
+    threats = list_threats(results.trials, [comparison for comparisons in contrasts.values() for comparison in comparisons])
     kept_facts = measure_retention(results)
     yield build_headline_section(results, arms, comparer, judged, threats, kept_facts)
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
@@ -75,7 +75,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     yield from _build_pathology_section(results)
     yield from _build_regret_section(results)
     yield from build_alert_sections(results)
-    yield _build_validity_section(results, [one for comparisons in contrasts.values() for one in comparisons])
+    yield _build_validity_section(results, [comparison for comparisons in contrasts.values() for comparison in comparisons])
 
 
 _OUTCOME_NOTE = (
@@ -98,29 +98,29 @@ _COUNT_TEXTS = {
 
 def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: str) -> Section:
     costs_usd = add_total_cost(results.trials).set_index("trial_id")["total_cost_usd"].astype(float)
-    shown = [label for label in arms[0].counts if any(one.counts[label] for one in arms)]
+    shown = [label for label in arms[0].counts if any(arm.counts[label] for arm in arms)]
     absent = [label for label in arms[0].counts if label not in shown]
-    groups = [one.trials for one in arms if len(one.trials)]
+    groups = [arm.trials for arm in arms if len(arm.trials)]
     aside = " of a compaction policy" if any((trials["policy"] == "none").any() for trials in groups) else ""
     constant = describe_constant_success(groups)
     metrics = ["score"] if constant else ["success", "score"]
     if groups and choose_metric(groups).name == "score":
         metrics.sort()
     rows = {}
-    for one in arms:
+    for arm in arms:
         cells = {
-            "success": str(estimate_success(one.trials)),
-            "score": _format_score(one.trials),
+            "success": str(estimate_success(arm.trials)),
+            "score": _format_score(arm.trials),
         }
-        rows[one.arm] = (
-            str(len(one.trials)),
+        rows[arm.arm] = (
+            str(len(arm.trials)),
             *(cells[metric] for metric in metrics),
-            format_usd(costs_usd.loc[one.trials["trial_id"]].mean()),
-            format_exposure(one.trials),
-            *(str(one.counts[label]) for label in shown),
+            format_usd(costs_usd.loc[arm.trials["trial_id"]].mean()),
+            format_exposure(arm.trials),
+            *(str(arm.counts[label]) for label in shown),
         )
     headings = {"success": "success, 95 %", "score": "score, 95 %, range"}
-    meanings = [f"{_COUNT_LABELS.get(one, one).capitalize()}: {_COUNT_TEXTS[one]}." for one in shown]
+    meanings = [f"{_COUNT_LABELS.get(count, count).capitalize()}: {_COUNT_TEXTS[count]}." for count in shown]
     return make_arm_section(
         f"How the trials ended ({level})",
         (
@@ -133,7 +133,7 @@ def _build_outcome_section(results: Tables, arms: Sequence[ArmSummary], level: s
             " ".join([_OUTCOME_NOTE, *meanings]),
             f"Intervals are for {_describe_tasks(arms)}.",
             *_describe_inert_arms(arms),
-            *([f"Found in no trial{aside}: {'; '.join(_COUNT_TEXTS[one] for one in absent)}."] if absent else []),
+            *([f"Found in no trial{aside}: {'; '.join(_COUNT_TEXTS[count] for count in absent)}."] if absent else []),
         ),
     )
 
@@ -148,20 +148,20 @@ INERT_TEXTS = {
 
 def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
     for label, text in INERT_TEXTS.items():
-        inert_arms = [one.arm for one in arms if 0 < len(one.trials) == one.counts[label]]
+        inert_arms = [arm.arm for arm in arms if 0 < len(arm.trials) == arm.counts[label]]
         if inert_arms:
             yield f"Without effect in every trial: {', '.join(inert_arms)}: {text}."
 
 
 def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
     rows, cost_headings = {}, ["agent USD", "summarizer USD"]
-    if any(one.trials["explorations"].sum() for one in arms):
+    if any(arm.trials["explorations"].sum() for arm in arms):
         cost_headings.append("sub-agents USD")
-    for one in arms:
-        spreads = [Spread.from_values(one.trials[name]) for name in ("compactions", "steps", "prompt_tokens")]
-        costs_usd = [Spread.from_values(one.trials[name]).total for name in COST_COLUMNS]
+    for arm in arms:
+        spreads = [Spread.from_values(arm.trials[name]) for name in ("compactions", "steps", "prompt_tokens")]
+        costs_usd = [Spread.from_values(arm.trials[name]).total for name in COST_COLUMNS]
         shown_usd = (*costs_usd[: len(cost_headings)], sum(costs_usd))
-        rows[one.arm] = (str(len(one.trials)), *map(str, spreads), *map(format_usd, shown_usd))
+        rows[arm.arm] = (str(len(arm.trials)), *map(str, spreads), *map(format_usd, shown_usd))
     return make_arm_section(
         "Effort: median [min–max] per trial, and total cost",
         ("n", "rounds", "steps", "prompt tokens", *cost_headings, "total USD"),
@@ -173,9 +173,9 @@ def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
 def _describe_tasks(arms: Sequence[ArmSummary]) -> str:
     """Return what the intervals of several arms are about; arms on fewer tasks than most arms are named."""
     groups = dict[int, list[str]]()
-    for one in arms:
-        if count := one.trials["task"].nunique():
-            groups.setdefault(count, []).append(one.arm)
+    for arm in arms:
+        if count := arm.trials["task"].nunique():
+            groups.setdefault(count, []).append(arm.arm)
     if not groups:
         return "nothing, since no trial is valid"
     usual = max(groups, key=lambda count: len(groups[count]))
@@ -191,11 +191,11 @@ def _build_axis_sections(results: Tables) -> Iterator[Section]:
     contrasts = contrast_axes(results.trials)
     if not contrasts:
         return
-    marks = _mark_effects([effect for one in contrasts for effect in one.effects])
+    marks = _mark_effects([effect for contrast in contrasts for effect in contrast.effects])
     rows = []
-    for one in contrasts:
-        cells = (f"{format_effect(effect)}{next(marks)}" for effect in one.effects)
-        rows.append((one.axis, f"{one.value} against {one.baseline}", str(one.arm_pairs), *cells))
+    for contrast in contrasts:
+        cells = (f"{format_effect(effect)}{next(marks)}" for effect in contrast.effects)
+        rows.append((contrast.axis, f"{contrast.value} against {contrast.baseline}", str(contrast.arm_pairs), *cells))
     first = contrasts[0].effects[0]
     yield Section(
         heading="By axis: effect of each value of a setting, averaged over the other settings",
@@ -239,8 +239,8 @@ def _choose_baselines(results: Tables, repeats: Mapping[str, str]) -> list[str]:
 
 
 def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
-    comparisons = [comparer.compare(one.arm, against) for one in arms if one.arm != against]
-    return [one for one in comparisons if one.counts.pairs]
+    comparisons = [comparer.compare(arm.arm, against) for arm in arms if arm.arm != against]
+    return [comparison for comparison in comparisons if comparison.counts.pairs]
 
 
 _SHOWN_METRICS = ("score", "prompt_tokens", "total_cost_usd")
@@ -249,25 +249,27 @@ _SHOWN_METRICS = ("score", "prompt_tokens", "total_cost_usd")
 def _build_comparison_section(
     baseline: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison], judged: ClaimReport | None
 ) -> Section:
-    overflow_trials = sum(one.counts["overflow"] for one in arms if one.arm == baseline)
+    overflow_trials = sum(arm.counts["overflow"] for arm in arms if arm.arm == baseline)
     overflow_note = (
         f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to that arm "
         "show the value of any compaction at this window, not the value of a particular policy."
     )
     metrics = [*([] if _is_success_constant(comparisons) else ["success"]), *_SHOWN_METRICS]
-    shown = [[one.find_effect(metric) for metric in metrics] for one in comparisons]
+    shown = [[comparison.find_effect(metric) for metric in metrics] for comparison in comparisons]
     adjusted = iter(_adjust([effect for effects in shown for effect in effects]))
-    declared = {} if judged is None else {(one.contrast.a, one.contrast.b, one.effect.metric): one for one in judged.claims}
+    declared = (
+        {} if judged is None else {(claim.contrast.a, claim.contrast.b, claim.effect.metric): claim for claim in judged.claims}
+    )
     rows = {}
-    for one, effects in zip(comparisons, shown, strict=True):
+    for comparison, effects in zip(comparisons, shown, strict=True):
         cells, p_values = [], [next(adjusted) for _ in effects]
         for effect, p_value in zip(effects, p_values, strict=True):
-            is_declared = (one.a, baseline, effect.metric) in declared
+            is_declared = (comparison.a, baseline, effect.metric) in declared
             cells.append(f"{format_effect(effect)}{'†' if is_declared else '*' if p_value <= ALPHA else ''}")
-        about_success = (_format_split(one), cells[0], format_p(p_values[0])) if metrics[0] == "success" else ()
-        rows[one.a] = (_format_pairs(one), *about_success, *cells[len(cells) - len(_SHOWN_METRICS) :])
+        about_success = (_format_split(comparison), cells[0], format_p(p_values[0])) if metrics[0] == "success" else ()
+        rows[comparison.a] = (_format_pairs(comparison), *about_success, *cells[len(cells) - len(_SHOWN_METRICS) :])
     largest = max((effects[0] for effects in shown), key=lambda effect: effect.task_count)
-    method = max((one.find_effect("success") for one in comparisons), key=_count_tasks).method
+    method = max((comparison.find_effect("success") for comparison in comparisons), key=_count_tasks).method
     success_notes = (
         f"Split: pairs in which both arms succeeded · only this arm · only {baseline!r} · neither.",
         f"p: of success, adjusted for the numbers of this table; {method}.",
@@ -288,7 +290,10 @@ def _build_comparison_section(
 
 
 def _is_success_constant(comparisons: Sequence[Comparison]) -> bool:
-    return any(all(getattr(one.counts, kind) == one.counts.pairs for one in comparisons) for kind in ("both", "neither"))
+    return any(
+        all(getattr(comparison.counts, kind) == comparison.counts.pairs for comparison in comparisons)
+        for kind in ("both", "neither")
+    )
 
 
 def _count_tasks(effect: Effect) -> int:
@@ -449,19 +454,23 @@ def _build_regret_section(results: Tables) -> Iterator[Section]:
         "Oracle regret: how far each arm is from the oracle policy at the same budget",
         ("oracle", "pairs", "success", "steps", "USD"),
         {
-            one.arm: (
-                f"{one.oracle_arm}{'' if one.has_same_budget else ' *'}",
-                str(one.counts.pairs),
-                format_effect(one.success),
-                format_effect(one.steps),
-                format_effect(one.cost_usd),
+            arm_regret.arm: (
+                f"{arm_regret.oracle_arm}{'' if arm_regret.has_same_budget else ' *'}",
+                str(arm_regret.counts.pairs),
+                format_effect(arm_regret.success),
+                format_effect(arm_regret.steps),
+                format_effect(arm_regret.cost_usd),
             )
-            for one in arm_regrets
+            for arm_regret in arm_regrets
         },
         (
             f"{_REGRET_NOTE}{describe_estimand(arm_regrets[0].success.estimand, arm_regrets[0].success.task_count)}.",
-            *([] if all(one.has_same_budget for one in arm_regrets) else ["*: the oracle had another window or threshold."]),
-            *([_NEGATIVE_REGRET_NOTE] if any(one.is_negative for one in arm_regrets) else []),
+            *(
+                []
+                if all(arm_regret.has_same_budget for arm_regret in arm_regrets)
+                else ["*: the oracle had another window or threshold."]
+            ),
+            *([_NEGATIVE_REGRET_NOTE] if any(arm_regret.is_negative for arm_regret in arm_regrets) else []),
         ),
     )
 
@@ -487,11 +496,12 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
 def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return "Placebo check (paired trials must be equal until one compacts): no two arms share a task and seed."
-    return f"{str(pool_placebo_checks([one.placebo_check for one in comparisons])).replace('placebo', 'Placebo', 1)}."
+    pooled = pool_placebo_checks([comparison.placebo_check for comparison in comparisons])
+    return f"{str(pooled).replace('placebo', 'Placebo', 1)}."
 
 
 def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[str]:
-    effects = [effect for one in comparisons if (effect := one.find_effect(metric)).pair_count]
+    effects = [effect for comparison in comparisons if (effect := comparison.find_effect(metric)).pair_count]
     if not effects:
         return
     largest = max(effects, key=lambda effect: (effect.task_count, effect.unit_count))
@@ -504,7 +514,7 @@ def _describe_power(comparisons: Sequence[Comparison], metric: str) -> Iterator[
         why = "; over few seeds they are wide, since a failure that is rare need not occur in any of them" if few_seeds else ""
         unit = " points" if metric == "success" else ""
         size = 1 if metric == "success" else 100
-        low, high = (f"±{one / size:.{0 if size == 1 else 2}f}" for one in (min(widths), max(widths)))
+        low, high = (f"±{width / size:.{0 if size == 1 else 2}f}" for width in (min(widths), max(widths)))
         span = low if low == high else f"{low} to {high}"
         yield f"Intervals of differences in {metric}: {span}{unit}{why}."
     yield "An interval that contains 0 is not evidence of equality."
@@ -520,10 +530,10 @@ def _describe_excluded_trials(trials: pd.DataFrame) -> Iterator[str]:
 
 def _describe_attrition(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield the worst-case bounds of the comparisons whose arms lost different trials, those with the widest bounds first."""
-    known = [(one, one.worst_case_score) for one in comparisons if one.worst_case_score is not None]
+    known = [(comparison, comparison.worst_case_score) for comparison in comparisons if comparison.worst_case_score is not None]
     widest = sorted(known, key=lambda pair: pair[1].low - pair[1].high)
-    for one, _ in widest[:MAX_ATTRITION_NOTES]:
-        yield f"Different trials were lost in {one.a} (a) and {one.b} (b): {one.describe_attrition()}."
+    for comparison, _ in widest[:MAX_ATTRITION_NOTES]:
+        yield f"Different trials were lost in {comparison.a} (a) and {comparison.b} (b): {comparison.describe_attrition()}."
     if len(widest) > MAX_ATTRITION_NOTES:
         more = format_count(len(widest) - MAX_ATTRITION_NOTES, "further comparison")
         yield f"{more} also lost different trials in both arms; `harness.compare` shows the worst-case bounds of each."

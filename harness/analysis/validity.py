@@ -149,9 +149,9 @@ class RepeatComparison:
         n = self.counts.pairs
         if n == 0:
             return "A/A (same settings, run again): none, so it is unknown how much results differ by chance"
-        changes = [abs(one) for one in self.score_changes if not isnan(one)]
+        changes = [abs(score_change) for score_change in self.score_changes if not isnan(score_change)]
         if metric == "score" and changes:
-            changed = sum(one > 0 for one in changes)
+            changed = sum(change > 0 for change in changes)
             what = f"the score changed in {changed} of {n} pairs, by {sum(changes) / len(changes):.3f} on average over all pairs"
         else:
             what = f"success changed in {self.counts.discordant_pairs} of {n} pairs"
@@ -174,7 +174,7 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
         UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
     """
     if set(a["replicate"]).isdisjoint(b["replicate"]):
-        a, b = (one.assign(replicate=one["replicate"] - one["replicate"].min()) for one in (a, b))
+        a, b = (side.assign(replicate=side["replicate"] - side["replicate"].min()) for side in (a, b))
     keys_a, keys_b = _list_pair_keys(a), _list_pair_keys(b)
     places_b = {key: place for place, key in enumerate(keys_b)}
     shared = sorted((key, place) for place, key in enumerate(keys_a) if key in places_b)
@@ -282,11 +282,11 @@ def pool_placebo_checks(checks: Sequence[PlaceboCheck]) -> PlaceboCheck:
     A placebo check says whether paired trials sent the same requests until the first compaction.
     """
     return PlaceboCheck(
-        pairs=sum(one.pairs for one in checks),
-        equal_pairs=sum(one.equal_pairs for one in checks),
-        compared_steps=sum(one.compared_steps for one in checks),
-        different_first_requests=sum(one.different_first_requests for one in checks),
-        earliest_difference=min((one.earliest_difference for one in checks if one.earliest_difference), default=None),
+        pairs=sum(check.pairs for check in checks),
+        equal_pairs=sum(check.equal_pairs for check in checks),
+        compared_steps=sum(check.compared_steps for check in checks),
+        different_first_requests=sum(check.different_first_requests for check in checks),
+        earliest_difference=min((check.earliest_difference for check in checks if check.earliest_difference), default=None),
     )
 
 

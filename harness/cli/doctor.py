@@ -78,14 +78,14 @@ def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = 
     """Check each sandbox that isolates commands by starting it; one working sandbox is enough."""
     isolating = {name: backend for name, backend in BACKENDS.items() if backend.isolates}
     probes = [run_probe(name, image if backend.has_images else None) for name, backend in isolating.items()]
-    working = [one.backend for one in probes if one.ok]
-    for one in probes:
-        detail = f"{one.reason} ({one.seconds:.1f} s)"
-        if one.ok or not working:
-            yield CheckResult(one.backend, "ok" if one.ok else "missing", detail, one.advice)
+    working = [probe.backend for probe in probes if probe.ok]
+    for probe in probes:
+        detail = f"{probe.reason} ({probe.seconds:.1f} s)"
+        if probe.ok or not working:
+            yield CheckResult(probe.backend, "ok" if probe.ok else "missing", detail, probe.advice)
         else:
             yield CheckResult(
-                one.backend, "optional", f"not needed, since {working[0]} works: {detail}", f"to use it: {one.advice}"
+                probe.backend, "optional", f"not needed, since {working[0]} works: {detail}", f"to use it: {probe.advice}"
             )
     if working:
         yield CheckResult("sandbox", "ok", f"`auto` selects {working[0]}")

@@ -68,6 +68,6 @@ def _count_finished(journal_path: Path, planned: set[str]) -> str:
         return "0"
     try:
         with Journal.open(journal_path, read_only=True) as journal:
-            return str(sum(one.trial_id in planned and one.status != "crashed" for one in journal.list_trials()))
+            return str(sum(trial.trial_id in planned and trial.status != "crashed" for trial in journal.list_trials()))
     except HarnessError:
         return "?"

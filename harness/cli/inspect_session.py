@@ -140,7 +140,7 @@ def draw_timeline(session: Inspection, max_rows: int) -> Iterator[Text]:
     yield Text(f"timeline of the tokens in view; full bar = {scale:,} tokens{marked}", style="bold")
     pending = list(session.compactions)
     for group in _group_steps(session, max_rows):
-        due = [one for one in pending if one.step <= group[-1].step]
+        due = [compaction for compaction in pending if compaction.step <= group[-1].step]
         pending = pending[len(due) :]
         yield from _draw_compactions(due)
         yield _draw_bar(group, scale, threshold)
@@ -153,7 +153,7 @@ def _group_steps(session: Inspection, max_rows: int) -> Iterator[Sequence[StepPo
     A group ends at a compaction, unless compactions would take up more than half of the rows.
     """
     points, size = session.timeline, ceil(len(session.timeline) / max_rows)
-    changed = {one.step for one in session.compactions if one.status == "applied"}
+    changed = {compaction.step for compaction in session.compactions if compaction.status == "applied"}
     breaks = changed if 2 * len(changed) <= max_rows else set()
     start = 0
     for place in range(1, len(points) + 1):
@@ -174,8 +174,8 @@ def _draw_bar(group: Sequence[StepPoint], scale: int, threshold: int) -> Text:
 
 
 def _draw_compactions(due: Sequence[CompactionPoint]) -> Iterator[Text]:
-    for one in due[:MAX_COMPACTIONS_SHOWN]:
-        yield _draw_compaction(one)
+    for compaction in due[:MAX_COMPACTIONS_SHOWN]:
+        yield _draw_compaction(compaction)
     if len(due) > MAX_COMPACTIONS_SHOWN:
         yield Text(f"{'':>11}  … and {len(due) - MAX_COMPACTIONS_SHOWN} more", style="cyan")
 
@@ -200,8 +200,8 @@ def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
         ("as logged", "dim") if sent.matches_log else (f"but the log says {logged}: this is not the request that was sent", "red")
     )
     yield Text(f"digest {sent.digest[:16]}…, {note}", style=style)
-    for one in sent.compactions:
-        yield Text(f"compaction before this step: {one.status}, {format_line(one.reason, 160)}", style="cyan")
+    for compaction in sent.compactions:
+        yield Text(f"compaction before this step: {compaction.status}, {format_line(compaction.reason, 160)}", style="cyan")
     for number, message in enumerate(sent.messages, 1):
         yield from _render_message(f"{number}", message, whole=whole)
     yield from _render_message("answer", sent.answer, whole=whole)

@@ -224,10 +224,10 @@ def _build_totals_table(dispositions: Sequence[MessageDisposition]) -> Table:
     for place in range(4):
         table.add_column(justify="right" if place in {1, 2} else "left", overflow="fold")
     for disposition, style in DISPOSITION_STYLES.items():
-        matching = [one for one in dispositions if one.disposition == disposition]
+        matching = [message for message in dispositions if message.disposition == disposition]
         if matching:
-            roles = Counter(one.message.role for one in matching)
-            before, after = sum(one.tokens_before for one in matching), sum(one.tokens_after for one in matching)
+            roles = Counter(message.message.role for message in matching)
+            before, after = sum(message.tokens_before for message in matching), sum(message.tokens_after for message in matching)
             sizes = f"{after:,} tokens" if disposition in {"kept", "summary"} else f"{before:,} → {after:,} tokens"
             role_counts = ", ".join(f"{count} {role}" for role, count in roles.most_common())
             table.add_row(Text(f"    {style.sign} {style.label}", style.color), str(len(matching)), sizes, role_counts)

@@ -197,9 +197,9 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
     grid = experiment.grid
     counts = f"{format_count(len(grid), 'trial')}, {format_count(len(grid.arms), 'arm')}"
     quantile_lines = (
-        f"{path}={one.text} of {cell.trial.problem}: {one}"
+        f"{path}={quantile.text} of {cell.trial.problem}: {quantile}"
         for cell in grid.cells_with_quantiles
-        for path, one in cell.quantiles.items()
+        for path, quantile in cell.quantiles.items()
     )
     trials = [trial for trial, _ in grid.iter_seed_groups()]
     warnings = (f"warning: {text}" for text in collect_warnings(trials))

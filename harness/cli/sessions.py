@@ -219,10 +219,10 @@ def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> Non
 
     Example: `harness sessions restore 3f416a59ee3d`
     """
-    archived_sessions = [(path, one) for path in _list_journal_files(places) for one in archive.list_archived(path)]
+    archived_sessions = [(path, session) for path in _list_journal_files(places) for session in archive.list_archived(path)]
     if not sessions:
-        for _, one in archived_sessions:
-            click.echo(f"{format_line(one.session_id)}  {one.size_bytes:>10,} bytes  {format_line(str(one.file))}")
+        for _, session in archived_sessions:
+            click.echo(f"{format_line(session.session_id)}  {session.size_bytes:>10,} bytes  {format_line(str(session.file))}")
         click.echo(f"{format_count(len(archived_sessions), 'archived session')}")
         return
     for name in sessions:
@@ -238,8 +238,8 @@ def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.
     Raises:
         UsageError: No session matches, several match, or the session is archived in several places.
     """
-    found = [(path, one.session_id) for path, one in archived_sessions]
-    matches = [one for one in found if one[1] == name] or [one for one in found if is_partial_id(name, one[1])]
+    found = [(path, session.session_id) for path, session in archived_sessions]
+    matches = [match for match in found if match[1] == name] or [match for match in found if is_partial_id(name, match[1])]
     if len(matches) == 1:
         return matches[0]
     if len({session_id for _, session_id in matches}) > 1:

@@ -52,10 +52,10 @@ def check_feasible(policy: object, budget: Budget) -> None:
         UsageError: No rule could ever act; the message names the retained amount, the threshold and its origin.
     """
     results = [_find_conflict(rule, budget) for rule in _list_rules(policy)]
-    conflicts = [one for one in results if one is not None]
+    conflicts = [result for result in results if result is not None]
     if not conflicts or len(conflicts) < len(results):
         return
-    kept, due = min(conflicts, key=lambda one: one.kept_amount.size)
+    kept, due = min(conflicts, key=lambda conflict: conflict.kept_amount.size)
     raise UsageError(
         f"policy {name_policy(policy)!r} retains {kept}{_format_field_name(policy, kept, budget)} and is triggered at {due} "
         f"({budget.rule}), so it would find nothing to compact; retain less, raise window_tokens, or set nominal_window_tokens "
@@ -103,7 +103,9 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
         if amount is not None and amount.size >= limit:
             conflicts.append(_Conflict(amount, due))
     # whatever triggers the rule, the conversation then has at most the tokens of the threshold, so one such conflict is enough
-    by_tokens = next((one for one in conflicts if one.due_amount.unit == one.kept_amount.unit == "tokens"), None)
+    by_tokens = next(
+        (conflict for conflict in conflicts if conflict.due_amount.unit == conflict.kept_amount.unit == "tokens"), None
+    )
     return by_tokens or (conflicts[0] if conflicts and len(conflicts) == len(due_amounts) else None)
 
 

@@ -109,7 +109,7 @@ def join_plans(first: Plan, second: Plan) -> Plan:
         reason=f"{first.reason}; then {second.reason}",
         forget=(*first.forget, *second.forget),
         replace=(*kept, *second.replace),
-        insert=(*(one for one in first.insert if one.after not in set(second.forget)), *second.insert),
+        insert=(*(insert for insert in first.insert if insert.after not in set(second.forget)), *second.insert),
         texts_to_save=(*first.texts_to_save, *second.texts_to_save),
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
     )

@@ -194,7 +194,7 @@ class Summarize:
             max_tokens=self.max_tokens,
             max_input_tokens=self.max_input_tokens,
             former="among" if self.former == "among" else "apart",
-            before=tuple(_number_markers(one, view.rounds + 1) for one in self.before),
+            before=tuple(_number_markers(message, view.rounds + 1) for message in self.before),
             behind=self.behind,
             excerpt=self.excerpt,
             text_if_empty=self.text_if_empty,

@@ -92,7 +92,7 @@ class Family:
     @property
     def digest(self) -> str:
         """SHA-256 of the declared comparisons and of the number of inspections, which shows later changes."""
-        plain = {"contrasts": [codec.to_plain(one) for one in self.contrasts], "looks": self.looks}
+        plain = {"contrasts": [codec.to_plain(contrast) for contrast in self.contrasts], "looks": self.looks}
         return hashlib.sha256(codec.to_canonical_json(plain, dict).encode()).hexdigest()
 
 
@@ -134,7 +134,9 @@ def refuse_invalid_contrasts(
             )
     if not contrasts:
         return
-    possible = min(count_possible_contrasts(task_count, seed_count, one.estimand, looks, one.metric) for one in contrasts)
+    possible = min(
+        count_possible_contrasts(task_count, seed_count, contrast.estimand, looks, contrast.metric) for contrast in contrasts
+    )
     if len(contrasts) > possible:
         corrections = "Holm's correction" if looks == 1 else f"the corrections for contrasts and {looks} looks"
         raise UsageError(

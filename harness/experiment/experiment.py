@@ -418,7 +418,7 @@ class _ExperimentRun:
                     wiring = replace(self._wiring, endpoints=endpoints)
                     unfinished: Iterable[Cell] = (cell for cell in cells if cell.trial_id not in finished_ids)
                     if pilot:
-                        finished = (one for one in output.journal.list_trials() if one.status != "crashed")
+                        finished = (trial for trial in output.journal.list_trials() if trial.status != "crashed")
                         unfinished = select_pilot_cells(list(unfinished), finished)
                     jobs = (self._build_job(cell, backends, provenance, output, cache_settings) for cell in unfinished)
                     runner.run(replace(job, wiring=wiring) for job in jobs)

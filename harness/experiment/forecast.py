@@ -38,7 +38,7 @@ UNKNOWN_FORECAST = "unknown until a trial of the same task and models has finish
 
 PilotKey: TypeAlias = tuple[str, tuple[str, ...]]
 """Task with its settings, and names of all models. Trials with equal keys are expected to cost and to last the same."""
-_get_all_but_seed = attrgetter(*(one.name for one in fields(Trial) if one.name != "seed"))
+_get_all_but_seed = attrgetter(*(field.name for field in fields(Trial) if field.name != "seed"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

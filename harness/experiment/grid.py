@@ -93,7 +93,7 @@ class Cell:
     @property
     def trial_table(self) -> dict[str, object]:
         """Configuration of the trial as nested dicts, with quantiles as texts such as `q0.9`, as in a plan file."""
-        return with_values(to_plain(self.trial), {path: one.text for path, one in self.quantiles.items()}, "trial")
+        return with_values(to_plain(self.trial), {path: quantile.text for path, quantile in self.quantiles.items()}, "trial")
 
 
 class Grid(Sequence[Cell]):
@@ -240,7 +240,9 @@ class Grid(Sequence[Cell]):
         if any(cell.quantiles for cell in templates) or any(is_block(path) for slot in slots for path in slot.values):
             return False
         world_axes = {path: values for path, values in self._problem_axes.items() if path.partition(".")[0] == "world"}
-        worlds = [self._parse_problem({**_look_up_point(self._problem_axes, 0), **one}).world for one in _iter_points(world_axes)]
+        worlds = [
+            self._parse_problem({**_look_up_point(self._problem_axes, 0), **point}).world for point in _iter_points(world_axes)
+        ]
         return len(set(worlds)) == len(worlds)
 
     def _check_problems(self) -> None:
@@ -287,15 +289,15 @@ class Grid(Sequence[Cell]):
         if self._backend is not None and isinstance(sandbox := plain["sandbox"], dict):
             sandbox["backend"] = self._backend
         trial, quantiles = resolve_quantiles(plain, self._uncompressed, location, self._shared)
-        table = {one: self._shared.to_plain(trial, one) for one in {path.partition(".")[0] for path in self._axes}}
+        table = {field: self._shared.to_plain(trial, field) for field in {path.partition(".")[0] for path in self._axes}}
         if quantiles:
-            table = with_values(to_plain(trial), {path: one.text for path, one in quantiles.items()}, "trial")
+            table = with_values(to_plain(trial), {path: quantile.text for path, quantile in quantiles.items()}, "trial")
         axes = {path: look_up_value(table, path) for path in self._axes}
         trial_id = self._shared.compute_trial_id(trial)
         return Cell(trial=trial, arm=name or "", axes=axes, quantiles=quantiles, trial_id=trial_id)
 
 
-_CONFIGURATION_FIELDS = tuple(one.name for one in fields(Trial) if not is_block(one.name))
+_CONFIGURATION_FIELDS = tuple(field.name for field in fields(Trial) if not is_block(field.name))
 _get_configuration = attrgetter(*_CONFIGURATION_FIELDS)
 _get_arm_settings = attrgetter(*filter(is_arm_setting, _CONFIGURATION_FIELDS))
 
@@ -400,7 +402,7 @@ def _drop_duplicates(cells: Iterator[Cell]) -> list[Cell]:
     for cell in cells:
         first_cell = cells_by_id.setdefault(cell.trial_id, cell)
         if first_cell.quantiles != cell.quantiles:
-            values = " and ".join(_format_quantiles(one) or "a number" for one in (first_cell, cell))
+            values = " and ".join(_format_quantiles(quantile_cell) or "a number" for quantile_cell in (first_cell, cell))
             raise UsageError(f"{values} give the same trial of {cell.trial.problem}; remove one of them")
         if cell.arm and not first_cell.arm and not any(map(is_arm_setting, first_cell.axes)):
             cells_by_id[cell.trial_id] = replace(first_cell, arm=cell.arm)
@@ -437,8 +439,10 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     for cell in cells:
         first = first_cells.setdefault(cell.arm, cell)
         if _extract_arm_settings(first) != _extract_arm_settings(cell):
-            one, other = flatten(_select_arm_settings(first)), flatten(_select_arm_settings(cell))
-            differing = ", ".join(path for path in {**one, **other} if one.get(path) != other.get(path))
+            first_settings, settings = (flatten(_select_arm_settings(named_cell)) for named_cell in (first, cell))
+            differing = ", ".join(
+                path for path in {**first_settings, **settings} if first_settings.get(path) != settings.get(path)
+            )
             raise UsageError(f"arms: {cell.arm!r} names two configurations that differ in {differing}; rename one of them")
 
 

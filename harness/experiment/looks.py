@@ -75,7 +75,7 @@ def find_look(folder: Path, trial_ids: Iterable[str]) -> Look:
         StoreError: The record exists but cannot be read.
     """
     record, digest = _read(folder / LOOKS_FILE), _digest(trial_ids)
-    known = [one["trials_sha256"] for one in record["looks"]]
+    known = [look["trials_sha256"] for look in record["looks"]]
     number = known.index(digest) + 1 if digest in known else len(known) + 1
     return Look(number=number, is_recorded_from_start=bool(record["from_start"]), is_recorded=digest in known)
 
@@ -111,7 +111,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text("utf-8"))
         if not isinstance(record["from_start"], bool) or not all(
-            isinstance(one["trials_sha256"], str) for one in record["looks"]
+            isinstance(look["trials_sha256"], str) for look in record["looks"]
         ):
             raise TypeError("it does not have the fields of such a record")
     except FileNotFoundError:

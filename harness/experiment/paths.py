@@ -68,7 +68,7 @@ class ValueNamer:
                         tables.append(flat)
         for (path, kind), tables in all_tables.items():
             names = sorted({name for table in tables for name in table})
-            self._differ[path, kind] = [name for name in names if any(one.get(name) != tables[0].get(name) for one in tables)]
+            self._differ[path, kind] = [name for name in names if any(table.get(name) != tables[0].get(name) for table in tables)]
 
     def name_tables(self, axes: Mapping[str, object]) -> dict[str, object]:
         """Return the values of settings by dotted path, with a name in place of each table with a kind."""
@@ -167,8 +167,8 @@ def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> No
         for key, value in raw_value.items():
             refuse_coerced(value, parsed_value.get(key), f"{location}.{key}" if location else str(key))
     elif isinstance(raw_value, list | tuple) and isinstance(parsed_value, list | tuple):
-        for place, (one, other) in enumerate(zip(raw_value, parsed_value, strict=False)):
-            refuse_coerced(one, other, f"{location}[{place}]")
+        for place, (raw_item, parsed_item) in enumerate(zip(raw_value, parsed_value, strict=False)):
+            refuse_coerced(raw_item, parsed_item, f"{location}[{place}]")
     elif isinstance(raw_value, float) and not math.isfinite(raw_value):
         raise UsageError(f"{location}: must be a finite number (got {raw_value!r})")
     elif _describe_type(raw_value) != _describe_type(parsed_value):

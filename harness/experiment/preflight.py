@@ -94,8 +94,16 @@ def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:
     All seeds of a configuration are checked together, because the first request of a task is the same for all seeds.
     """
     distinct_trials = {
-        (one.task, one.world, one.model, one.sub_agent_model, one.window_tokens, one.nominal_window_tokens, one.policy): one
-        for one in trials
+        (
+            trial.task,
+            trial.world,
+            trial.model,
+            trial.sub_agent_model,
+            trial.window_tokens,
+            trial.nominal_window_tokens,
+            trial.policy,
+        ): trial
+        for trial in trials
     }
     tasks: dict[str, Task] = {}
     warnings = dict[str, None]()
@@ -119,7 +127,7 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
     A warning follows for each policy whose reserves take more than a quarter of the window. Policies without a threshold and
     models whose window is unknown are omitted.
     """
-    distinct_trials = {(one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials}
+    distinct_trials = {(trial.model, trial.window_tokens, trial.nominal_window_tokens, trial.policy): trial for trial in trials}
     values: dict[tuple[str, int], dict[int, str]] = {}
     warnings = dict[str, None]()
     for trial in distinct_trials.values():

@@ -148,7 +148,7 @@ class UncompressedRun:
                 "run a trial of it with policy 'none' there"
             )
         cut_short = sum(trial.reason in CUT_SHORT_REASONS for trial in trials)
-        return RequestPool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
+        return RequestPool(tuple(sorted(tokens for context in contexts for tokens in context)), len(trials), cut_short)
 
 
 def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:

@@ -75,7 +75,7 @@ def format_experiment_plan(experiment: Experiment) -> str:
     if experiment.arms:
         document.add("arms", tomlkit.item([{"name": arm.name, "trial": _drop_missing(arm.trial)} for arm in experiment.arms]))
     if experiment.contrasts:
-        document.add("contrasts", tomlkit.item([_list_changed_fields(one) for one in experiment.contrasts]))
+        document.add("contrasts", tomlkit.item([_list_changed_fields(contrast) for contrast in experiment.contrasts]))
     return tomlkit.dumps(document)
 
 
@@ -132,5 +132,5 @@ def _format_value(value: object) -> str:
         return f"({', '.join(map(_format_value, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, PLAIN_TYPES):
         return repr(value)
-    arguments = ", ".join(f"{name}={_format_value(one)}" for name, one in _list_changed_fields(value).items())
+    arguments = ", ".join(f"{name}={_format_value(argument)}" for name, argument in _list_changed_fields(value).items())
     return f"{type(value).__module__}.{type(value).__name__}({arguments})"

@@ -194,7 +194,7 @@ def format_problem(task: str, world: World) -> str:
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
-_FIELD_NAMES = tuple(one.name for one in fields(Trial))
+_FIELD_NAMES = tuple(field.name for field in fields(Trial))
 
 
 def to_plain(trial: Trial) -> dict[str, object]:

@@ -69,7 +69,7 @@ class SessionTrace:
     def make_cached_counter(self, counter: Counter) -> Counter:
         """Return a token counter that gives the same results as `counter`, but counts each message only once."""
         if counter not in self._counts:
-            self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
+            self._counts[counter] = _CachedCounter(counter, {id(message): counter.count(message) for message in self.messages})
         return self._counts[counter]
 
 
@@ -311,7 +311,7 @@ class MessageStates(Sequence[MessageState]):
 
     def __getitem__(self, index: int | slice) -> MessageState | list[MessageState]:
         if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+            return [self[place] for place in range(*index.indices(len(self)))]
         item, tokens_before = self.items[index], self.tokens_before[index]
         changed_at_step = self.effects.changed_at_step.get(item, 0)
         if (tokens_after := self.visible_tokens.get(item)) is not None:

@@ -35,7 +35,7 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
     The messages that the model saw before the compaction come first, in order, followed by the inserted messages.
     """
     patch = change.event.patch
-    forgotten, replaced = set(patch.forget), {one.item for one in patch.replace}
+    forgotten, replaced = set(patch.forget), {change.item for change in patch.replace}
     summarized_ids = {item for insert in patch.insert for item in insert.stands_for}
     tokens_after = {item.item_id: item.tokens for item in change.after.items}
 
@@ -58,7 +58,7 @@ def classify_messages(change: CompactionAttempt) -> tuple[MessageDisposition, ..
 
 def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...]:
     """Return the messages that the model sees after a compaction, in order, each with what was done to it."""
-    by_id = {one.item_id: one for one in classify_messages(change)}
+    by_id = {message.item_id: message for message in classify_messages(change)}
     return tuple(by_id[item.item_id] for item in change.after.items)
 
 
@@ -72,7 +72,7 @@ def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, 
         cells: Number of parts of the bar, at least 1.
         after: Whether to use the lengths of the messages after the compaction instead of before.
     """
-    sizes = [one.tokens_after if after else one.tokens_before for one in dispositions]
+    sizes = [disposition.tokens_after if after else disposition.tokens_before for disposition in dispositions]
     total, sampled_values, index, end = sum(sizes), [], -1, 0.0
     for cell in range(cells):
         while index < 0 or (end <= (cell + 0.5) * total / cells and index < len(sizes) - 1):

@@ -127,12 +127,12 @@ def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None
     times = _iter_times(log)
     session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
     # events with the same time are added together
-    for _, group in groupby(log, key=lambda one: one.at_ms):
+    for _, group in groupby(log, key=lambda timed: timed.at_ms):
         session.append([entry.event for entry, _ in group])
 
 
 def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
-    for at_ms, _ in groupby(log, key=lambda one: one.at_ms):
+    for at_ms, _ in groupby(log, key=lambda timed: timed.at_ms):
         yield (at_ms + 0.5) / 1000  # the log truncates to milliseconds; half a millisecond avoids rounding errors
 
 
@@ -143,4 +143,4 @@ def load_entries(file: Path) -> tuple[Entry, ...]:
         MalformedRecording: The format of the file is unknown, or the file breaks its format.
         UsageError: The file cannot be read, or contains several sessions.
     """
-    return tuple(one.entry for one in read_session(file)[0])
+    return tuple(timed.entry for timed in read_session(file)[0])

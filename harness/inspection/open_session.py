@@ -68,7 +68,7 @@ def _open_file(path: Path, session_id: str | None) -> RecordedSession:
     if detect_format(open_document(path)) == NAME:
         return RecordedSession(name=path.name, entries=load_entries(path))
     recordings = read_recordings(path)
-    names = [one.session_id or f"session {number}" for number, one in enumerate(recordings, 1)]
+    names = [recording.session_id or f"session {number}" for number, recording in enumerate(recordings, 1)]
     recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
     return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording))
 
@@ -105,5 +105,5 @@ def _run_scripted(task: Task) -> tuple[Entry, ...]:
     entries_log: list[Entry] = []
     session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
     session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))
-    execute_session(session, "looked-at", on_event=lambda one: entries_log.append(one) if isinstance(one, Entry) else None)
+    execute_session(session, "looked-at", on_event=lambda item: entries_log.append(item) if isinstance(item, Entry) else None)
     return tuple(entries_log)

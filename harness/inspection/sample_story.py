@@ -119,9 +119,9 @@ def _read(says: str, path: str, output: str, needed_for: str = "") -> StoryStep:
 
 
 def _write(says: str, path: str, content: str, needed_for: str = "") -> StoryStep:
-    told = f"wrote {len(content)} bytes to {path}"
+    output = f"wrote {len(content)} bytes to {path}"
     arguments = {"path": path, "content": content}
-    return StoryStep(says=says, tool="write_file", arguments=arguments, output=told, needed_for=needed_for)
+    return StoryStep(says=says, tool="write_file", arguments=arguments, output=output, needed_for=needed_for)
 
 
 README_TEXT = """\
@@ -260,24 +260,24 @@ def _explore() -> list[StoryStep]:
 def _read_harbours() -> list[StoryStep]:
     return [
         _read(
-            f"{one.name.capitalize()} has its own threshold, which I will need for its test.",
-            f"config/harbours/{one.name}.toml",
-            HARBOUR_TEXT.format(**one._asdict(), past_high_waters=_list_past_high_waters(one)),
-            needed_for=f"tests/harbours/test_{one.name}.py",
+            f"{harbour.name.capitalize()} has its own threshold, which I will need for its test.",
+            f"config/harbours/{harbour.name}.toml",
+            HARBOUR_TEXT.format(**harbour._asdict(), past_high_waters=_list_past_high_waters(harbour)),
+            needed_for=f"tests/harbours/test_{harbour.name}.py",
         )
-        for one in HARBOURS
+        for harbour in HARBOURS
     ]
 
 
-def _list_past_high_waters(one: Harbour) -> str:
+def _list_past_high_waters(harbour: Harbour) -> str:
     lines = []
     for number in range(PAST_HIGH_WATERS):
-        level_cm = one.threshold_cm - 40 + (11 * number + one.gauge) % 60
-        told = f"alert, the {one.contact} was called" if level_cm >= one.threshold_cm else "no alert"
+        level_cm = harbour.threshold_cm - 40 + (11 * number + harbour.gauge) % 60
+        alert = f"alert, the {harbour.contact} was called" if level_cm >= harbour.threshold_cm else "no alert"
         year, place = divmod(number, HIGH_WATERS_A_YEAR)
         month, part = divmod(12 * place, HIGH_WATERS_A_YEAR)
-        date = f"{2018 + year}-{1 + month:02}-{1 + part + one.gauge % 10:02}"
-        lines.append(f'{date} = "{level_cm} cm at gauge {one.gauge}, {told}"')
+        date = f"{2018 + year}-{1 + month:02}-{1 + part + harbour.gauge % 10:02}"
+        lines.append(f'{date} = "{level_cm} cm at gauge {harbour.gauge}, {alert}"')
     return "\n".join(lines)
 
 
@@ -285,16 +285,18 @@ def _write_log(day: str, late_harbour: Harbour) -> str:
     """Return a log in which the alerts of one harbour wait for the gateway while the others are not polled."""
     lines = []
     for number in range(LOG_LINES):
-        one = HARBOURS[number % len(HARBOURS)]
+        harbour = HARBOURS[number % len(HARBOURS)]
         clock = f"{day}T{_format_clock(number)}:00"
-        level_cm = one.threshold_cm - 90 + 7 * (number % 17)
-        if one is late_harbour:
+        level_cm = harbour.threshold_cm - 90 + 7 * (number % 17)
+        if harbour is late_harbour:
             lines.append(
-                f"{clock} {one.name} gauge {one.gauge} level {one.threshold_cm + 12} cm: alert, gateway answered 503, waiting"
+                f"{clock} {harbour.name} gauge {harbour.gauge} level {harbour.threshold_cm + 12} cm: "
+                "alert, gateway answered 503, waiting"
             )
         else:
             lines.append(
-                f"{clock} {one.name} gauge {one.gauge} level {level_cm} cm: below the threshold of {one.threshold_cm} cm"
+                f"{clock} {harbour.name} gauge {harbour.gauge} level {level_cm} cm: "
+                f"below the threshold of {harbour.threshold_cm} cm"
             )
     return "\n".join(lines)
 
@@ -308,19 +310,20 @@ def _write_gateway_log(day: str, late_harbour: Harbour) -> str:
     """Return the log of the gateway that sends alerts; lines with `busy` explain each answer 503."""
     lines = []
     for number in range(0, LOG_LINES, 2):
-        one = HARBOURS[number // 2 % len(HARBOURS)]
+        harbour = HARBOURS[number // 2 % len(HARBOURS)]
         answer = (
             "503, all 4 lines busy"
-            if one is late_harbour
-            else f"202, {one.contact} of {one.name} called on line {number % 4 + 1}"
+            if harbour is late_harbour
+            else f"202, {harbour.contact} of {harbour.name} called on line {number % 4 + 1}"
         )
         lines.append(f"{day}T{_format_clock(number)}:12 request {5_000 + number}: {answer}")
     return "\n".join(lines)
 
 
-def _write_measurements(one: Harbour) -> str:
+def _write_measurements(harbour: Harbour) -> str:
     levels = (
-        f"2026-11-09T{_format_clock(number)}:00+00:00,{one.threshold_cm - 90 + 7 * (number % 17)}" for number in range(LOG_LINES)
+        f"2026-11-09T{_format_clock(number)}:00+00:00,{harbour.threshold_cm - 90 + 7 * (number % 17)}"
+        for number in range(LOG_LINES)
     )
     return "\n".join(("time,level_cm", *levels))
 
@@ -420,11 +423,12 @@ def _fail_and_repair() -> list[StoryStep]:
         failed,
         *(
             _run(
-                f"My first guess: gauge {one.gauge} of {one.name.capitalize()} writes local time. I look at its measurements.",
-                f"cat logs/raw/gauge-{one.gauge:02}.csv",
-                _write_measurements(one),
+                f"My first guess: gauge {harbour.gauge} of {harbour.name.capitalize()} writes local time. "
+                "I look at its measurements.",
+                f"cat logs/raw/gauge-{harbour.gauge:02}.csv",
+                _write_measurements(harbour),
             )
-            for _, one in LOGGED_DAYS
+            for _, harbour in LOGGED_DAYS
         ),
         _run(
             "The guess was wrong: measurements have an offset. The times of the gateway have none, and parse() keeps them naive.",
@@ -499,16 +503,17 @@ def _revise() -> list[StoryStep]:
 def _test_harbours() -> list[StoryStep]:
     return [
         _write(
-            f"The test for {one.name.capitalize()}: the threshold is {one.threshold_cm} cm at gauge {one.gauge}.",
-            f"tests/harbours/test_{one.name}.py",
-            f"from tidewatch.poller import poll_all\n\n\ndef test_{one.name}_gets_an_alert_at_{one.threshold_cm}_cm(gateway):\n"
-            f"    poll_all([station({one.name!r}, gauge={one.gauge}, level_cm={one.threshold_cm})])\n"
-            f"    assert gateway.calls == [({one.name!r}, {one.contact!r})]\n\n\n"
-            f"def test_{one.name}_gets_no_alert_below_it(gateway):\n"
-            f"    poll_all([station({one.name!r}, gauge={one.gauge}, level_cm={one.threshold_cm - 1})])\n"
+            f"The test for {harbour.name.capitalize()}: the threshold is {harbour.threshold_cm} cm at gauge {harbour.gauge}.",
+            f"tests/harbours/test_{harbour.name}.py",
+            "from tidewatch.poller import poll_all\n\n\n"
+            f"def test_{harbour.name}_gets_an_alert_at_{harbour.threshold_cm}_cm(gateway):\n"
+            f"    poll_all([station({harbour.name!r}, gauge={harbour.gauge}, level_cm={harbour.threshold_cm})])\n"
+            f"    assert gateway.calls == [({harbour.name!r}, {harbour.contact!r})]\n\n\n"
+            f"def test_{harbour.name}_gets_no_alert_below_it(gateway):\n"
+            f"    poll_all([station({harbour.name!r}, gauge={harbour.gauge}, level_cm={harbour.threshold_cm - 1})])\n"
             "    assert gateway.calls == []\n",
         )
-        for one in HARBOURS
+        for harbour in HARBOURS
     ]
 
 

@@ -125,8 +125,14 @@ class SessionSteps:
             "window_tokens": session.window_tokens,
             "threshold_tokens": session.threshold_tokens,
             "attempts": [
-                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason[:MAX_REASON_CHARACTERS])
-                for one in session.compactions
+                (
+                    compaction.step,
+                    compaction.tokens_before,
+                    compaction.tokens_after,
+                    compaction.status,
+                    compaction.reason[:MAX_REASON_CHARACTERS],
+                )
+                for compaction in session.compactions
             ],
         }
 
@@ -159,7 +165,7 @@ def get_message(sent: SentRequest, index: int) -> StepMessage:
 
 def encode_compactions(compactions: Sequence[Compaction]) -> list[Mapping[str, str]]:
     """Return the compactions before a step as plain JSON, each with title, reason and summary."""
-    return [_encode_compaction(one) for one in compactions]
+    return [_encode_compaction(compaction) for compaction in compactions]
 
 
 def _encode_compaction(event: Compaction) -> Mapping[str, str]:

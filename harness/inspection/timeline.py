@@ -178,12 +178,12 @@ class Inspection:
     @property
     def summaries(self) -> int:
         """Number of applied compactions that inserted messages, usually a summary."""
-        return sum(one.outcome == "summary" for one in self.compactions)
+        return sum(compaction.outcome == "summary" for compaction in self.compactions)
 
     @property
     def prunings(self) -> int:
         """Number of applied compactions that only removed or shortened messages and inserted none."""
-        return sum(one.outcome == "pruning" for one in self.compactions)
+        return sum(compaction.outcome == "pruning" for compaction in self.compactions)
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
@@ -319,7 +319,9 @@ class LogReader:
         """Return the numbers of the session for all log entries read so far."""
         start_event, end_event = self.totals.start_event or UNKNOWN_START, self.totals.end_event
         messages = self.added_messages.values()
-        clipped_lengths = [part.clipped_characters for one in messages for part in one.parts if isinstance(part, ToolResult)]
+        clipped_lengths = [
+            part.clipped_characters for message in messages for part in message.parts if isinstance(part, ToolResult)
+        ]
         return Inspection(
             **copy_fields(start_event, Inspection),
             policy=str(_parse_policy(start_event.policy_json).get("kind", "")),

@@ -146,12 +146,12 @@ class DoomLoopDetector:
         self._replies.clear()
         self._acts.append(call)
         calls = list(self._acts)
-        pairs = [(one.signature, one.observation) for one in calls]
+        pairs = [(call.signature, call.observation) for call in calls]
         failures = calls[-SAME_FAILURE_LIMIT:]
         if len(calls) >= SAME_PAIR_LIMIT and len(set(pairs[-SAME_PAIR_LIMIT:])) == 1:
             self._record_loop("same call and answer", calls[-SAME_PAIR_LIMIT].step)
-        is_same_call = len(failures) == SAME_FAILURE_LIMIT and len({one.signature for one in failures}) == 1
-        if is_same_call and not any(one.succeeded for one in failures):
+        is_same_call = len(failures) == SAME_FAILURE_LIMIT and len({failure.signature for failure in failures}) == 1
+        if is_same_call and not any(failure.succeeded for failure in failures):
             self._record_loop("same failing call", failures[0].step)
         if len(calls) == ALTERNATION_CALLS and len(set(pairs[::2])) == len(set(pairs[1::2])) == 1 and pairs[0] != pairs[1]:
             self._record_loop("alternation", calls[0].step)

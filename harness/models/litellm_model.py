@@ -150,8 +150,8 @@ class LitellmModel:
 
         answer = self.retry.run(attempt, self.on_wait)
         usage = answer.usage or _count_usage(arguments, answer)
-        billed_usages = [*(one.usage for one in answers[:-1] if one.usage and one.usage.is_plausible), usage]
-        costs = [compute_cost_usd(self.name, one) for one in billed_usages]
+        billed_usages = [*(answer.usage for answer in answers[:-1] if answer.usage and answer.usage.is_plausible), usage]
+        costs = [compute_cost_usd(self.name, billed_usage) for billed_usage in billed_usages]
         return Reply(
             message=answer.build_message(make_call_namer(request.messages)),
             usage=usage,
@@ -263,7 +263,7 @@ def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
         inspect.getgeneratorlocals(lines).get("self") if inspect.isgenerator(lines) else None,
     ]
     httpx = load_litellm().exceptions.httpx
-    response: Any = next((one for one in found if isinstance(one, httpx.Response)), None)
+    response: Any = next((candidate for candidate in found if isinstance(candidate, httpx.Response)), None)
     if response is None or not isinstance(response.stream, httpx.SyncByteStream):
         return None
     limited_class = type("_LimitedStream", (_LimitedBytes, httpx.SyncByteStream), {})

@@ -82,7 +82,7 @@ def decode_tools(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
     Raises:
         UsageError: A tool is not a function with a name; the message gives its index.
     """
-    return tuple(_decode_tool(one, f"tools.{index}") for index, one in enumerate(plain))
+    return tuple(_decode_tool(tool, f"tools.{index}") for index, tool in enumerate(plain))
 
 
 def _decode_tool(plain: object, where: str) -> ToolSpec:

@@ -166,7 +166,7 @@ def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
             f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {getattr(error, 'strerror', None) or error}; {format_hint}"
         ) from None
     entries = table.values() if isinstance(table, dict) else ()
-    if not entries or not all(isinstance(one, dict) and isinstance(one.get("litellm_provider"), str) for one in entries):
+    if not entries or not all(isinstance(entry, dict) and isinstance(entry.get("litellm_provider"), str) for entry in entries):
         raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is not a table of models with their litellm_provider; {format_hint}")
     return dict(table)
 
@@ -291,7 +291,9 @@ def _check_is_listed(name: str, provider: str) -> None:
     registry = load_litellm().model_cost
     if name in registry or _is_from_provider(provider, look_up_entry(name)):
         return
-    listed = [known for known, one in registry.items() if _is_from_provider(provider, one) and one.get("mode") in CHAT_MODES]
+    listed = [
+        known for known, entry in registry.items() if _is_from_provider(provider, entry) and entry.get("mode") in CHAT_MODES
+    ]
     if not listed:
         return
     before = f"{provider}/" if name.startswith(f"{provider}/") else ""

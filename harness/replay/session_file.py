@@ -119,7 +119,7 @@ def build_step_parts(entries: Sequence[Entry]) -> dict[int, list[dict[str, Any]]
             case SubAgentEnded():
                 parts[seq] = [_encode_subtask(event, calls.get(event.call_id))]
             case RolledBack():
-                snapshots = [one for one in snapshots if one[0] <= event.to_event]
+                snapshots = [snapshot for snapshot in snapshots if snapshot[0] <= event.to_event]
     return parts
 
 

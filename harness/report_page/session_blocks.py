@@ -49,12 +49,16 @@ def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, b
     """
     known = trials[trials["session_id"] != ""]
     if len(known) <= max_sessions:
-        return [str(one) for one in known["session_id"]]
+        return [str(session_id) for session_id in known["session_id"]]
     ranked = [rows.sort_values(["score", "trial_id"])["session_id"].tolist() for _, rows in known.groupby("arm", sort=False)]
     first = (
         ()
         if not by_score
-        else chain((one[0] for one in ranked), (one[-1] for one in ranked), (one[len(one) // 2] for one in ranked))
+        else chain(
+            (sessions[0] for sessions in ranked),
+            (sessions[-1] for sessions in ranked),
+            (sessions[len(sessions) // 2] for sessions in ranked),
+        )
     )
     rest = sorted(known["session_id"])
     random.Random(0).shuffle(rest)

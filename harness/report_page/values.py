@@ -97,10 +97,14 @@ def _build_progress_part(results: Tables, session_ids: Sequence[str]) -> Json:
     ]
     invalid = trials["trial_id"].isin(set(excluded["trial_id"])).tolist()
     columns = _encode_identity(trials, names, session_ids)
-    columns["status"] = [status if one else "finished" for status, one in zip(trials["status"], invalid, strict=True)]
-    columns["reason"] = [reason if one else "" for reason, one in zip(trials["reason"], invalid, strict=True)]
-    columns["error"] = [_shorten_error(text) if one else "" for text, one in zip(trials["error"], invalid, strict=True)]
-    columns["valid"] = [not one for one in invalid]
+    columns["status"] = [
+        status if is_invalid else "finished" for status, is_invalid in zip(trials["status"], invalid, strict=True)
+    ]
+    columns["reason"] = [reason if is_invalid else "" for reason, is_invalid in zip(trials["reason"], invalid, strict=True)]
+    columns["error"] = [
+        _shorten_error(text) if is_invalid else "" for text, is_invalid in zip(trials["error"], invalid, strict=True)
+    ]
+    columns["valid"] = [not is_invalid for is_invalid in invalid]
     return {
         "level": describe_level(require_single_level(trials)),
         "metrics": [],
@@ -148,7 +152,7 @@ def _describe_estimands(groups: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _find_front_places(cells: Mapping[str, Mapping[str, Cell]], metric: Metric, names: Sequence[str]) -> list[int]:
-    points = {arm: (one["cost"].value, one[metric.name].value) for arm, one in cells.items()}
+    points = {arm: (arm_cells["cost"].value, arm_cells[metric.name].value) for arm, arm_cells in cells.items()}
     return [names.index(arm) for arm in find_front(points, metric)]
 
 
@@ -270,10 +274,10 @@ def _compare_arms(
                     found = [by_task.get(task) for task in tasks]
                     if baseline in task_effects:
                         task_effects[baseline][metric.name][places[name]] = [
-                            one and _encode_task_effect(metric, one) for one in found
+                            effect and _encode_task_effect(metric, effect) for effect in found
                         ]
                     if name in task_effects:
-                        turned = [one and _encode_task_effect(metric, turn_effect(one)) for one in found]
+                        turned = [effect and _encode_task_effect(metric, turn_effect(effect)) for effect in found]
                         task_effects[name][metric.name][places[baseline]] = turned
     for (baseline, metric_name), found_by_arm in found_effects.items():
         effects[baseline][metric_name] = _encode_effects(METRICS[metric_name], found_by_arm)

@@ -243,7 +243,7 @@ def choose_backend(
     check_image(backend, image)
     if backend != "auto" and not _find_backend(backend, unsafe_local).isolates:
         return backend
-    usable = [name for name, one in BACKENDS.items() if one.isolates and (one.has_images or not image)]
+    usable = [name for name, kind in BACKENDS.items() if kind.isolates and (kind.has_images or not image)]
     names = usable if backend == "auto" else [backend]
     failed_probes = []
     for name in names:

@@ -57,8 +57,8 @@ def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[st
     for directory, names in children.items():
         known = orders.get(directory, ())
         if names != known:
-            there, told = set(names), set(known)
-            children[directory] = [name for name in known if name in there] + [name for name in names if name not in told]
+            present, recorded = set(names), set(known)
+            children[directory] = [name for name in known if name in present] + [name for name in names if name not in recorded]
     return {path: files[path] for path in walk_paths(children)}
 
 

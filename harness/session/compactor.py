@@ -216,9 +216,9 @@ class SessionCompactor:
                 text = f"{previous_insert.message.text}\n\n{text}"
                 stands_for = (*previous_insert.stands_for, *stands_for)
             message = sanitize_message(Message(role=slot.role, parts=(Text(text=text),)))
-            inserts.extend(Insert(message=one, after=slot.after) for one in slot.before)
+            inserts.extend(Insert(message=message, after=slot.after) for message in slot.before)
             inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
-            inserts.extend(Insert(message=one, after=slot.after) for one in slot.behind)
+            inserts.extend(Insert(message=message, after=slot.after) for message in slot.behind)
         outcome.texts_to_save = plan.texts_to_save
         return _assemble_patch(plan, tuple(inserts))
 
@@ -319,8 +319,8 @@ class SessionCompactor:
         known_ids = view_ids | {item.item_id for item in view.set_aside}
         later: Plan | None = plan
         while later is not None:
-            places = (*(one.after for one in later.insert), *(one.after for one in later.slots))
-            named = (*later.forget, *(one.item for one in later.replace), *places)
+            places = (*(insert.after for insert in later.insert), *(slot.after for slot in later.slots))
+            named = (*later.forget, *(change.item for change in later.replace), *places)
             strangers = [item for item in named if item not in view_ids]
             strangers += [item for slot in later.slots for item in slot.stands_for if item not in known_ids]
             if strangers:

@@ -65,7 +65,7 @@ def join_patches(file_patches: Sequence[FilePatch]) -> str:
     A note follows if more was cut.
     """
     overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
-    text = "".join([*(one.text for one in file_patches), *overflow_note])
+    text = "".join([*(file_patch.text for file_patch in file_patches), *overflow_note])
     cut = len(text) - MAX_TOTAL_CHARACTERS
     return f"{text[:MAX_TOTAL_CHARACTERS]}\n({cut:,} characters more)\n" if cut > 0 else text
 
@@ -87,11 +87,11 @@ def _describe_mode_change(old: FileState | None, new: FileState | None) -> Itera
 def _iter_differences(blobs: BlobStore, old: FileState | None, new: FileState | None) -> Iterator[str]:
     if old and new and old.sha256 == new.sha256:
         return
-    sizes = " -> ".join(f"{one.size_bytes:,} bytes" if one else "nothing" for one in (old, new))
-    if max(one.size_bytes for one in (old, new) if one) > MAX_FILE_BYTES:
+    sizes = " -> ".join(f"{state.size_bytes:,} bytes" if state else "nothing" for state in (old, new))
+    if max(state.size_bytes for state in (old, new) if state) > MAX_FILE_BYTES:
         yield f"(too large to be shown: {sizes})\n"
         return
-    before, after = (blobs.get(one.sha256) if one else b"" for one in (old, new))
+    before, after = (blobs.get(state.sha256) if state else b"" for state in (old, new))
     if any(b"\0" in content[:8192] for content in (before, after)):
         yield f"(binary: {sizes})\n"
         return

@@ -231,8 +231,8 @@ def _shuffle_like_interviews(interviews: Sequence[Interview], rng: Random) -> li
     """Swap interviews with equal questions at random, so that the agent's code cannot tell them apart."""
     ordered = list(interviews)
     places: dict[tuple[object, ...], list[int]] = {}
-    for index, one in enumerate(interviews):
-        places.setdefault((one.source, one.questions, one.runtime), []).append(index)
+    for index, interview in enumerate(interviews):
+        places.setdefault((interview.source, interview.questions, interview.runtime), []).append(index)
     for indices in places.values():
         for index, chosen in zip(indices, rng.sample(indices, len(indices)), strict=True):
             ordered[index] = interviews[chosen]

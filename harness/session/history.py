@@ -261,7 +261,11 @@ def select_due_messages(later_messages: Iterable[LaterMessage], entries: Iterabl
     live_entries = drop_rolled_back(entries)
     steps = find_last_step(live_entries)
     sent = {(event.step, event.message.text) for _, event in live_entries if isinstance(event, MessageAdded)}
-    return tuple(one for one in later_messages if one.step > steps and (one.step, one.text) not in sent)
+    return tuple(
+        later_message
+        for later_message in later_messages
+        if later_message.step > steps and (later_message.step, later_message.text) not in sent
+    )
 
 
 def list_offloaded_texts(entries: Sequence[Entry]) -> tuple[str, ...]:

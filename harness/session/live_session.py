@@ -404,7 +404,7 @@ class LiveSession:
         """Return the numbers of files and lines that the whole session changed in its workspace."""
         trees = history.find_session_trees(self.entries)
         changes = self._diff_trees(*trees) if trees else ()
-        additions, deletions = sum(one.added_lines for one in changes), sum(one.removed_lines for one in changes)
+        additions, deletions = sum(change.added_lines for change in changes), sum(change.removed_lines for change in changes)
         return ChangeSummary(files=len(changes), additions=additions, deletions=deletions, changes=changes)
 
     def compact(self) -> Compaction | None:

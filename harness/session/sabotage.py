@@ -45,7 +45,7 @@ def plan_runs(interviews: Sequence[Interview], rng: Random) -> list[PlannedRun]:
 
     An interview with modules to break has five runs, any other interview has one run.
     """
-    return [run for number, one in enumerate(interviews) for run in _plan_interview(one, f"{number}.", rng)]
+    return [run for number, interview in enumerate(interviews) for run in _plan_interview(interview, f"{number}.", rng)]
 
 
 def _plan_interview(interview: Interview, prefix: str, rng: Random) -> Iterator[PlannedRun]:

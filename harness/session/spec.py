@@ -241,7 +241,7 @@ def decode_setup(text: str) -> dict[str, Any]:
 def _rename_fields(plain: Any, place: str = "") -> Any:
     """Return a stored task with the fields of an older version under their current names."""
     if isinstance(plain, list):
-        return [_rename_fields(one, place) for one in plain]
+        return [_rename_fields(item, place) for item in plain]
     if not isinstance(plain, dict):
         return plain
     names = TASK_FIELDS_OF_0_1.get(place, {})

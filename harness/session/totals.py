@@ -114,23 +114,23 @@ class SessionTotals:
     @property
     def sub_agent_steps(self) -> int:
         """Number of model calls of all sub-agents."""
-        return sum(one.steps for one in self.sub_agents)
+        return sum(sub_agent.steps for sub_agent in self.sub_agents)
 
     @property
     def sub_agent_prompt_tokens(self) -> int:
         """Prompt tokens of all sub-agents, including the prompts for their summaries."""
-        return sum(one.prompt_tokens for one in self.sub_agents)
+        return sum(sub_agent.prompt_tokens for sub_agent in self.sub_agents)
 
     @property
     def sub_agent_output_tokens(self) -> int:
         """Output tokens of all sub-agents, including the texts of their summaries."""
-        return sum(one.output_tokens for one in self.sub_agents)
+        return sum(sub_agent.output_tokens for sub_agent in self.sub_agents)
 
     @property
     def sub_agent_cost_usd(self) -> float | None:
         """Cost in US dollars of all sub-agents, including their summaries."""
         zero_usd: float | None = 0.0
-        return reduce(add_costs, (one.cost_usd for one in self.sub_agents), zero_usd)
+        return reduce(add_costs, (sub_agent.cost_usd for sub_agent in self.sub_agents), zero_usd)
 
     @property
     def all_prompt_tokens(self) -> int:

@@ -205,7 +205,7 @@ def _list_differences(stored: Mapping[str, Verdict], new: Mapping[str, Verdict])
 
     Explanations of failed checks are not compared: they may quote what the agent's code printed, e.g. an address in memory.
     """
-    outcomes = [{name: verdict.passed for name, verdict in one.items()} for one in (stored, new)]
+    outcomes = [{name: verdict.passed for name, verdict in verdicts.items()} for verdicts in (stored, new)]
     return sorted(name for name in {*stored, *new} if outcomes[0].get(name) != outcomes[1].get(name))
 
 

@@ -224,7 +224,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Store for each step how many commands were run and how many the action cache answered."""
         key = self.find_key(session_id)
         with self.database.transaction():
-            self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
+            self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *action) for action in actions])
 
     def open_outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
         """Return a store for those tool outputs of a session that are too long for its log.

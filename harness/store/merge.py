@@ -59,7 +59,7 @@ def _merge_contents(target: Journal, only: str | None) -> None:
     }
     for table, name in CONTENT_TABLES.items():
         copied = f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {name} = ?"
-        executemany(copied, [(one,) for one in needed_names[table]])
+        executemany(copied, [(needed_name,) for needed_name in needed_names[table]])
 
 
 def _merge_sessions(target: Journal, only: str | None) -> None:

@@ -210,7 +210,7 @@ class Results:
         with _use_system_memory():
             files = [pq.ParquetFile(path) for path in paths]
             for column in sorted(
-                columns, key=lambda one: one.dtype != "str"
+                columns, key=lambda column: column.dtype != "str"
             ):  # strings first: their conversion needs most memory
                 values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
                 converted[column.name] = _convert_column(column, values)
@@ -334,7 +334,7 @@ class JoinedResults(Results):
     """
 
     def __init__(self, parts: Sequence[Results]) -> None:
-        super().__init__(Path(os.path.commonpath([str(one.output.absolute()) for one in parts])))
+        super().__init__(Path(os.path.commonpath([str(part.output.absolute()) for part in parts])))
         self._parts = tuple(parts)
 
     @property
@@ -345,12 +345,12 @@ class JoinedResults(Results):
     @property
     def digest(self) -> str | None:
         """Digest (hash) of all results; None while trials run or if an experiment has no journal."""
-        digests = [one.digest for one in self._parts]
+        digests = [part.digest for part in self._parts]
         return None if None in digests else hashlib.sha256(repr(digests).encode()).hexdigest()
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
         if name == "trials":
-            return pd.concat(_label_arms([one.trials for one in self._parts]), ignore_index=True)
+            return pd.concat(_label_arms([part.trials for part in self._parts]), ignore_index=True)
         """Return a table of all parts; of a trial that several parts contain, only the rows of the first one."""
         frames, seen = [], set[str]()
         for part in self._parts:
@@ -427,7 +427,7 @@ def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> R
     if not isinstance(folder, str | os.PathLike | Iterable):
         raise UsageError(f"load: must be a folder, the URL of a store or a list of these (got {folder!r:.80})")
     if not isinstance(folder, str | os.PathLike):
-        parts = [_load_one(one) for one in folder]
+        parts = [_load_one(part) for part in folder]
         if not parts:
             raise UsageError("load: the list of folders is empty; name at least one experiment")
         return parts[0] if len(parts) == 1 else JoinedResults(parts)

@@ -212,7 +212,7 @@ def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
     """Return the names of the settings of `World`, e.g. `redundancy`, that a task template supports."""
     parameters = list_parameters(template)
     if "world" in parameters:
-        return tuple(one.name for one in fields(World))
+        return tuple(field.name for field in fields(World))
     return (*KNOBS, "difficulty") if "difficulty" in parameters else KNOBS
 
 
@@ -250,7 +250,9 @@ def find_only_function(path: str) -> str:
 
 
 def _can_take_seed(function: TaskTemplate) -> bool:
-    required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    required = [
+        parameter for parameter in inspect.signature(function).parameters.values() if parameter.default is parameter.empty
+    ]
     return len(required) == 1 and required[0].name != "submission"  # such a function grades a task
 
 

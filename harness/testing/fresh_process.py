@@ -62,7 +62,7 @@ def digest_parts(task: Task) -> Digests:
 
     Equal parts have equal digests in every process.
     """
-    plain = {one.name: getattr(task, one.name) for one in fields(task)}
+    plain = {field.name: getattr(task, field.name) for field in fields(task)}
     plain["values"] = sorted(task.values)
     grader = task.grader  # the representation of a function contains its address
     plain["grader"] = getattr(grader.judge, "__qualname__", ""), grader.expected, grader.interviews

@@ -93,8 +93,8 @@ class _StateDescription:
         elif is_task_file(getattr(value, "__file__", None) or ""):
             self._add_module(value.__name__, vars(value))
         else:  # modules of Python and of packages change inside; only plain values are stable
-            plain = {key: one for key, one in vars(value).items() if isinstance(one, _ATOMS)}
-            self.digests |= {f"{value.__name__}.{key}": repr(one) for key, one in plain.items()}
+            plain = {key: member for key, member in vars(value).items() if isinstance(member, _ATOMS)}
+            self.digests |= {f"{value.__name__}.{key}": repr(member) for key, member in plain.items()}
 
     def _add_module(self, name: str, names: Mapping[str, object]) -> None:
         if id(names) not in self._described_modules:
@@ -106,15 +106,15 @@ class _StateDescription:
         objects = dict[int, object]()
         waiting = [iter((value,))]
         while waiting:
-            for one in waiting[-1]:
-                if isinstance(one, _ATOMS):
-                    yield repr(one)
-                elif id(one) in objects:
+            for item in waiting[-1]:
+                if isinstance(item, _ATOMS):
+                    yield repr(item)
+                elif id(item) in objects:
                     yield "described before"
                 else:
-                    objects[id(one)] = one
-                    yield type(one).__qualname__
-                    waiting.append(self._list_references(one))
+                    objects[id(item)] = item
+                    yield type(item).__qualname__
+                    waiting.append(self._list_references(item))
                     break
             else:
                 waiting.pop()
@@ -132,7 +132,7 @@ class _StateDescription:
                 yield from (vars(value), value.__defaults__, value.__kwdefaults__)
                 yield from (cell.cell_contents for cell in value.__closure__ or () if cell != CellType())  # an empty cell
             case type() if _is_task_class(value):
-                yield from (one for name, one in vars(value).items() if name not in {"__dict__", "__weakref__"})
+                yield from (member for name, member in vars(value).items() if name not in {"__dict__", "__weakref__"})
             case FunctionType() | BuiltinFunctionType() | type():
                 yield f"{value.__module__}.{value.__qualname__}"
             case MethodType():
@@ -157,7 +157,7 @@ def _is_task_function(value: FunctionType) -> bool:
 
 def _is_task_class(value: type) -> bool:
     return is_task_file(getattr(sys.modules.get(value.__module__), "__file__", None) or "") or any(
-        isinstance(one, FunctionType) and _is_task_function(one) for one in vars(value).values()
+        isinstance(member, FunctionType) and _is_task_function(member) for member in vars(value).values()
     )
 
 
@@ -167,4 +167,6 @@ def _reduce(value: object) -> tuple[object, ...]:
         reduced = value.__reduce_ex__(4)
     except Exception:  # noqa: BLE001  (code of any class)
         return ()
-    return (reduced,) if isinstance(reduced, str) else tuple(list(one) if isinstance(one, Iterator) else one for one in reduced)
+    return (
+        (reduced,) if isinstance(reduced, str) else tuple(list(part) if isinstance(part, Iterator) else part for part in reduced)
+    )

@@ -199,7 +199,7 @@ def observe_template(load: Callable[[], TaskTemplate]) -> Observation:
     facts, aligned = tasks[0][0].facts, _align_draws(tasks)
     drawn = [(fact.name, place, None) for fact in facts if (place := _find_drawable_prior(fact, tasks, aligned))]
     known = {name for name, _, _ in drawn}
-    drawable_priors = (*drawn, *(one for one in _try_seeds(template) if one[0] not in known))
+    drawable_priors = (*drawn, *(attempt for attempt in _try_seeds(template) if attempt[0] not in known))
     return Observation(
         tuple(observer.clock_calls),
         drawable_priors,
@@ -300,13 +300,13 @@ def _find_drawable_prior(fact: Fact, tasks: Sequence[tuple[Task, Sequence[_Draw]
     """
     values = [task.values.get(fact.name, "") for task, _ in tasks]
     given = _read_numbers([fact.prior, *values])
-    for one in aligned:
-        if one.texts == values:
+    for statement in aligned:
+        if statement.texts == values:
             option = fact.prior
-        elif not given or not one.numbers or not (option := _find_option_behind(given, one.numbers)):
+        elif not given or not statement.numbers or not (option := _find_option_behind(given, statement.numbers)):
             continue
-        if any(_is_option(option, draw.options) for draw in one.draws):
-            return one.place
+        if any(_is_option(option, draw.options) for draw in statement.draws):
+            return statement.place
     return ""
 
 

@@ -42,7 +42,7 @@ def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
         lines, wanted = _split_lines(store.load(_require_text(arguments, "output"))), _require_text(arguments, "text").casefold()
         first = _require_whole_number(arguments, "from_line", 1)
         matches = [(number, line) for number, line in enumerate(lines, 1) if wanted in line.casefold()]
-        page = list(_iter_page(iter([one for one in matches if one[0] >= first]), MAX_MATCHES))
+        page = list(_iter_page(iter([match for match in matches if match[0] >= first]), MAX_MATCHES))
         before = sum(number < first for number, _ in matches)
         left = len(matches) - before - len(page)
         rest = f"; go on with from_line={matches[before + len(page)][0]}" if left else ""

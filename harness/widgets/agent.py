@@ -304,13 +304,13 @@ class AgentWidget(SnapshotWidget):
             while not self._event_queue.empty():
                 batch.append(self._event_queue.get())
             with self._feed_lock:
-                for one in batch:
-                    if isinstance(one, SessionResult):
+                for item in batch:
+                    if isinstance(item, SessionResult):
                         ended = True
-                        self._feed.add_check_results(one.checks)
-                    elif not isinstance(one, str):
-                        self._feed.receive(one)
-                        ended = ended or (isinstance(one, StateChanged) and one.state == "failed")
+                        self._feed.add_check_results(item.checks)
+                    elif not isinstance(item, str):
+                        self._feed.receive(item)
+                        ended = ended or (isinstance(item, StateChanged) and item.state == "failed")
                 self._refresh_state()
                 items, state = self._feed.take_update()
                 context_tokens = self._feed.history.view.tokens
@@ -395,8 +395,8 @@ class AgentWidget(SnapshotWidget):
             self.send({"kind": "files", "error": str(error)})
             return
         files = [
-            {"path": one.path, "kind": one.kind, "added": one.added_lines, "removed": one.removed_lines}
-            for one in changes[:MAX_LISTED_FILES]
+            {"path": change.path, "kind": change.kind, "added": change.added_lines, "removed": change.removed_lines}
+            for change in changes[:MAX_LISTED_FILES]
         ]
         self.send({"kind": "files", "files": files, "count": len(changes), "whole": whole, "patch": patch})
 

@@ -74,8 +74,8 @@ class CompactionRound:
             "summarizer_cost_usd": event.summarizer_cost_usd,
             "messages_before": event.messages_before,
             "messages_after": event.messages_after,
-            "counts": dict(Counter(one.disposition for one in messages)),
-            "messages": [_encode_message(one) for one in shown],
+            "counts": dict(Counter(message.disposition for message in messages)),
+            "messages": [_encode_message(message) for message in shown],
             "left_out": len(messages) - len(shown),
             "facts": facts and {"lost": _encode_facts(facts.lost_facts), "kept": _encode_facts(facts.retained_facts)},
         }
@@ -110,8 +110,8 @@ class CompactionHistory:
             return self._add(entry)
         self._entries, self.view, self.rounds_by_seq = drop_rolled_back(self._entries), View(), {}
         self.__post_init__()
-        for one in self._entries:
-            self._add(one)
+        for kept_entry in self._entries:
+            self._add(kept_entry)
         return None
 
     def _add(self, entry: Entry) -> CompactionRound | None:
@@ -142,11 +142,11 @@ def format_message_line(message: Message) -> str:
     return shorten_line(text, MAX_LINE_CHARACTERS)
 
 
-def _encode_message(one: MessageDisposition) -> dict[str, object]:
-    text = format_message_line(one.message)
-    sizes = {"before": one.tokens_before, "after": one.tokens_after}
-    return {"disposition": one.disposition, "role": one.message.role, "text": text, **sizes}
+def _encode_message(message: MessageDisposition) -> dict[str, object]:
+    text = format_message_line(message.message)
+    sizes = {"before": message.tokens_before, "after": message.tokens_after}
+    return {"disposition": message.disposition, "role": message.message.role, "text": text, **sizes}
 
 
 def _encode_facts(records: tuple[FactRecord, ...]) -> list[dict[str, object]]:
-    return [{"name": one.name, "kind": one.kind, "again_calls": one.reacquisition_calls} for one in records]
+    return [{"name": record.name, "kind": record.kind, "again_calls": record.reacquisition_calls} for record in records]

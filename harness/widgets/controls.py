@@ -50,16 +50,18 @@ def build_controls(policy_class: type[Any]) -> list[Control]:
         if field.name not in IGNORED_FIELDS
         if (control := _build_control(field.name, hints[field.name], resolve_default(field))) is not None
     ]
-    sliders = [one["name"] for one in control_list if one["kind"] in {"share", "count", "amount"} and not one["optional"]]
-    for one in control_list:
-        one["first"] = one["name"] in sliders[:MAX_PROMINENT_SLIDERS]
+    sliders = [
+        control["name"] for control in control_list if control["kind"] in {"share", "count", "amount"} and not control["optional"]
+    ]
+    for control in control_list:
+        control["first"] = control["name"] in sliders[:MAX_PROMINENT_SLIDERS]
     return control_list
 
 
 def _build_control(name: str, hint: Any, default: object) -> Control | None:
     options = get_args(hint) if get_origin(hint) in {Union, types.UnionType} else (hint,)
     optional = types.NoneType in options
-    inner = next((one for one in options if one is not types.NoneType), None)
+    inner = next((option for option in options if option is not types.NoneType), None)
     control = Control(
         name=name, kind="switch", value=default, least=0, most=1, notch=1, choices=[], optional=optional, first=False
     )
@@ -73,5 +75,5 @@ def _build_control(name: str, hint: Any, default: object) -> Control | None:
         most = max(usual, 2 * default) if isinstance(default, int) else usual
         return {**control, "kind": "amount" if amount else "count", "most": most, "notch": least}
     if get_origin(inner) is Literal:
-        return {**control, "kind": "choice", "choices": [str(one) for one in get_args(inner)]}
+        return {**control, "kind": "choice", "choices": [str(choice) for choice in get_args(inner)]}
     return None

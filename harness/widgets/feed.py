@@ -124,8 +124,8 @@ class Feed:
         """Add a transcript row with the results of the task's checks; add nothing if there are no results."""
         if not checks:
             return
-        passed = sum(one.passed for one in checks)
-        failed = [f"{one.check.title}: {one.detail or 'failed'}" for one in checks if not one.passed]
+        passed = sum(check.passed for check in checks)
+        failed = [f"{check.check.title}: {check.detail or 'failed'}" for check in checks if not check.passed]
         self.add_note("\n".join((f"checks: {passed} of {len(checks)} passed", *failed)), "ended")
 
     def add_note(self, text: str, kind: str = "note") -> None:
@@ -269,7 +269,7 @@ class Feed:
         self._refresh_rounds()
 
     def _refresh_rounds(self) -> None:
-        rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
+        rounds = [compaction.build_timeline_point() for compaction in self.history.rounds_by_seq.values()]
         self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
         self._update_view_gauge()
 

@@ -253,7 +253,7 @@ class GridWidget(SnapshotWidget):
         grid = self._success_grid
         if grid.metric.name != "retention" or grid.hides_outcomes:
             return
-        missing = [one for arm in grid.arms.values() for one in arm.records if one not in grid.retention]
+        missing = [record for arm in grid.arms.values() for record in arm.records if record not in grid.retention]
         file = self.output / JOURNAL_FILE
         if not missing or not file.exists():
             return

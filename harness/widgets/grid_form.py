@@ -275,11 +275,13 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
     def _show_fields(self, values: Mapping[str, Sequence[object]]) -> None:
         """Create controls for the fields of the chosen policy: one for each prominent number, and one for the summarizer."""
         fields = {
-            one["name"]: _make_text(one["name"].replace("_", " "), _format_values(values.get(one["name"]), self._policy, one))
-            for one in self._list_prominent_fields()
+            field["name"]: _make_text(
+                field["name"].replace("_", " "), _format_values(values.get(field["name"]), self._policy, field)
+            )
+            for field in self._list_prominent_fields()
         }
         if (summarizer := find_summarizer(self._policy)) is not None:
-            chosen = [str(one) for one in values.get("summarizer", (summarizer,))]
+            chosen = [str(name) for name in values.get("summarizer", (summarizer,))]
             fields["summarizer"] = _make_choice("summarizers", tuple(dict.fromkeys((*SUMMARIZERS, *chosen))), chosen)
         if unknown := sorted(set(values) - set(fields)):
             known = ", ".join(fields) or "none"
@@ -298,7 +300,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
             policy_class = load_policy_class(name_policy(self._policy))
         except UsageError:  # a policy object without a public name keeps its values
             return []
-        return [one for one in build_controls(policy_class) if one["first"]]
+        return [field for field in build_controls(policy_class) if field["first"]]
 
     def _on_change(self, _: object) -> None:
         self._update()
@@ -330,7 +332,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
                     experiment = self._build_experiment(entries.values)
                     experiment.check()
                     limits.refuse_unknown_prices(
-                        dict.fromkeys(name for one in experiment.grid.iter_trials() for name in one.models)
+                        dict.fromkeys(name for trial in experiment.grid.iter_trials() for name in trial.models)
                     )
                 except HarnessError as error:
                     experiment, place = None, _locate_error(error)
@@ -387,12 +389,12 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         if key == "summarizer":
             values: tuple[object, ...] = _require_choice(key, value)
         else:
-            kind = next(one["kind"] for one in self._list_prominent_fields() if one["name"] == key)
+            kind = next(field["kind"] for field in self._list_prominent_fields() if field["name"] == key)
             values = tuple(dict.fromkeys(_parse_number(part, share=kind == "share") for part in _split(value)))
         plain: dict[str, Any] = codec.to_plain(self._policy)
-        for one in values:
+        for parsed_value in values:
             # the class of the policy checks the value
-            policy_from_plain({**plain, key: one})
+            policy_from_plain({**plain, key: parsed_value})
         return values
 
     def _build_experiment(self, values: Mapping[str, Any]) -> Experiment:
@@ -474,18 +476,18 @@ def _describe_limits(limits: RunLimits, experiment: Experiment) -> str:
 
 
 def _make_choice(description: str, options: Sequence[str], chosen: Iterable[object]) -> Any:
-    unknown = [one for one in chosen if one not in options]
+    unknown = [name for name in chosen if name not in options]
     assert not unknown, unknown
     return ipywidgets.SelectMultiple(description=description, options=options, value=tuple(chosen), rows=min(8, len(options)))
 
 
 def _format_values(values: Sequence[object] | None, policy: Policy, control: Control) -> str:
-    return ", ".join(str(one) for one in (values or [getattr(policy, control["name"])]))
+    return ", ".join(str(value) for value in (values or [getattr(policy, control["name"])]))
 
 
 def _format_seeds(seeds: Sequence[int]) -> str:
     """Return seeds as text, e.g. `0-4` for consecutive ones."""
-    several = [int(one) for one in seeds]
+    several = [int(seed) for seed in seeds]
     if len(several) > 1 and several == list(range(several[0], several[-1] + 1)):
         return f"{several[0]}-{several[-1]}"
     return ", ".join(map(str, several))

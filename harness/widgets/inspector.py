@@ -121,8 +121,14 @@ class SessionInspector(StepWidget):
         """Return a summary of the session, its attempted compactions and the step shown as static HTML tables."""
         header = ("before step", "outcome", "tokens before", "tokens after", "reason")
         rows = [
-            (one.step, one.outcome, one.tokens_before, one.tokens_after, one.reason[:MAX_REASON_CHARACTERS])
-            for one in self._inspection.compactions
+            (
+                compaction.step,
+                compaction.outcome,
+                compaction.tokens_before,
+                compaction.tokens_after,
+                compaction.reason[:MAX_REASON_CHARACTERS],
+            )
+            for compaction in self._inspection.compactions
         ]
         compactions = render_table(header, rows) if rows else ""
         return f"{render_table((), self._describe_session())}{compactions}{render_table((), self._describe_step())}"

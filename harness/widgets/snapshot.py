@@ -26,7 +26,7 @@ def render_html(feed: Feed) -> str:
     if (command := session.get("reopen")) and session.get("begun"):
         code = f"<code>{html.escape(str(command))}</code>"
         parts.append(f"<p>The buttons are available while the kernel runs. To continue this session, run {code}</p>")
-    points = [one.build_timeline_point() for one in feed.history.rounds_by_seq.values()]
+    points = [compaction.build_timeline_point() for compaction in feed.history.rounds_by_seq.values()]
     if points:
         header = ("compaction", "before step", "tokens before", "tokens after", "facts lost")
         rows = [

@@ -35,12 +35,16 @@ class ArmProgress:
     @property
     def valid_records(self) -> list[TrialRecord]:
         """Records of the arm's finished trials, without those that an infrastructure failure ended."""
-        return [one for one in self.records.values() if one.status != "crashed" and one.reason not in EXTERNAL_FAILURE_REASONS]
+        return [
+            record
+            for record in self.records.values()
+            if record.status != "crashed" and record.reason not in EXTERNAL_FAILURE_REASONS
+        ]
 
     @property
     def success_rate(self) -> Rate:
         """Success rate of this arm (configuration): mean over tasks of its valid trials, with its 95 % interval."""
-        rows = [(one.task, one.seed, one.replicate, one.success) for one in self.valid_records]
+        rows = [(record.task, record.seed, record.replicate, record.success) for record in self.valid_records]
         if not rows:
             return estimate_rate(0, 0)
         return estimate_success(pd.DataFrame(rows, columns=["task", "seed", "replicate", "success"]))
@@ -176,7 +180,7 @@ class SuccessGrid:
         """
         name = list(self.arms)[number]
         arm = self.arms[name]
-        records = sorted(arm.records.values(), key=lambda one: (one.task, one.seed, one.replicate))
+        records = sorted(arm.records.values(), key=lambda record: (record.task, record.seed, record.replicate))
         describe = format_ending if self.hides_outcomes else format_outcome
         rows = [[record.trial_id, describe_problem(record), describe(record)] for record in records[:MAX_LISTED_TRIALS]]
         return {"arm": number, "name": name, "trials": rows, "finished": len(records), "planned": arm.planned_trials}

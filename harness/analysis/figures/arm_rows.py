@@ -43,7 +43,7 @@ def describe_arms(trials: pd.DataFrame) -> pd.DataFrame:
     first = trials.drop_duplicates("arm").set_index("arm")
     axes = read_axes(first)
     values = {arm: _list_settings(str(arm), str(text), axes[str(text)]) for arm, text in first["axes_json"].items()}
-    varied = _list_varied([one for one in values.values() if one])
+    varied = _list_varied([settings for settings in values.values() if settings])
     ordered = sorted(order_arms(trials), key=lambda arm: bool(values[arm]))
     rows = [
         {"arm": arm, "place": place, "settings": _dump({name: values[arm].get(name) for name in varied}) if values[arm] else ""}
@@ -60,8 +60,8 @@ def _list_settings(arm: str, axes_json: str, axes: "Mapping[str, object]") -> di
 
 
 def _list_varied(values: "Sequence[Mapping[str, object]]") -> list[str]:
-    paths = sorted({path for one in values for path in one})
-    return [path for path in paths if len({json.dumps(one.get(path)) for one in values}) > 1]
+    paths = sorted({path for settings in values for path in settings})
+    return [path for path in paths if len({json.dumps(settings.get(path)) for settings in values}) > 1]
 
 
 def _dump(values: "Mapping[str, object]") -> str:
@@ -71,7 +71,7 @@ def _dump(values: "Mapping[str, object]") -> str:
 def _shorten(path: str, values: "Mapping[str, object]") -> str:
     """Return the last part of a dotted path, or the whole path if several paths have the same last part."""
     last = path.rsplit(".", 1)[-1]
-    return path if sum(one.rsplit(".", 1)[-1] == last for one in values) > 1 else last
+    return path if sum(other_path.rsplit(".", 1)[-1] == last for other_path in values) > 1 else last
 
 
 def format_value(value: object) -> str:
@@ -102,8 +102,8 @@ def draw_arms(ax: "Axes", rows: pd.DataFrame, beside: "Mapping[str, Mapping[int,
     offset_points = 6.0
     for heading, texts in reversed(list((beside or {}).items())):
         offset_points = _draw_column(ax, heading, texts, offset_points)
-    settings = {int(one.place): json.loads(one.settings) for one in arms.itertuples() if one.settings}
-    names = {int(one.place): format_label(one.arm, 56) for one in arms.itertuples() if not one.settings}
+    settings = {int(row.place): json.loads(row.settings) for row in arms.itertuples() if row.settings}
+    names = {int(row.place): format_label(row.arm, 56) for row in arms.itertuples() if not row.settings}
     width_points = _draw_column(ax, "" if settings else "arm", names, offset_points)
     if settings:
         width_points = max(width_points, _draw_settings(ax, settings, offset_points))

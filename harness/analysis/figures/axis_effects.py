@@ -69,12 +69,17 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
     chosen = resolve_metrics(trials, metrics)
     level = require_single_level(trials)
     rows: list[dict[str, Any]] = [
-        {"axis": one.axis, "setting": format_value(one.value), "against": format_value(one.baseline), "place": place}
-        | {"metric": metric.name, "arm_pairs": one.arm_pairs, "n": effect.pair_count, "value": effect.value}
+        {
+            "axis": axis_contrast.axis,
+            "setting": format_value(axis_contrast.value),
+            "against": format_value(axis_contrast.baseline),
+            "place": place,
+        }
+        | {"metric": metric.name, "arm_pairs": axis_contrast.arm_pairs, "n": effect.pair_count, "value": effect.value}
         | {"low": effect.interval.low, "high": effect.interval.high, "p_value": effect.p_value, "level": level}
         | {"estimand": effect.estimand, "refusal": effect.refusal}
-        for place, one in enumerate(contrast_axes(trials, [metric.column for metric in chosen]))
-        for metric, effect in zip(chosen, one.effects, strict=True)
+        for place, axis_contrast in enumerate(contrast_axes(trials, [metric.column for metric in chosen]))
+        for metric, effect in zip(chosen, axis_contrast.effects, strict=True)
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = ("arm", "place", "settings", "metric", "baseline", "task", "n", "ratio", "typical", "low", "high", "level")
-UNSUITABLE_METRICS = tuple(name for name, one in METRICS.items() if not one.is_ratio)
+UNSUITABLE_METRICS = tuple(name for name, metric in METRICS.items() if not metric.is_ratio)
 """Metrics that can be 0, so that the ratio of two arms is not defined."""
 
 
@@ -68,7 +68,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     open_outcomes(results)
     chosen = find_metric(metric)
     if not chosen.is_ratio:
-        amounts = ", ".join(name for name, one in METRICS.items() if one.is_ratio)
+        amounts = ", ".join(name for name, other_metric in METRICS.items() if other_metric.is_ratio)
         raise UsageError(f"metric {metric!r} can be 0, so the chart cannot show its ratio of two arms; choose one of {amounts}")
     trials = prepare_arms(results)
     if trials.empty:
@@ -83,14 +83,16 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     found = [effects[arm][chosen.name] for arm in shown["arm"]]
     shown = shown.assign(place=shown.index, metric=chosen.name, baseline=against, level=level)
     shown = shown.assign(
-        typical=[one.value for one in found], low=[one.interval.low for one in found], high=[one.interval.high for one in found]
+        typical=[effect.value for effect in found],
+        low=[effect.interval.low for effect in found],
+        high=[effect.interval.high for effect in found],
     )
     return shown.merge(ratios, on="arm", sort=False)[list(COLUMNS)]
 
 
 def _compute_ratios(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     """Return the typical ratio of each arm to the baseline on each task, with the number of pairs."""
-    a, b = (one[["arm", "trial_id", "success", *PAIR_COLUMNS, metric.column]] for one in (trials, baseline))
+    a, b = (side[["arm", "trial_id", "success", *PAIR_COLUMNS, metric.column]] for side in (trials, baseline))
     sides = [pair_trials(rows, b, [metric.column]).assign(arm=arm) for arm, rows in a.groupby("arm", sort=False)]
     pairs = pd.concat(sides, ignore_index=True)
     values_a, values_b = (pairs[f"{metric.column}_{side}"].astype(float) for side in "ab")

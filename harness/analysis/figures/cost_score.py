@@ -86,7 +86,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
     reference, level = trials[trials["arm"] == against], require_single_level(trials)
     if reference.empty:  # all trials of the baseline were excluded
         return pd.DataFrame(columns=list(COLUMNS))
-    value, cost_usd = (estimate_cell(reference, one).value for one in (chosen, METRICS["cost"]))
+    value, cost_usd = (estimate_cell(reference, shown_metric).value for shown_metric in (chosen, METRICS["cost"]))
     effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
     places, bounds = describe_arms(trials).set_index("arm"), find_bounds(trials)
     rows: list[dict[str, Any]] = [
@@ -101,9 +101,9 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         found = {name: estimate_effect(pairs, name, scale="difference", is_tested=False) for name in amounts}
         cost, effect = found["total_cost_usd"], found.get(chosen.column, by_metric[chosen.name])
         differences = zip(("value", "low", "high"), (effect.value, *effect.interval), strict=True)
-        shown = {name: value + one for name, one in differences}
+        shown = {name: value + difference for name, difference in differences}
         costs = {"cost_usd": cost.value, "cost_low_usd": cost.interval.low, "cost_high_usd": cost.interval.high}
-        rows.append({"arm": arm, "n": effect.pair_count} | shown | {name: cost_usd + one for name, one in costs.items()})
+        rows.append({"arm": arm, "n": effect.pair_count} | shown | {name: cost_usd + cost for name, cost in costs.items()})
     points = pd.DataFrame(rows)
     points = points[(points["n"] > 0) & points["cost_usd"].notna() & points["value"].notna()]
     if len(points) < 2:
@@ -272,8 +272,8 @@ def _make_handle(colour: str, marker: str, label: str) -> "Artist":
 def _choose_axes(settings: list[dict[str, object]]) -> tuple[str, str]:
     """Return the settings to show by colour and by marker, those with named values first; empty if there is none."""
     names = list(settings[0]) if settings else []
-    counts = {name: len({format_value(one[name]) for one in settings}) for name in names}
-    is_named = {name: any(isinstance(one[name], str | dict) for one in settings) for name in names}
+    counts = {name: len({format_value(arm_settings[name]) for arm_settings in settings}) for name in names}
+    is_named = {name: any(isinstance(arm_settings[name], str | dict) for arm_settings in settings) for name in names}
     fitting = sorted((name for name in names if counts[name] <= style.MAX_GROUPS), key=lambda name: (not is_named[name], name))
     return fitting[0] if fitting else "", fitting[1] if len(fitting) > 1 else ""
 
@@ -281,7 +281,7 @@ def _choose_axes(settings: list[dict[str, object]]) -> tuple[str, str]:
 def _list_texts(settings: dict[str, dict[str, object]], name: str) -> list[str]:
     if not name:
         return []
-    values = {format_value(one[name]): one[name] for one in settings.values()}
+    values = {format_value(arm_settings[name]): arm_settings[name] for arm_settings in settings.values()}
     return sorted(
         values,
         key=lambda text: (isinstance(values[text], str), values[text] if isinstance(values[text], int | float) else 0, text),

@@ -40,7 +40,7 @@ def build_table(
         choices["metric"] = None if metric in getattr(module, "UNSUITABLE_METRICS", ()) else metric
     accepted = signature(module.table).parameters
     table: pd.DataFrame = module.table(
-        results, **{key: one for key, one in choices.items() if one is not None and key in accepted}
+        results, **{key: choice for key, choice in choices.items() if choice is not None and key in accepted}
     )
     return table
 

@@ -32,7 +32,7 @@ DrawNames: TypeAlias = Callable[["Axes", pd.DataFrame, str], float]
 def describe_estimands(table: pd.DataFrame) -> str:
     """Return in words to which tasks the effects of a table apply, e.g. `these tasks only`."""
     texts = {"tasks like these": "all tasks of this kind", "these tasks": "these tasks only"}
-    return " and ".join(texts.get(one, one) for one in sorted(table["estimand"].unique()))
+    return " and ".join(texts.get(estimand, estimand) for estimand in sorted(table["estimand"].unique()))
 
 
 def draw_effects(ax: "Axes", rows: pd.DataFrame, metric: Metric) -> None:

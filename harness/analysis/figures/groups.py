@@ -26,7 +26,10 @@ def group_trials(trials: pd.DataFrame) -> dict[str, str]:
         return {trial_id: arm for arm, trial_id in rows}
     long = tabulate_axes(trials)
     named = [axis for axis, values in long.groupby("axis") if 1 < values["value"].map(str).nunique() <= style.MAX_GROUPS - 1]
-    axis = next((one for one in named if long.loc[long["axis"] == one, "value"].map(type).eq(str).all()), next(iter(named), None))
+    axis = next(
+        (candidate for candidate in named if long.loc[long["axis"] == candidate, "value"].map(type).eq(str).all()),
+        next(iter(named), None),
+    )
     if axis is None:
         return {trial_id: arm for arm, trial_id in rows if arm in arms[: style.MAX_GROUPS]}
     chosen = long[long["axis"] == axis]

@@ -87,7 +87,9 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
     in_grid = [is_grid_arm(arm, json.loads(text or "{}")) for arm, text in zip(cells["arm"], cells["axes_json"], strict=True)]
     grid_trials = (cells[in_grid] if any(in_grid) else cells).dropna(subset=list(KEY_COLUMNS))
     first_runs = drop_repeats(grid_trials)
-    groups = dict(sorted(first_runs.groupby(list(KEY_COLUMNS), sort=False), key=lambda one: list(map(build_sort_key, one[0]))))
+    groups = dict(
+        sorted(first_runs.groupby(list(KEY_COLUMNS), sort=False), key=lambda group: list(map(build_sort_key, group[0])))
+    )
     chosen = choose_metric(list(groups.values())) if metric is None else find_metric(metric)
     against = "" if baseline is None else find_arm(current.trials, baseline)
     rows = [
@@ -224,8 +226,12 @@ def _format_tick(value: object) -> str:
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
-    tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
-    shares = [isinstance(one, float) for one in thresholds]
+    tokens = (
+        "tokens; q = quantile of uncompressed contexts"
+        if any(isinstance(threshold, str) for threshold in thresholds)
+        else "tokens"
+    )
+    shares = [isinstance(threshold, float) for threshold in thresholds]
     if all(shares):
         return "threshold (share of available window)"
     return f"threshold (share of available window, or {tokens})" if any(shares) else f"threshold ({tokens})"
@@ -254,7 +260,7 @@ def _draw_panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]], co
 
 
 def _describe_threshold(value: object, cells: pd.DataFrame) -> str:
-    tokens = cells.loc[[one == value for one in cells["threshold"]], "threshold_tokens"].dropna().unique()
+    tokens = cells.loc[[threshold == value for threshold in cells["threshold"]], "threshold_tokens"].dropna().unique()
     if isinstance(value, int) or len(tokens) != 1:
         return _format_tick(value)
     return f"{_format_tick(value)}\n{format_short_number(tokens[0])} tokens"

@@ -87,7 +87,7 @@ def _estimate(instances: pd.DataFrame, measure: str, k: int) -> dict[str, Any]:
     estimate = estimate_pass_at_k if measure == "pass@k" else estimate_pass_hat_k
     values = [estimate(int(won), int(size), k) for won, size in zip(instances["sum"], instances["size"], strict=True)]
     by_seed = pd.Series(values, index=instances.index).groupby([instances["task"], instances["seed"]], sort=True).mean()
-    arrays = [np.asarray(one, dtype=float) for _, one in by_seed.groupby(level="task", sort=True)]
+    arrays = [np.asarray(seed_values, dtype=float) for _, seed_values in by_seed.groupby(level="task", sort=True)]
     bounds = compute_mean_bounds("bounded", arrays, choose_estimand(len(arrays)))
     low, high = float(bounds.low), float(bounds.high)
     return {"instances": len(values), "value": float(bounds.value), "low": low, "high": high}

@@ -106,8 +106,8 @@ def _select_balanced(trials: pd.DataFrame) -> pd.DataFrame:
     if trials.empty:
         return trials
     levels = trials.groupby("group")["threshold"].agg(frozenset)
-    wanted = max(levels, key=lambda one: (len(one), int((levels == one).sum()), sorted(one)))
-    groups = [name for name, one in levels.items() if one >= wanted]
+    wanted = max(levels, key=lambda thresholds: (len(thresholds), int((levels == thresholds).sum()), sorted(thresholds)))
+    groups = [name for name, thresholds in levels.items() if thresholds >= wanted]
     return trials[trials["group"].isin(groups) & trials["threshold"].isin(wanted)]
 
 

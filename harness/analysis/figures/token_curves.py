@@ -118,11 +118,13 @@ def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
     long = tabulate_axes(trials)
     varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
     if not varied_axes:
-        return {one.trial_id: _PanelPosition(column=str(one.arm)) for one in trials.itertuples()}
+        return {trial.trial_id: _PanelPosition(column=str(trial.arm)) for trial in trials.itertuples()}
     numeric = {axis: all(isinstance(value, int | float) for value in rows["value"]) for axis, rows in long.groupby("axis")}
     order = sorted(varied_axes, key=lambda axis: (axis != "policy.threshold", numeric[axis], axis))
     values = {trial_id: dict(zip(rows["axis"], rows["value"], strict=True)) for trial_id, rows in long.groupby("trial_id")}
-    return {one.trial_id: _build_position(values.get(one.trial_id, {}), order, str(one.arm)) for one in trials.itertuples()}
+    return {
+        trial.trial_id: _build_position(values.get(trial.trial_id, {}), order, str(trial.arm)) for trial in trials.itertuples()
+    }
 
 
 def _build_position(values: dict[str, Any], order: list[str], arm: str) -> _PanelPosition:
@@ -175,7 +177,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
         inside = grid[(grid["row"] == row) & (grid["column"] == column)]
         _draw_panel(axes[y][x], pd.concat([beside, inside]), colours)
         axes[y][x].set_title(
-            ", ".join(format_label(one, 44) for one in (row, column) if one), fontsize=8, pad=17 if crowded else None
+            ", ".join(format_label(label, 44) for label in (row, column) if label), fontsize=8, pad=17 if crowded else None
         )
     filled = set(panels.values())
     _set_limits(axes[0][0], table)
@@ -216,7 +218,7 @@ def _arrange_panels(grid: pd.DataFrame, max_columns: int) -> dict[tuple[str, str
         kept = pairs[:MAX_PANELS]
         return {(row, column): (rows.index(row), columns.index(column)) for row, column in kept}
     across = min(max_columns, len(pairs))
-    return {one: divmod(place, across) for place, one in enumerate(pairs[:MAX_PANELS])}
+    return {pair: divmod(place, across) for place, pair in enumerate(pairs[:MAX_PANELS])}
 
 
 def _build_number_key(label: str) -> tuple[float, str]:

@@ -77,7 +77,7 @@ def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
 
     A summary of only these messages is left out.
     """
-    slots = (replace(slot, stands_for=tuple(one for one in slot.stands_for if one not in items)) for slot in plan.slots)
+    slots = (replace(slot, stands_for=tuple(item for item in slot.stands_for if item not in items)) for slot in plan.slots)
     changes = tuple(change for change in plan.replace if change.item not in items)
     written = "\n".join(result.output for change in changes for result in change.message.results)
     left = replace(

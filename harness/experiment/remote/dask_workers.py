@@ -352,7 +352,7 @@ class DaskWorkers:
 
     def _dispatch(self) -> None:
         while self._waiting and self._machines and not self._failure:
-            address = min(self._machines, key=lambda one: len(self._machines[one]))
+            address = min(self._machines, key=lambda machine: len(self._machines[machine]))
             if len(self._machines[address]) >= JOBS_IN_FLIGHT:
                 return
             attempt = self._waiting.popleft()
@@ -377,7 +377,7 @@ class DaskWorkers:
         for address in self._known - addresses:
             self._machines.pop(address, None)
             self._checks.pop(address, None)
-            for attempt in [one for one in self._attempts.values() if one.address == address]:
+            for attempt in [attempt for attempt in self._attempts.values() if attempt.address == address]:
                 self._lose(attempt, "its worker left the cluster")
         for address in addresses - self._known:
             self._checks[address] = check = self._start_check(address)

@@ -69,7 +69,9 @@ def _check_content(message: object, where: str) -> None:
     if not isinstance(message, dict):
         raise UsageError(f"{where}: must be an object (got {message!r:.80})")
     content, calls = message.get("content"), message.get("tool_calls")
-    if not isinstance(content, str | None) and not (isinstance(content, list) and all(isinstance(one, dict) for one in content)):
+    if not isinstance(content, str | None) and not (
+        isinstance(content, list) and all(isinstance(block, dict) for block in content)
+    ):
         raise UsageError(f"{where}.content: must be a text or a list of blocks (got {content!r:.80})")
     if not isinstance(calls, list | None) or not all(isinstance(call, dict) for call in calls or ()):
         raise UsageError(f"{where}.tool_calls: must be a list of calls (got {calls!r:.80})")

@@ -95,15 +95,15 @@ class FactPatterns:
 
     def find_newest(self, text: str) -> tuple[FactMatch, ...]:
         """Return the last value of each fact in a text; facts without a value in the text are left out."""
-        return tuple(FactMatch(name, *told[-1]) for name, told in self._find_matches(text))
+        return tuple(FactMatch(name, *values[-1]) for name, values in self._find_matches(text))
 
     def find_values(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return all values in a text, in order, by name of the fact; facts without a value are left out."""
-        return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
+        return tuple((name, tuple(value for value, _ in values)) for name, values in self._find_matches(text))
 
     def find_matches(self, text: str) -> tuple[FactMatch, ...]:
         """Return every value of every fact in a text; the values of one fact follow each other."""
-        return tuple(FactMatch(name, *one) for name, told in self._find_matches(text) for one in told)
+        return tuple(FactMatch(name, *value) for name, values in self._find_matches(text) for value in values)
 
     def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
         matches_by_fact: list[tuple[str, ValueOffsets]] = []

@@ -134,7 +134,7 @@ def look_up_profile(name: str) -> Profile:
     """
     name, mark, reader = name.partition(READER_MARK)
     if mark:
-        known = next((one for one in READERS if one == reader), None)
+        known = next((profile for profile in READERS if profile == reader), None)
         if known is None:
             raise UnknownName("reader of the scripted model", reader, READERS)
         return replace(look_up_profile(name), reader=known)

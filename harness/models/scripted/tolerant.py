@@ -108,7 +108,7 @@ def stem(word: str) -> str:
     """Return the beginning (stem) that the forms of a word share, e.g. `cop` for copy and copies, by a rough rule."""
     word = _ALIASES.get(word.lower(), word.lower())
     for endings in (("s",), ("ie", "ing", "ed", "al", "or", "er", "y", "e")):
-        ending = next((one for one in endings if word.endswith(one) and len(word) - len(one) >= 3), "")
+        ending = next((ending for ending in endings if word.endswith(ending) and len(word) - len(ending) >= 3), "")
         word = word.removesuffix(ending) if not word.endswith("ss") else word
     return word
 
@@ -229,17 +229,17 @@ def make_subject(fact: Fact) -> _Subject | None:
     sets = [_split_name(fact.name), *(frozenset(map(_stem_key, text.split())) for text in fact.subjects)]
     for phrase in phrases:
         stems = frozenset(list_stems(phrase))
-        numbered = {one for one in stems if re.search(r"\D\d+$", one)}
-        content = {one for one in stems if one not in _FUNCTION_STEMS | _UNIT_STEMS and not one.isdigit()}
-        content -= {re.sub(r"\d+$", "", one) for one in numbered}
+        numbered = {stem for stem in stems if re.search(r"\D\d+$", stem)}
+        content = {stem for stem in stems if stem not in _FUNCTION_STEMS | _UNIT_STEMS and not stem.isdigit()}
+        content -= {re.sub(r"\d+$", "", stem) for stem in numbered}
         if len(content) > 1:
             sets.append(frozenset(content))
     vocabulary = frozenset(list_stems(" ".join([fact.name.replace("_", " "), *phrases, *fact.subjects])))
-    keys = tuple(dict.fromkeys(one for one in sets if one))
+    keys = tuple(dict.fromkeys(key for key in sets if key))
     return _Subject(
         name=fact.name,
         keys=keys,
-        vocabulary=vocabulary | {one for key in keys for one in key},
+        vocabulary=vocabulary | {stem for key in keys for stem in key},
         value=value,
         is_revised=fact.is_superseded,
         is_outdated=not _STALE_BEFORE.isdisjoint(fact.name.split("_")),
@@ -319,8 +319,8 @@ class TolerantStatements:
         subjects = [subject for fact in facts if (subject := make_subject(fact))]
         self._by_stem: dict[str, list[_Subject]] = {}
         for subject in subjects:
-            for one in {min(key) for key in subject.keys}:
-                self._by_stem.setdefault(one, []).append(subject)
+            for stem in {min(key) for key in subject.keys}:
+                self._by_stem.setdefault(stem, []).append(subject)
         self.find = lru_cache(maxsize=patterns.MAX_CACHED_TEXTS)(self._find)
         """Function that returns the statements in a text in order, each with the name of the fact, the value and its position."""
 
@@ -334,12 +334,12 @@ class TolerantStatements:
     def _has_subject(self, line: str) -> bool:
         """Return whether a text contains all words of a set of key words of any fact."""
         stems = frozenset(list_stems(line))
-        near = (subject for one in stems for subject in self._by_stem.get(one, ()))
+        near = (subject for stem in stems for subject in self._by_stem.get(stem, ()))
         return any(key <= stems for subject in near for key in subject.keys)
 
     def _read_clause(self, clause: _Clause) -> Iterator[patterns.FactMatch]:
         stems = frozenset(list_stems(f"{clause.label} . {clause.text}"))
-        near = {subject.name: subject for one in stems for subject in self._by_stem.get(one, ())}
+        near = {subject.name: subject for stem in stems for subject in self._by_stem.get(stem, ())}
         for subject in near.values():
             matched = [key for key in subject.keys if key <= stems]
             if matched and (value := _find_value(clause, subject, matched)):
@@ -380,9 +380,9 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
             continue
         found.append((value, start, end))
     if len({value for value, _, _ in found}) > 1:
-        newer = [one for one in found if _NEWER.search(clause.text[: one[1]])]
-        older = [one for one in found if _OLDER.search(clause.text[: one[1]])]
-        found = newer if len(newer) == 1 else [one for one in found if one not in older] if older else []
+        newer = [match for match in found if _NEWER.search(clause.text[: match[1]])]
+        older = [match for match in found if _OLDER.search(clause.text[: match[1]])]
+        found = newer if len(newer) == 1 else [match for match in found if match not in older] if older else []
     elif found and subject.is_revised and _OLDER.search(clause.text[: found[0][1]]):
         return None
     return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
@@ -457,8 +457,8 @@ def _list_candidates(clause: _Clause, subject: _Subject) -> Iterator[tuple[str, 
 def _count_foreign(text: str, subject: _Subject) -> int:
     """Count the words of a text that belong neither to the fact nor to grammar; a quoted text is one word."""
     words = _QUOTED.sub(lambda match: match[0] if match[4] or not match[match.lastindex or 0].strip() else " quotedtext ", text)
-    stems = [one for one in map(stem, _WORD.findall(words)) if not one.isdigit()]
-    return sum(one not in subject.vocabulary and one not in _FUNCTION_STEMS for one in stems)
+    stems = [word for word in map(stem, _WORD.findall(words)) if not word.isdigit()]
+    return sum(word not in subject.vocabulary and word not in _FUNCTION_STEMS for word in stems)
 
 
 def _is_current(clause: _Clause, start: int, end: int, subject: _Subject) -> bool:
@@ -503,6 +503,6 @@ def compile_tolerant_statements(facts: tuple[Fact, ...]) -> TolerantStatements:
 def find_newest(matches: Sequence[patterns.FactMatch]) -> tuple[patterns.FactMatch, ...]:
     """Return the last match of each fact, in the order of their first matches."""
     newest: dict[str, patterns.FactMatch] = {}
-    for match in sorted(matches, key=lambda one: one.offset):
+    for match in sorted(matches, key=lambda match: match.offset):
         newest[match.name] = match
     return tuple(newest.values())

@@ -170,7 +170,7 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
     Raises:
         StoreError: A session is not archived, cannot be read, or is in the journal already; earlier sessions stay restored.
     """
-    archived_by_id = {one.session_id: one for one in list_archived(journal.path)}
+    archived_by_id = {session.session_id: session for session in list_archived(journal.path)}
     known_ids = set(journal.list_session_ids())
     restored_ids = []
     for session_id in session_ids:

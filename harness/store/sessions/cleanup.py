@@ -90,7 +90,7 @@ def _remove(journal: Journal, table: str, needed: set[str]) -> int:
     """Remove the rows to which nothing refers from a table of texts, files or snapshots; return their number."""
     name = CONTENT_TABLES[table]
     unused = {row[0] for row in journal.database.execute(f"SELECT {name} FROM {table}")} - needed
-    journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(one,) for one in unused])
+    journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(value,) for value in unused])
     return len(unused)
 
 

@@ -151,9 +151,9 @@ def find_session(name: str, places: str | os.PathLike[str] | Sequence[str | os.P
     """
     places = [places] if isinstance(places, str | os.PathLike) else places
     locations = list(iter_sessions(map(Path, places)))
-    exact_matches = [one for one in locations if name and name in {one.session_id, one.trial_id}]
+    exact_matches = [location for location in locations if name and name in {location.session_id, location.trial_id}]
     matches = exact_matches or _exclude_sub_agents(
-        [one for one in locations if is_partial_id(name, one.session_id) or is_partial_id(name, one.trial_id)]
+        [location for location in locations if is_partial_id(name, location.session_id) or is_partial_id(name, location.trial_id)]
     )
     if not matches:
         searched = format_count(len(locations), "session")
@@ -171,12 +171,12 @@ def is_partial_id(name: str, session_id: str) -> bool:
 
 def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:
     """Leave out sessions of sub-agents, whose ids are the calling session's id, a dot and a suffix."""
-    names = {one.session_id for one in locations}
-    return [one for one in locations if one.session_id.rpartition(".")[0] not in names]
+    names = {location.session_id for location in locations}
+    return [location for location in locations if location.session_id.rpartition(".")[0] not in names]
 
 
 def _describe_matches(name: str, matches: Sequence[SessionLocation]) -> str:
-    shown = ", ".join(f"{one.session_id} in {str(one.journal)!r}" for one in matches[:MAX_NAMES_SHOWN])
+    shown = ", ".join(f"{match.session_id} in {str(match.journal)!r}" for match in matches[:MAX_NAMES_SHOWN])
     more = f" and {len(matches) - MAX_NAMES_SHOWN} more" if len(matches) > MAX_NAMES_SHOWN else ""
     what = f"{len(matches)} sessions match {name!r}" if name else f"there are {len(matches)} sessions"
     return f"{what}: {shown}{more}; specify one of them, which `harness sessions list` shows with their arms"

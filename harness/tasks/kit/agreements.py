@@ -76,7 +76,11 @@ def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
         statements: Sentences in the texts of the task; those about other facts and misleading ones are left out.
     """
     facts = {fact.name: fact for fact in _FACTS}
-    return tuple(_place(facts[one.fact], one) for one in statements if not one.is_misleading and one.fact in facts)
+    return tuple(
+        _place(facts[statement.fact], statement)
+        for statement in statements
+        if not statement.is_misleading and statement.fact in facts
+    )
 
 
 def _place(fact: Fact, statement: Statement) -> Fact:

@@ -176,7 +176,7 @@ def _lists_choices(word: str, text: str, choices: Mapping[str, Sequence[object]]
             continue
         value = max((str(option) for option in options if str(option) in word), key=len, default="")
         alternatives = [word.replace(value, str(option)) for option in options] if value else []
-        count = sum(1 for one in alternatives if one in text and _find_words(re.escape(one), text))
+        count = sum(1 for alternative in alternatives if alternative in text and _find_words(re.escape(alternative), text))
         if count > min(share * len(options), MAX_ALTERNATIVES):
             return True
     return False

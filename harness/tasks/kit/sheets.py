@@ -88,17 +88,18 @@ class SheetPlan:
     def checks(self) -> tuple[Check, ...]:
         """One check for each information sheet: whether the sheet states the right values."""
         return tuple(
-            make_check(f"sheet_{one.name}", f"the sheet {one.path} states what it must", *one.facts) for one in self.sheets
+            make_check(f"sheet_{sheet.name}", f"the sheet {sheet.path} states what it must", *sheet.facts)
+            for sheet in self.sheets
         )
 
     @property
     def expected(self) -> dict[str, tuple[str, ...]]:
         """Names of the facts that each sheet must state, by name of the sheet; `judge_sheets` takes them."""
-        return {one.name: one.facts for one in self.sheets}
+        return {sheet.name: sheet.facts for sheet in self.sheets}
 
     def has_form(self, form: Form) -> bool:
         """Return whether the task states any fact in the given form, e.g. `row` for a row of a table."""
-        return any(one.form == form for one in self.statements)
+        return any(statement.form == form for statement in self.statements)
 
     def read_index(self, text: str) -> StepSpec:
         """Make the step `read_sheets`, in which the agent reads which information sheets it has to write.
@@ -114,9 +115,9 @@ class SheetPlan:
 
     def write_sheets(self, slot: str) -> Iterator[StepSpec]:
         """Yield the steps that write the sheets which are due after the part of the work named `slot`."""
-        for one in self.sheets:
-            if one.slot == slot:
-                yield do(f"sheet_{one.name}", f"The sheet {one.name} is due now.", write(one.path, _render_sheet(one)))
+        for sheet in self.sheets:
+            if sheet.slot == slot:
+                yield do(f"sheet_{sheet.name}", f"The sheet {sheet.name} is due now.", write(sheet.path, _render_sheet(sheet)))
 
     def render_files(
         self, titles: Mapping[str, str], fact_texts: Mapping[str, FactText], values: Mapping[str, object]
@@ -137,7 +138,7 @@ class SheetPlan:
             yield ANSWERS_PATH, Template("\n".join(["cat <<'END'", *lines, "END", ""])).substitute(values)
 
     def _render_index(self, titles: Mapping[str, str]) -> str:
-        rows = [f"| {one.path} | {titles[one.slot]} | {', '.join(map(make_label, one.facts))} |" for one in self.sheets]
+        rows = [f"| {sheet.path} | {titles[sheet.slot]} | {', '.join(map(make_label, sheet.facts))} |" for sheet in self.sheets]
         sources = [f"`{PAGE_PATH}`"] * self.has_form("page") + [f"the output of `{ANSWERS_COMMAND}`"] * self.has_form("output")
         return "\n".join(
             [

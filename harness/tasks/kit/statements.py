@@ -66,7 +66,7 @@ def load_fact_texts(package: str, name: str) -> Mapping[str, FactText]:
         name: Path of the file in this folder, without the ending `.tmpl`.
     """
     fact_texts = [FactText(*paragraph.split("\n")) for paragraph in load_text(package, name).strip().split("\n\n")]
-    return {Template(one.sentence).get_identifiers()[0]: one for one in fact_texts}
+    return {Template(fact_text.sentence).get_identifiers()[0]: fact_text for fact_text in fact_texts}
 
 
 def draw_statements(
@@ -93,7 +93,7 @@ def add_notes(draws: StructureDraws, statements: Iterable[Statement], share: flo
         share: Probability of such sentences after a statement, from 0 to 1.
     """
     rng = draws.make_rng("notes")
-    return tuple(replace(one, notes=rng.randint(1, len(NOTES)) if rng.random() < share else 0) for one in statements)
+    return tuple(replace(statement, notes=rng.randint(1, len(NOTES)) if rng.random() < share else 0) for statement in statements)
 
 
 def mislead(
@@ -110,8 +110,8 @@ def mislead(
         count: Maximum number of misleading sentences.
         weights: Weight of each possible form in the random choice; a form with twice the weight is drawn twice as often.
     """
-    facts = draws.draw_subset(f"{name}/facts", [fact for fact, one in fact_texts.items() if one.misleading], count)
-    return tuple(Statement(one.fact, one.form, True) for one in draw_statements(draws, name, facts, weights))
+    facts = draws.draw_subset(f"{name}/facts", [fact for fact, fact_text in fact_texts.items() if fact_text.misleading], count)
+    return tuple(Statement(statement.fact, statement.form, True) for statement in draw_statements(draws, name, facts, weights))
 
 
 def render_request(
@@ -127,9 +127,9 @@ def render_request(
         values: Values of all other placeholders, by name.
     """
     by_form: dict[Form, list[str]] = {form: [] for form in PROMPT_FORMS}
-    for one in statements:
-        if one.form in by_form:
-            by_form[one.form].append(_render(one, fact_texts[one.fact]))
+    for statement in statements:
+        if statement.form in by_form:
+            by_form[statement.form].append(_render(statement, fact_texts[statement.fact]))
     rows = ["| subject | what was settled |", "| --- | --- |", *by_form["row"]] if by_form["row"] else []
     filled_frame = Template(frame).safe_substitute(
         lines="\n".join(by_form["line"]) or "- (all of it is told below)",
@@ -144,7 +144,7 @@ def render_sentences(statements: Iterable[Statement], form: Form, fact_texts: Ma
 
     Placeholders such as `${rate}` stand for values.
     """
-    return [_select_sentence(one, fact_texts[one.fact]) for one in statements if one.form == form]
+    return [_select_sentence(statement, fact_texts[statement.fact]) for statement in statements if statement.form == form]
 
 
 def _render(statement: Statement, fact_text: FactText) -> str:

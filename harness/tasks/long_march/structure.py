@@ -169,7 +169,7 @@ def _draw_finds(draws: StructureDraws, lags: _Lags) -> list[_Use]:
 
 
 def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], finds: Sequence[_Use]) -> tuple[Mark, ...]:
-    used_keys = [one.key for one in finds if one.use_step], [one.key for one in orders]
+    used_keys = [use.key for use in finds if use.use_step], [use.key for use in orders]
     recoverable, updates, repeats, line_share, note_share = (
         draws.draw_share(name, bounds)
         for name, bounds in (
@@ -186,30 +186,30 @@ def _draw_marks(draws: StructureDraws, world: World, orders: Sequence[_Use], fin
     updated_keys = _choose_keys(draws.make_rng("updates"), *used_keys, updates)
     repeat_rng, form_rng = draws.make_rng("repeats"), draws.make_rng("report forms")
 
-    def list_repeats(one: _Use, is_in_report: bool) -> tuple[int, ...]:
-        if not one.use_step:
+    def list_repeats(use: _Use, is_in_report: bool) -> tuple[int, ...]:
+        if not use.use_step:
             return ()
         if world.redundancy is None:
-            step = repeat_rng.randint(one.begin_step + 1, one.use_step - 1)
+            step = repeat_rng.randint(use.begin_step + 1, use.use_step - 1)
             return (step,) if repeat_rng.random() < repeats and is_in_report else ()
-        lag, times = one.use_step - one.begin_step, int(world.redundancy)
-        return tuple(one.begin_step + again * lag // times for again in range(1, times))
+        lag, times = use.use_step - use.begin_step, int(world.redundancy)
+        return tuple(use.begin_step + again * lag // times for again in range(1, times))
 
-    def make_mark(one: _Use, is_order: bool) -> Mark:
-        on_page, is_line, is_noted = one.key in page_keys, form_rng.random() < line_share, form_rng.random() < note_share
+    def make_mark(use: _Use, is_order: bool) -> Mark:
+        on_page, is_line, is_noted = use.key in page_keys, form_rng.random() < line_share, form_rng.random() < note_share
         return Mark(
-            key=one.key,
+            key=use.key,
             is_order=is_order,
-            told_step=one.begin_step if on_page or not is_order else 0,
-            use_step=one.use_step,
+            told_step=use.begin_step if on_page or not is_order else 0,
+            use_step=use.use_step,
             on_page=on_page,
-            revised_step=(one.begin_step + one.use_step) // 2 if one.key in updated_keys else 0,
-            retold_steps=list_repeats(one, is_in_report=not (is_order or on_page)),
+            revised_step=(use.begin_step + use.use_step) // 2 if use.key in updated_keys else 0,
+            retold_steps=list_repeats(use, is_in_report=not (is_order or on_page)),
             has_story=not is_line,
             notes=form_rng.randint(1, len(NOTES)) if is_noted else 0,
         )
 
-    return (*(make_mark(one, True) for one in orders), *(make_mark(one, False) for one in finds))
+    return (*(make_mark(find, True) for find in orders), *(make_mark(find, False) for find in finds))
 
 
 def _choose_keys(rng: random.Random, cairns: Sequence[str], orders: Sequence[str], share: float) -> frozenset[str]:
@@ -223,7 +223,7 @@ def _choose_keys(rng: random.Random, cairns: Sequence[str], orders: Sequence[str
 
 def _draw_rumours(draws: StructureDraws, finds: Sequence[_Use]) -> list[Rumour]:
     rng, share = draws.make_rng("rumours"), draws.draw_share("rumour share", RUMOUR_BOUNDS)
-    posts = [one.begin_step + rng.choice((-1, 0, 1)) for one in finds if rng.random() < share]
+    posts = [find.begin_step + rng.choice((-1, 0, 1)) for find in finds if rng.random() < share]
     return [
         Rumour(post, rng.randrange(len(CAIRN_FORMS)), rng.choice(PLACE.split()), rng.randrange(1_000, 10_000)) for post in posts
     ]

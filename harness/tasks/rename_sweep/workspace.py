@@ -127,10 +127,10 @@ def _render_module(title: str, figures: list[Figure], old: str, core_module: str
         parts.append(
             f'\n\ndef {helper}(ship, hours):\n    """A guess from before there was a rule."""\n    return len(ship) + hours\n'
         )
-    for one in figures:
-        told = f'    """{writer.write_sentence()}\n\n    {writer.write_sentence()}\n    """\n'
-        body = f"    place = {one.callee}(ship, hours)\n    return {one.factor} * place + {one.offset}\n"
-        parts.append(f"\n\ndef {one.name}(ship, hours):\n{told}{body}")
+    for figure in figures:
+        docstring = f'    """{writer.write_sentence()}\n\n    {writer.write_sentence()}\n    """\n'
+        body = f"    place = {figure.callee}(ship, hours)\n    return {figure.factor} * place + {figure.offset}\n"
+        parts.append(f"\n\ndef {figure.name}(ship, hours):\n{docstring}{body}")
     return "".join(parts)
 
 
@@ -139,10 +139,10 @@ def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str)
     heading = f'"""Figures of {folder}, recorded years ago."""\n\nimport unittest\n\n{imports}\nCASES = {CASES!r}\n'
     parts = [heading, "\n\nclass FiguresTest(unittest.TestCase):\n"]
     for name, figures in tested:
-        for one in figures:
-            known = [_compute_figure(one, ship, hours, old) for ship, hours in CASES]
-            told = f"        self.assertEqual([{name}.{one.name}(*case) for case in CASES], {known})\n"
-            parts.append(f'    def test_{name}_{one.name}(self):\n        """{name}: {one.name}"""\n{told}\n')
+        for figure in figures:
+            known = [_compute_figure(figure, ship, hours, old) for ship, hours in CASES]
+            assertion = f"        self.assertEqual([{name}.{figure.name}(*case) for case in CASES], {known})\n"
+            parts.append(f'    def test_{name}_{figure.name}(self):\n        """{name}: {figure.name}"""\n{assertion}\n')
     return "".join(parts).rstrip() + "\n"
 
 

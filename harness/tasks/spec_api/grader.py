@@ -68,10 +68,13 @@ def _judge_papers(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     quoted = [f"`{values[name]}`" for name in (*names, "redaction_mark", "label_width")]
     words = (values["version_header"], values["rounding"])
     yield "integration", *compare_words(submission, "docs/integration.md", *words, *quoted, choices=CHOICES)
-    told = ("ticket", "goal_version", "revision", "client_key", "rounding", "next_profile", "delivered_event")
+    wanted = ("ticket", "goal_version", "revision", "client_key", "rounding", "next_profile", "delivered_event")
     phrases = (f"{values['backoff_ms']} ms", f"{values['attempts']} attempts", f"{values['retry_status']} is")
     mark = f"`{values['redaction_mark']}`"
-    yield "handover", *compare_words(submission, "HANDOVER.md", *(values[name] for name in told), *phrases, mark, choices=CHOICES)
+    yield (
+        "handover",
+        *compare_words(submission, "HANDOVER.md", *(values[name] for name in wanted), *phrases, mark, choices=CHOICES),
+    )
     entries = list_new_lines(submission, "CHANGELOG.md", values["entries"], "- version ")
     beginning = f"- version {values['goal_version']} (ticket {values['ticket']}): "
     yield "changelog", len(entries) == 1 and entries[0].startswith(beginning), f"{len(entries)} entries: {entries[:2]!r}"

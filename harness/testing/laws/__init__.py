@@ -133,7 +133,9 @@ def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[s
             continue
         under = chosen if law.by_preset else ("extractive",)
         try:
-            found = tuple(dict.fromkeys(one for seed in seeds for preset in under for one in law.find(sessions, seed, preset)))
+            found = tuple(
+                dict.fromkeys(finding for seed in seeds for preset in under for finding in law.find(sessions, seed, preset))
+            )
         except LawSkippedError as reason:
             yield LawResult(law, None, str(reason))
             continue

@@ -270,7 +270,9 @@ def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
     """Split facts into few groups in which each fact has a check that requires no other fact of its group."""
     groups: list[list[str]] = []
     for name in names:
-        fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))
+        fitting = (
+            group for group in groups if all(_find_witness_checks(task, member, [*group, name]) for member in [*group, name])
+        )
         if (home := next(fitting, None)) is None:
             groups.append(home := [])
         home.append(name)

@@ -27,8 +27,8 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     another user and another time zone. The template must not read the clock, even if the clock makes no difference.
     """
     seeds = sorted({seed, *SEEDS})
-    made = (_make_task(sessions.make_task, one) for one in seeds)
-    wrong = next((one for one in made if isinstance(one, Finding)), None)
+    made = (_make_task(sessions.make_task, seed) for seed in seeds)
+    wrong = next((task for task in made if isinstance(task, Finding)), None)
     again = wrong or _make_task(sessions.template, seed)
     if isinstance(again, Finding):
         yield again
@@ -107,14 +107,14 @@ def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
     """
     first, other = sessions.make_task(seed), sessions.make_variant(seed, seed + 1)
     yield from list(_compare_scripts(first, other, seed)) or _compare_facts(first, map(sessions.make_task, SEEDS), seed)
-    tasks = {one: sessions.make_variant(seed, one) for one in SEEDS}
+    tasks = {other_seed: sessions.make_variant(seed, other_seed) for other_seed in SEEDS}
     for fact in first.facts:
-        values = {one: task.values.get(fact.name) for one, task in tasks.items()}
-        missing = [one for one, value in values.items() if not value]
+        values = {other_seed: task.values.get(fact.name) for other_seed, task in tasks.items()}
+        missing = [other_seed for other_seed, value in values.items() if not value]
         if missing:
             yield Finding("the fact has no value in `values`", fact=fact.name, seed=missing[0])
             continue
-        equal = [one for one, value in values.items() if value == fact.prior]
+        equal = [other_seed for other_seed, value in values.items() if value == fact.prior]
         if equal:
             words = f"its prior {fact.prior!r} equals its value, so a guess is right; choose another prior or exclude that value"
             yield Finding(words, fact=fact.name, seed=equal[0])

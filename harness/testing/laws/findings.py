@@ -120,9 +120,9 @@ def trace(task: Task, requests: Sequence[tuple[Request, Reply]], reading: Reader
         visible = reader.read(request.messages)
         done_steps = frozenset(names[index] for index in visible.done_steps)
         values = {**priors, **visible.facts}
-        fitting = [one for one in actions if _is_match(one.action, reply.message, values)] if reply.message.calls else []
+        fitting = [action for action in actions if _is_match(action.action, reply.message, values)] if reply.message.calls else []
         if fitting:
-            chosen = next((one for one in fitting if one.step not in done_steps), fitting[0])
+            chosen = next((candidate for candidate in fitting if candidate.step not in done_steps), fitting[0])
             guessed = tuple(name for name in chosen.action.required_facts if name not in visible.facts)
             moves.append(Move(number, chosen.kind, chosen.step, guessed, done_steps))
         else:

@@ -62,17 +62,17 @@ class InstanceSpread(NamedTuple):
     @property
     def mean_score(self) -> float:
         """Mean of the scores (shares of passed checks) of all seeds."""
-        return statistics.fmean(one.score for one in self.results)
+        return statistics.fmean(result.score for result in self.results)
 
     @property
     def standard_deviation(self) -> float:
         """Standard deviation of the scores between seeds; 0 for a single seed."""
-        return statistics.stdev(one.score for one in self.results) if len(self.results) > 1 else 0.0
+        return statistics.stdev(result.score for result in self.results) if len(self.results) > 1 else 0.0
 
     @property
     def distinct_share(self) -> float:
         """Number of different courses (sequences of calls and verdicts), divided by the number of seeds."""
-        return len({one.course for one in self.results}) / len(self.results)
+        return len({result.course for result in self.results}) / len(self.results)
 
 
 def measure_instances(
@@ -98,7 +98,7 @@ def describe_course(run: Run) -> str:
     Each argument of a call counts by its number of lines only.
     """
     calls = [(name, describe_shape(arguments)) for name, arguments in run.calls]
-    verdicts = [(one.check.name, one.passed) for one in run.check_results]
+    verdicts = [(check_result.check.name, check_result.passed) for check_result in run.check_results]
     return hashlib.sha256(json.dumps([calls, verdicts]).encode()).hexdigest()
 
 

@@ -224,7 +224,7 @@ def _remove_known_lines(output: str, texts: Sequence[str], value: str) -> str:
     """Return a tool output without the lines that contain a line of a known text in which the value appears."""
     known = {line.strip() for text in texts for line in text.splitlines() if value in line}
     lines = output.splitlines(keepends=True)
-    return "".join(line for line in lines if not any(one in line for one in known)) if known else output
+    return "".join(line for line in lines if not any(text in line for text in known)) if known else output
 
 
 def _choose_seeds(sessions: SessionCache, fact: Fact, seed: int) -> list[int]:

@@ -127,7 +127,7 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
     """Return a fact whose values in two texts differ, else a fact that the step needs; empty if there is none."""
     otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
-    needed = (name for one in task.script.steps if one.name == step for name in one.required_facts)
+    needed = (name for planned in task.script.steps if planned.name == step for name in planned.required_facts)
     return next(chain(otherwise, needed), "")
 
 

@@ -130,9 +130,9 @@ class ShownStep:
         state = run.find_state(index)
         messages = run.list_message_states(state)
         dispositions, tokens_after = [], []
-        for one in messages:
-            dispositions.append(DISPOSITIONS.index(one.disposition))
-            tokens_after.append(one.tokens_after)
+        for message in messages:
+            dispositions.append(DISPOSITIONS.index(message.disposition))
+            tokens_after.append(message.tokens_after)
         return cls(
             run=run,
             index=index,
@@ -236,7 +236,7 @@ class Exploration:
         started, whole_tokens = self.session.start_event, self.uncompacted_tokens[-1]
         if started and started.window_tokens > 0 and (started.window_tokens < whole_tokens or self._find_own_policy()):
             return started.window_tokens
-        fitting = [one for one in WINDOW_CHOICES if one <= DEFAULT_WINDOW_SHARE * whole_tokens]
+        fitting = [window_tokens for window_tokens in WINDOW_CHOICES if window_tokens <= DEFAULT_WINDOW_SHARE * whole_tokens]
         return max(fitting, default=WINDOW_CHOICES[0])
 
     def advance(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
@@ -462,7 +462,9 @@ def _group_runs(messages: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     Returns:
         The same two numbers for each part.
     """
-    parts = [(disposition, sum(tokens for _, tokens in run)) for disposition, run in groupby(messages, key=lambda one: one[0])]
+    parts = [
+        (disposition, sum(tokens for _, tokens in run)) for disposition, run in groupby(messages, key=lambda message: message[0])
+    ]
     if len(parts) <= MAX_BAR_PARTS:
         return parts
     segment_tokens = max(1.0, sum(tokens for _, tokens in parts) * len(DISPOSITIONS) / MAX_BAR_PARTS)

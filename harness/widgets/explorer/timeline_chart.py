@@ -33,7 +33,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
             return drawn
         figure = style.make_figure(7.6, 3.3)
         _draw_lines(exploration, figure.subplots())
-        applied = sum(one.status == "applied" for one in exploration.list_attempts())
+        applied = sum(attempt.status == "applied" for attempt in exploration.list_attempts())
         steps = format_count(len(exploration.trace.steps), "step")
         title = f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in {steps}"
         style.add_header(figure, title, f"{exploration.session.name}; {exploration.run.budget_rule}", FIDELITY_LEVEL)
@@ -53,7 +53,7 @@ def _draw_lines(exploration: Exploration, ax: "Axes") -> None:
         ax.axhline(budget.threshold_tokens, color=colours.palette[1], linewidth=1.0, linestyle="--", label="threshold")
     if 0 < budget.window_tokens < top:
         ax.axhline(budget.window_tokens, color=colours.text, linewidth=0.9, label="window")
-    marks = [one.step for one in exploration.list_attempts() if one.status == "applied"]
+    marks = [attempt.step for attempt in exploration.list_attempts() if attempt.status == "applied"]
     size = 4 if len(marks) <= MAX_LARGE_MARKS else 1.5
     ax.plot(marks, [top] * len(marks), linestyle="none", marker="v", markersize=size, color=colours.palette[3], clip_on=False)
     ax.set(xlim=(steps[0], steps[-1]), ylim=(0, top), xlabel="step", ylabel="tokens")

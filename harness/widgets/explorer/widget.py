@@ -248,10 +248,10 @@ class CompactionExplorer(StepWidget):
         columns: dict[str, list[Any]] = {
             "message": list(range(len(states))),
             "role": [message.role for message in messages],
-            "disposition": [one.disposition for one in states],
-            "tokens_before": [one.tokens_before for one in states],
-            "tokens_after": [one.tokens_after for one in states],
-            "since_step": [one.changed_at_step for one in states],
+            "disposition": [state.disposition for state in states],
+            "tokens_before": [state.tokens_before for state in states],
+            "tokens_after": [state.tokens_after for state in states],
+            "since_step": [state.changed_at_step for state in states],
             "text": [format_message_line(message) for message in messages],
         }
         return pd.DataFrame(columns)
@@ -315,8 +315,8 @@ class CompactionExplorer(StepWidget):
         with self._lock:
             rows = [f"{name}: {value}" for name, value in self._exploration.describe()]
             rows += [
-                f"{one.disposition}: {format_count(one.messages, 'message')}, {one.tokens_after:,} tokens in view"
-                for one in self._exploration.sum_by_disposition()
+                f"{total.disposition}: {format_count(total.messages, 'message')}, {total.tokens_after:,} tokens in view"
+                for total in self._exploration.sum_by_disposition()
             ]
             return "\n".join(rows)
 
