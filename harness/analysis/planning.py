@@ -112,16 +112,16 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
     valid = add_total_cost(select_valid(trials))
     columns = ["success", "score", "total_cost_usd"]
     sides = [part[[*PAIR_COLUMNS, *columns]] for _, part in valid.groupby("arm", sort=False)]
-    found = []
+    measured = []
     for a, b in islice(combinations(sides, 2), MAX_PILOT_PAIRS):
         pairs = a.merge(b, on=["task", "seed"], suffixes=("_a", "_b"))  # replicates are compared too
         if len(pairs):
-            found.append(_measure_pairs(pairs))
-    if not found:
+            measured.append(_measure_pairs(pairs))
+    if not measured:
         raise UsageError(
             f"pilot: no two arms of {pilot!r} ran on the same task and seed, so nothing can be measured; name another experiment"
         )
-    means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(found, dtype=float).T]
+    means = [float(np.nanmean(values)) if np.isfinite(values).any() else nan for values in np.array(measured, dtype=float).T]
     discordance, task_variance, score_task_variance, log_task_variance, score_variance, log_variance = means
     return PowerAssumptions(
         discordance=max(LEAST_DISCORDANCE, discordance),

@@ -65,7 +65,7 @@ def list_sessions(places: tuple[Path, ...], status: str | None, limit: int) -> N
         for path in list_journals(place)
         for row in read_journal(path, queries.list_sessions)
     }
-    rows = sorted(by_name.values(), key=lambda found: -found[1].created_at_ms)
+    rows = sorted(by_name.values(), key=lambda located_row: -located_row[1].created_at_ms)
     rows = [(path, row) for path, row in rows if status in {None, row.status}]
     counts = Counter(row.session_id for _, row in rows)
     columns = ("session", "started (UTC)", "ended", "steps", "compactions", "prompt tokens", "USD", "trial", "model", "task")
@@ -238,8 +238,10 @@ def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.
     Raises:
         UsageError: No session matches, several match, or the session is archived in several places.
     """
-    found = [(path, session.session_id) for path, session in archived_sessions]
-    matches = [match for match in found if match[1] == name] or [match for match in found if is_partial_id(name, match[1])]
+    archived_ids = [(path, session.session_id) for path, session in archived_sessions]
+    matches = [match for match in archived_ids if match[1] == name] or [
+        match for match in archived_ids if is_partial_id(name, match[1])
+    ]
     if len(matches) == 1:
         return matches[0]
     if len({session_id for _, session_id in matches}) > 1:

@@ -40,8 +40,8 @@ def extract_paths(tag: str, text: str) -> list[str]:
 
     A summary that consists of two parts may contain the tag twice.
     """
-    found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return [path for lines in found for path in lines.splitlines()]
+    blocks = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return [path for lines in blocks for path in lines.splitlines()]
 
 
 def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[str]:

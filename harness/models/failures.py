@@ -177,8 +177,8 @@ def _means_no_credit(text: str, asked_seconds: float | None) -> bool:
 
 def _find_delay_seconds(text: str) -> float | None:
     """Return how many seconds the text of a 429 response asks to wait; None if it does not say so."""
-    for found in DELAY.finditer(text):
-        hours, minutes, seconds, unit = found.group("h", "m", "s", "unit")
+    for delay in DELAY.finditer(text):
+        hours, minutes, seconds, unit = delay.group("h", "m", "s", "unit")
         if hours or minutes or seconds:
             last_part = float(seconds or 0) / (1000 if unit and unit.lower() == "ms" else 1)
             return int(hours or 0) * 3600 + int(minutes or 0) * 60 + last_part

@@ -258,12 +258,12 @@ def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
     """Limit the bytes of a streamed answer; return None if litellm gives no access to the HTTP response."""
     source = getattr(stream, "completion_stream", None)
     lines = getattr(source, "response_iterator", None)
-    found = [
+    objects = [
         getattr(source, "response", None),
         inspect.getgeneratorlocals(lines).get("self") if inspect.isgenerator(lines) else None,
     ]
     httpx = load_litellm().exceptions.httpx
-    response: Any = next((candidate for candidate in found if isinstance(candidate, httpx.Response)), None)
+    response: Any = next((candidate for candidate in objects if isinstance(candidate, httpx.Response)), None)
     if response is None or not isinstance(response.stream, httpx.SyncByteStream):
         return None
     limited_class = type("_LimitedStream", (_LimitedBytes, httpx.SyncByteStream), {})

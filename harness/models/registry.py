@@ -206,10 +206,10 @@ def look_up_entry(name: str) -> Mapping[str, Any]:
     model = name.rpartition("/")[2]
     unrouted = ROUTING_SUFFIX.sub("", model)
     costs, retired = _load_entries(unrouted), list_retired_models().get(unrouted, {})
-    found = costs.get(name) or costs.get(name.partition("/")[2])
-    if not found and name.startswith(BEDROCK_PREFIX):  # the name may contain a route or a region
-        found = costs.get(model)
-    return {**retired, **found} if isinstance(found, Mapping) else retired
+    entry = costs.get(name) or costs.get(name.partition("/")[2])
+    if not entry and name.startswith(BEDROCK_PREFIX):  # the name may contain a route or a region
+        entry = costs.get(model)
+    return {**retired, **entry} if isinstance(entry, Mapping) else retired
 
 
 def supports_parameter(name: str, parameter: str) -> bool:

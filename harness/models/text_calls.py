@@ -214,8 +214,8 @@ def _parse_call(block: str) -> tuple[str, str]:
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-        found = _NAME.search(block)
-        return (found[1] if found else UNREADABLE_CALL_NAME), block
+        name = _NAME.search(block)
+        return (name[1] if name else UNREADABLE_CALL_NAME), block
     arguments = given.get("arguments", {})
     return given["name"], arguments if isinstance(arguments, str) else json.dumps(arguments)
 

@@ -43,8 +43,8 @@ _LINE_END = re.compile(r"\n(?=\S)")
 
 @lru_cache(maxsize=1)
 def _load_encoding() -> "Encoding":
-    found = find_spec("litellm")
-    folders = list(found.submodule_search_locations or ()) if found else []
+    package = find_spec("litellm")
+    folders = list(package.submodule_search_locations or ()) if package else []
     bundled = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
     if not bundled:
         raise UsageError("the scripted model counts tokens with a file of litellm, which is not installed; install litellm")

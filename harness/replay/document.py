@@ -148,9 +148,9 @@ class Fields:
             expected: Description of a valid value.
             value: Invalid value; if it is None, the value that the field has in the file.
         """
-        found = self.values.get(name) if value is None else value
+        actual = self.values.get(name) if value is None else value
         where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
-        return MalformedRecording(self.file, where, expected, type(found).__name__)
+        return MalformedRecording(self.file, where, expected, type(actual).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,8 +302,8 @@ def _parse_values(line: str) -> tuple[list[Any], str]:
 
 
 def _skip_space(line: str, position: int) -> int:
-    found = _SPACE.match(line, position)
-    return found.end() if found else position
+    space = _SPACE.match(line, position)
+    return space.end() if space else position
 
 
 def _check_depth(value: Any, file: str, line: int) -> None:

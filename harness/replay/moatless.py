@@ -77,7 +77,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
             trail[current_id] = None
             current_id = known[current_id][0]
         start = depths.get(current_id, 0) if current_id is not None else 0
-        depths.update({found: start + height for height, found in enumerate(reversed(trail), start=1)})
+        depths.update({node_id: start + height for height, node_id in enumerate(reversed(trail), start=1)})
     path: list[Fields] = []
     current_id = max(depths, key=lambda node_id: (depths[node_id], node_id), default=None)
     seen: set[int] = set()

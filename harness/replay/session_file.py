@@ -255,8 +255,8 @@ class _Reader:
             raise MalformedRecording(self.file, place, "a type of row that this version knows", repr(kind)[:40]) from None
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
-            found = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"[:200]
-            raise MalformedRecording(self.file, place, f"a row {kind!r:.40} of a session", found) from None
+            explanation = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"[:200]
+            raise MalformedRecording(self.file, place, f"a row {kind!r:.40} of a session", explanation) from None
         event: Event = parsed_event
         return event
 

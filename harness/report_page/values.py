@@ -271,13 +271,13 @@ def _compare_arms(
                     found_effects[name, metric.name][places[baseline]] = turn_effect(effect)
                 if has_task_effects:
                     by_task = estimate_task_effects(pairs, metric.column, is_bounded=metric.kind != "amount")
-                    found = [by_task.get(task) for task in tasks]
+                    effects_by_task = [by_task.get(task) for task in tasks]
                     if baseline in task_effects:
                         task_effects[baseline][metric.name][places[name]] = [
-                            effect and _encode_task_effect(metric, effect) for effect in found
+                            effect and _encode_task_effect(metric, effect) for effect in effects_by_task
                         ]
                     if name in task_effects:
-                        turned = [effect and _encode_task_effect(metric, turn_effect(effect)) for effect in found]
+                        turned = [effect and _encode_task_effect(metric, turn_effect(effect)) for effect in effects_by_task]
                         task_effects[name][metric.name][places[baseline]] = turned
     for (baseline, metric_name), found_by_arm in found_effects.items():
         effects[baseline][metric_name] = _encode_effects(METRICS[metric_name], found_by_arm)

@@ -254,8 +254,8 @@ def choose_backend(
     if len(failed_probes) == 1:
         image_advice = f"; no other backend can use the image {image!r}" if image else ""
         raise SandboxUnavailable(failed_probes[0].backend, failed_probes[0].reason, failed_probes[0].advice + image_advice)
-    reasons = "; ".join(f"{found.backend}: {found.reason}" for found in failed_probes)
-    raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in failed_probes))
+    reasons = "; ".join(f"{probe.backend}: {probe.reason}" for probe in failed_probes)
+    raise SandboxUnavailable("auto", reasons, "; or ".join(probe.advice for probe in failed_probes))
 
 
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:

@@ -212,8 +212,8 @@ def _find_server_python() -> tuple[str, bool]:
     """
     python = find_python()
     folders = build_environment(SCRATCH, _find_program_directory(python))["PATH"].split(":")
-    found = next((path for path in (f"{folder}/python3" for folder in folders) if os.access(path, os.X_OK)), None)
-    return (found, False) if found is not None and Path(found).samefile(python) else (python, True)
+    program = next((path for path in (f"{folder}/python3" for folder in folders) if os.access(path, os.X_OK)), None)
+    return (program, False) if program is not None and Path(program).samefile(python) else (python, True)
 
 
 def _find_program_directory(python: str) -> str | None:

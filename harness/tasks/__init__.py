@@ -244,8 +244,8 @@ def find_only_function(path: str) -> str:
     own_names = [key for key, value in functions.items() if value.__module__ == module.__name__]
     names = [name for name in own_names if _can_take_seed(functions[name])]
     if len(names) != 1:
-        found = f"{len(names)} functions that take a seed ({', '.join(names)})" if names else "no function that takes a seed"
-        raise UsageError(f"{path!r} has {found}; name the task as {path}:function")
+        candidates = f"{len(names)} functions that take a seed ({', '.join(names)})" if names else "no function that takes a seed"
+        raise UsageError(f"{path!r} has {candidates}; name the task as {path}:function")
     return names[0]
 
 

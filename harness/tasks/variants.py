@@ -175,7 +175,7 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
         for name in {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}:
             needing.setdefault(name, []).append(number)
     numbers = {fact.name: needing.get(fact.name, [steps]) for fact in task.facts}
-    return {name: (found[0], found[-1]) for name, found in numbers.items()}
+    return {name: (needing_steps[0], needing_steps[-1]) for name, needing_steps in numbers.items()}
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:

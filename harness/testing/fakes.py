@@ -148,12 +148,12 @@ class MemorySandbox:
         below = [name.removeprefix(prefix) for name in self._files if name.startswith(prefix)]
         if not below and folder != ".":
             raise FileMissing(path)
-        found: dict[str, protocols.FileEntry] = {}
+        entries: dict[str, protocols.FileEntry] = {}
         for name in below:
             first, inner, _ = name.partition("/")
             size = 0 if inner else len(self._files[prefix + name])
-            found[first] = protocols.FileEntry(name=first, kind="directory" if inner else "file", size_bytes=size)
-        return tuple(found[name] for name in sorted(found))
+            entries[first] = protocols.FileEntry(name=first, kind="directory" if inner else "file", size_bytes=size)
+        return tuple(entries[name] for name in sorted(entries))
 
     def allow_parallel_calls(self) -> AbstractContextManager[None]:
         """Return a context that does nothing, because calls of several threads may run at the same time anyway."""

@@ -336,14 +336,14 @@ def _read_numbers(texts: Sequence[str]) -> list[_Number]:
     """Return the one number in each text; empty unless all texts are equal except for their number."""
     if all(map(str.isdecimal, texts)):
         return [int(text) for text in texts]
-    found = []
+    matches = []
     for text in texts:
         if not (match := _NUMBER.fullmatch(text)):
             return []
-        found.append(match)
-    if len({(match[1], match[3]) for match in found}) > 1:
+        matches.append(match)
+    if len({(match[1], match[3]) for match in matches}) > 1:
         return []
-    return [Fraction(match[2]) if "." in match[2] else int(match[2]) for match in found]
+    return [Fraction(match[2]) if "." in match[2] else int(match[2]) for match in matches]
 
 
 def _is_option(text: str, options: Sequence[object]) -> bool:

@@ -246,8 +246,8 @@ class SnapshotTests(SandboxTests):
         for snapshot in (full, changed, empty, full):
             sandbox.restore(snapshot)
             assert sandbox.snapshot() == snapshot
-        found = sandbox.run("cat a/x link; ls -d a/empty; wc -c < big; stat -c %a y").stdout.split()
-        assert found == [b"1", b"2", b"3", b"1", b"2", b"3", b"a/empty", b"9000000", b"755"]
+        lines = sandbox.run("cat a/x link; ls -d a/empty; wc -c < big; stat -c %a y").stdout.split()
+        assert lines == [b"1", b"2", b"3", b"1", b"2", b"3", b"a/empty", b"9000000", b"755"]
 
     @pytest.mark.parametrize(
         "change",
@@ -383,8 +383,8 @@ class GradingFilesTests(SandboxTests):
         sandbox.run(there)
         sandbox.prepare_grading({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
         assert [sandbox.read(path) for path in ("g/a/b.py", "n", "g/c", "kept")] == [b"b", b"", b"c", b"1"]
-        found = sandbox.run("find g n kept").stdout.split()
-        assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
+        lines = sandbox.run("find g n kept").stdout.split()
+        assert sorted(lines) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
 
     def test_prepare_grading_ends_processes_and_deletes_temporary_files(self, sandbox: Sandbox) -> None:
         """`prepare_grading` ends background processes and deletes temporary files, which could change the files."""

@@ -80,12 +80,12 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
     effects = compare_with_baseline(trials, against, [chosen], is_tested=False)
     ratios = _compute_ratios(trials, reference, chosen)
     shown = others[others["arm"].isin(ratios["arm"])]
-    found = [effects[arm][chosen.name] for arm in shown["arm"]]
+    chosen_effects = [effects[arm][chosen.name] for arm in shown["arm"]]
     shown = shown.assign(place=shown.index, metric=chosen.name, baseline=against, level=level)
     shown = shown.assign(
-        typical=[effect.value for effect in found],
-        low=[effect.interval.low for effect in found],
-        high=[effect.interval.high for effect in found],
+        typical=[effect.value for effect in chosen_effects],
+        low=[effect.interval.low for effect in chosen_effects],
+        high=[effect.interval.high for effect in chosen_effects],
     )
     return shown.merge(ratios, on="arm", sort=False)[list(COLUMNS)]
 

@@ -98,8 +98,8 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
     groups = dict(iter(paired.groupby("arm", sort=False)))
     for arm, by_metric in effects.items():
         pairs = pair_trials(groups[arm], groups[against], amounts)
-        found = {name: estimate_effect(pairs, name, scale="difference", is_tested=False) for name in amounts}
-        cost, effect = found["total_cost_usd"], found.get(chosen.column, by_metric[chosen.name])
+        amount_effects = {name: estimate_effect(pairs, name, scale="difference", is_tested=False) for name in amounts}
+        cost, effect = amount_effects["total_cost_usd"], amount_effects.get(chosen.column, by_metric[chosen.name])
         differences = zip(("value", "low", "high"), (effect.value, *effect.interval), strict=True)
         shown = {name: value + difference for name, difference in differences}
         costs = {"cost_usd": cost.value, "cost_low_usd": cost.interval.low, "cost_high_usd": cost.interval.high}

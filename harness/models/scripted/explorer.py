@@ -72,8 +72,8 @@ class ScriptedExplorer:
                 return assistant(
                     f"I look for the {_spell(fact)}.", ToolCall(call_id=call_id, name=call.tool, arguments_json=arguments_json)
                 )
-        found = [_find_line(messages, visible.fact_offsets[fact.name]) for fact in asked if fact not in missed]
-        lines = (*dict.fromkeys(found), *(f"I did not find the {_spell(fact)}." for fact in missed))
+        fact_lines = [_find_line(messages, visible.fact_offsets[fact.name]) for fact in asked if fact not in missed]
+        lines = (*dict.fromkeys(fact_lines), *(f"I did not find the {_spell(fact)}." for fact in missed))
         return assistant("\n".join(lines) or UNKNOWN_ANSWER)
 
     def _iter_asked_facts(self, messages: Sequence[Message]) -> Iterator[Fact]:

@@ -200,12 +200,12 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
     lines = list(itertools.chain.from_iterable(sections.values()))
     newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= MIN_LINE_WORDS}
     candidates = sorted(newest, key=newest.__getitem__)
-    request = {line.strip() for heading, found in sections.items() if "TASK" in heading for line in found}
+    request = {line.strip() for heading, section_lines in sections.items() if "TASK" in heading for line in section_lines}
     words = list(map(split_words, candidates))
     known = {word for line in words for word in line}
     if not known:
         return ""
-    query = {word for line, found in zip(candidates, words, strict=True) if line in request for word in found} or known
+    query = {word for line, line_words in zip(candidates, words, strict=True) if line in request for word in line_words} or known
     scores = score_lines(words, query)
     costs = [count_text_tokens(line) + 1 for line in candidates]
     salience = [score / cost for score, cost in zip(scores, costs, strict=True)]

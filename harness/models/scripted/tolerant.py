@@ -293,10 +293,10 @@ def _split_line(line: str, offset: int) -> Iterator[_Clause]:
 
 def _split_sentence(sentence: str, offset: int) -> Iterator[_Clause]:
     for _ in range(MAX_LABELS):
-        found = _LABEL_END.search(sentence)
-        if found is None or not 0 < len(sentence[: found.start()].split()) <= MAX_LABEL_WORDS:
+        label_end = _LABEL_END.search(sentence)
+        if label_end is None or not 0 < len(sentence[: label_end.start()].split()) <= MAX_LABEL_WORDS:
             break
-        label, sentence, offset = sentence[: found.start()], sentence[found.end() :], offset + found.end()
+        label, sentence, offset = sentence[: label_end.start()], sentence[label_end.end() :], offset + label_end.end()
         first, first_start = next(_split(_CLAUSE_END, sentence, offset))
         yield _Clause(first, first_start, label, sentence[len(first) :][:60])
     else:
@@ -328,8 +328,8 @@ class TolerantStatements:
         end = _find_finished_end(text)
         read = _blank(text, [match.span() for match in _RECORD.finditer(text) if not self._has_subject(match[1])])
         whole = (clause for clause in list_clauses(read) if clause.offset + len(clause.text) <= end)
-        found = {match for clause in whole for match in self._read_clause(clause)}
-        return tuple(sorted(found, key=lambda match: match.offset))
+        matches = {match for clause in whole for match in self._read_clause(clause)}
+        return tuple(sorted(matches, key=lambda match: match.offset))
 
     def _has_subject(self, line: str) -> bool:
         """Return whether a text contains all words of a set of key words of any fact."""
@@ -362,7 +362,7 @@ def _find_finished_end(text: str) -> int:
 
 def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str]]) -> tuple[str, int] | None:
     """Return the only value of a fact in a clause and its position; None if there are no or several values."""
-    found: list[tuple[str, int, int]] = []
+    values: list[tuple[str, int, int]] = []
     candidates = list(islice(_list_candidates(clause, subject), MAX_CANDIDATES + 1))
     if len(candidates) > MAX_CANDIDATES:
         return None
@@ -378,14 +378,14 @@ def _find_value(clause: _Clause, subject: _Subject, keys: Sequence[frozenset[str
         is_replacement = subject.is_outdated and _NEWER.search(clause.text[:start])  # e.g. "renamed to `b`" for the old name
         if is_replacement or _describes_another(clause, keys, end, subject) or _is_separated(clause, keys, start, end, subject):
             continue
-        found.append((value, start, end))
-    if len({value for value, _, _ in found}) > 1:
-        newer = [match for match in found if _NEWER.search(clause.text[: match[1]])]
-        older = [match for match in found if _OLDER.search(clause.text[: match[1]])]
-        found = newer if len(newer) == 1 else [match for match in found if match not in older] if older else []
-    elif found and subject.is_revised and _OLDER.search(clause.text[: found[0][1]]):
+        values.append((value, start, end))
+    if len({value for value, _, _ in values}) > 1:
+        newer = [match for match in values if _NEWER.search(clause.text[: match[1]])]
+        older = [match for match in values if _OLDER.search(clause.text[: match[1]])]
+        values = newer if len(newer) == 1 else [match for match in values if match not in older] if older else []
+    elif values and subject.is_revised and _OLDER.search(clause.text[: values[0][1]]):
         return None
-    return found[-1][:2] if len({value for value, _, _ in found}) == 1 else None
+    return values[-1][:2] if len({value for value, _, _ in values}) == 1 else None
 
 
 def _is_open_value(text: str, subject: _Subject) -> bool:

@@ -130,21 +130,21 @@ class FactReader:
         text = extract_searchable_text(message)
         if not (stated := self._find_stated(message)):
             return dict(self._patterns.find_values(text))
-        found: dict[str, list[str]] = {}
+        values_by_fact: dict[str, list[str]] = {}
         for match in sorted([*stated, *self._patterns.find_matches(text)], key=lambda match: match.offset):
-            found.setdefault(match.name, []).append(match.value)
-        return {name: tuple(values) for name, values in found.items()}
+            values_by_fact.setdefault(match.name, []).append(match.value)
+        return {name: tuple(values) for name, values in values_by_fact.items()}
 
     def _find_stated(self, message: Message) -> list[patterns.FactMatch]:
         """Return the values that a message states in other words than the task; offsets refer to its searchable text."""
         if self._statements is None or message.role == "tool":
             return []
-        found, offset = list[patterns.FactMatch](), 0
+        matches, offset = list[patterns.FactMatch](), 0
         for part in message.parts:
             if isinstance(part, Text):
-                found += [patterns.FactMatch(name, value, at + offset) for name, value, at in self._statements.find(part.text)]
+                matches += [patterns.FactMatch(name, value, at + offset) for name, value, at in self._statements.find(part.text)]
             offset += len(_extract_part_text(part)) + 1
-        return found
+        return matches
 
 
 class MessageReader:

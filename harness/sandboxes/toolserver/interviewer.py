@@ -404,8 +404,8 @@ class Files:
                             waiting.append(entry.path)
                             states[entry.path] = None
                         else:
-                            found = entry.stat(follow_symlinks=False)
-                            states[entry.path] = (found.st_ino, found.st_size, found.st_ctime_ns)
+                            status = entry.stat(follow_symlinks=False)
+                            states[entry.path] = (status.st_ino, status.st_size, status.st_ctime_ns)
             except OSError:  # the path is too long
                 self.is_complete = False
         return states
@@ -428,11 +428,11 @@ class Files:
         return not has_attributes
 
     def _restore_folders(self) -> None:
-        for path, found in reversed(self.folders.items()):
+        for path, status in reversed(self.folders.items()):
             with contextlib.suppress(OSError):
-                os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-                if os.lstat(path).st_mode != found.st_mode:
-                    os.chmod(path, stat.S_IMODE(found.st_mode))
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+                if os.lstat(path).st_mode != status.st_mode:
+                    os.chmod(path, stat.S_IMODE(status.st_mode))
 
     def restore(self, path: str, content: bytes, mode: int) -> None:
         """Replace a file of the workspace by a new one, and record the state of the new file."""
@@ -441,8 +441,8 @@ class Files:
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
             os.chmod(path, mode)
-            found = os.lstat(path)
-            self.states[path] = (found.st_ino, found.st_size, found.st_ctime_ns)
+            status = os.lstat(path)
+            self.states[path] = (status.st_ino, status.st_size, status.st_ctime_ns)
 
 
 def _has_attributes(path: str) -> bool:
@@ -508,19 +508,19 @@ def main() -> None:
     files = Files([".", *filter(None, [os.environ.get("TMPDIR")]), *(OUTSIDE_FOLDERS if is_alone else ())])
     preparation = Preparation(interviews, modules)
     for interview in interviews:
-        found: dict[str, str] = {}
+        named_answers: dict[str, str] = {}
         with append_texts(files, interview["appended"]):
             process = Process(interview, preparation)
             for number, question in enumerate(interview["questions"]):
                 answer = process.ask(question)
                 if answer is not None:
-                    found[interview["names"][number]] = answer
+                    named_answers[interview["names"][number]] = answer
             process.end()
         if is_alone:
             remove_system_v_objects()
         is_unchanged = files.reset()
         if is_unchanged or not interview["appended"]:
-            answers.update(found)
+            answers.update(named_answers)
         if not is_unchanged:
             break
     sys.stdout.write(json.dumps(answers))

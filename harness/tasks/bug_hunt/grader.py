@@ -135,18 +135,18 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "suite", tests.passed and not touched, f"{tests.detail}, changed {touched}"
     swept = answers.get("swept")
     for number, culprit in enumerate(values["culprits"], start=1):
-        found = swept.get(culprit) if isinstance(swept, dict) else swept
-        yield f"fixed_{number}", found == values["swept"][culprit], f"{culprit} adds {found!r:.180}"
+        added = swept.get(culprit) if isinstance(swept, dict) else swept
+        yield f"fixed_{number}", added == values["swept"][culprit], f"{culprit} adds {added!r:.180}"
     with_bug, without_bug = answers.get("broken_regression", []), answers.get("regression", [])
     notices = bool(with_bug) and all(map(_has_failures_only, with_bug))
-    accepts = bool(without_bug) and all(found == [0, 0] for found in without_bug)
-    seen = (", ".join(sorted({repr(found) for found in answers})) for answers in (with_bug, without_bug))
+    accepts = bool(without_bug) and all(answer == [0, 0] for answer in without_bug)
+    seen = (", ".join(sorted({repr(answer) for answer in answers})) for answers in (with_bug, without_bug))
     detail = "{}, failures and errors with the bug {:.80}, without it {:.80}".format(is_ordered.detail, *seen)
     yield "regression_test", is_ordered.passed and notices and (accepts or not tests.passed), detail
 
 
-def _has_failures_only(found: object) -> bool:
-    match found:
+def _has_failures_only(answer: object) -> bool:
+    match answer:
         case [int(failures), 0]:
             return failures > 0
     return False

@@ -86,8 +86,8 @@ class _Work:
     def _read_figures(self) -> Iterator[StepSpec]:
         yield look("read_run_tests", "How the runner reports.", read("tools/run_tests.py"))
         yield from self._look_on()
-        found = [self.structure.find_page(fact) for fact, _ in self.structure.pages]
-        pages = dict.fromkeys(("docs/decree.md", "docs/rounding.md", *found))
+        fact_pages = [self.structure.find_page(fact) for fact, _ in self.structure.pages]
+        pages = dict.fromkeys(("docs/decree.md", "docs/rounding.md", *fact_pages))
         yield look("read_figures", "The figures in force: where the tier begins, and how amounts are settled.", *map(read, pages))
         yield _write_note("02-map", "The map of the code: four things can move a sum.")
 

@@ -119,16 +119,16 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, Any], code: 
     yield "idle_status", *compare(answers, "idle", [int(values["idle_exit_code"]), "nothing is due\n"])
 
 
-def _read(found: object, *keys: str | int) -> object:
+def _read(part: object, *keys: str | int) -> object:
     """Return the part of a nested answer at the given keys and indexes; None if there is no such part."""
     for key in keys:
-        if isinstance(found, dict | Mapping):
-            found = found.get(key)
-        elif isinstance(found, list) and isinstance(key, int) and key < len(found):
-            found = found[key]
+        if isinstance(part, dict | Mapping):
+            part = part.get(key)
+        elif isinstance(part, list) and isinstance(key, int) and key < len(part):
+            part = part[key]
         else:
             return None
-    return found
+    return part
 
 
 def _compare_import(imported: object, values: Mapping[str, str]) -> tuple[bool, str]:
@@ -153,8 +153,8 @@ def _compare_export(answers: Mapping[str, Any], values: Mapping[str, str]) -> tu
 def _compare_archive(archived: object, values: Mapping[str, str]) -> tuple[bool, str]:
     """Check that a removed card keeps its row in the database but is no longer in the day's queue."""
     row = _read(archived, 0, values["cards_table"], 0)
-    found = [_read(row, values["removed_column"]), _read(row, "front"), _read(archived, 1)]
-    return found == ["2024-03-01", "front of a", 0], f"archived: {archived!r}"
+    contents = [_read(row, values["removed_column"]), _read(row, "front"), _read(archived, 1)]
+    return contents == ["2024-03-01", "front of a", 0], f"archived: {archived!r}"
 
 
 def _compare_statistics(statistics: object, values: Mapping[str, str]) -> tuple[bool, str]:

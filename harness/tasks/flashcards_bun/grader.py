@@ -113,16 +113,16 @@ def _judge_answers(answers: Mapping[str, Any], values: Mapping[str, str]) -> Ite
 def _check_tests(answers: Mapping[str, Any]) -> ComparisonResult:
     """Check that enough tests pass, and that at least one fails while modules are broken on purpose."""
     counts = []
-    for found in answers.get("tests", ["no answer"]):
-        match found:
+    for answer in answers.get("tests", ["no answer"]):
+        match answer:
             case [0, [int(count)], [0]]:
                 counts.append(count)
             case _:
-                return ComparisonResult(False, f"exit status, tests that passed, and tests that failed: {found!r:.200}")
+                return ComparisonResult(False, f"exit status, tests that passed, and tests that failed: {answer!r:.200}")
     if "broken_tests" not in answers:
         return ComparisonResult(False, "the tests did not end with modules that were broken on purpose, or changed files before")
-    for found in answers["broken_tests"]:
-        match found:
+    for answer in answers["broken_tests"]:
+        match answer:
             case [0, [_], [0]]:
                 return ComparisonResult(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
     return ComparisonResult(min(counts) >= MIN_TESTS, f"{min(counts)} tests passed, expected at least {MIN_TESTS}")

@@ -102,16 +102,16 @@ def check_tests(answers: Mapping[str, Any], min_tests: int) -> ComparisonResult:
         min_tests: Minimum number of tests that have to pass.
     """
     counts = []
-    for found in answers.get("tests", ["no answer"]):
-        match found:
+    for answer in answers.get("tests", ["no answer"]):
+        match answer:
             case [int(count), []]:
                 counts.append(count)
             case _:
-                return ComparisonResult(False, f"tests that ran, and tests that failed: {found!r:.200}")
+                return ComparisonResult(False, f"tests that ran, and tests that failed: {answer!r:.200}")
     if "broken_tests" not in answers:
         return ComparisonResult(False, "the tests did not end with modules that were broken on purpose, or changed files before")
-    for found in answers["broken_tests"]:
-        match found:
+    for answer in answers["broken_tests"]:
+        match answer:
             case [int(), []]:
                 return ComparisonResult(False, f"{min(counts)} tests passed, also with modules that were broken on purpose")
     return ComparisonResult(min(counts) >= min_tests, f"{min(counts)} tests passed, expected at least {min_tests}")
@@ -125,8 +125,8 @@ def compare(answers: Mapping[str, Any], question: str, *expected: object) -> Com
         question: Name of the question.
         expected: Right answers, of which one is enough.
     """
-    found = answers.get(question)
-    return ComparisonResult(question in answers and found in expected, f"{question}: {found!r}")
+    answer = answers.get(question)
+    return ComparisonResult(question in answers and answer in expected, f"{question}: {answer!r}")
 
 
 def combine(*outcomes: tuple[bool, str]) -> ComparisonResult:

@@ -72,7 +72,7 @@ class Writer:
         """
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
-            part = min(parts, key=lambda found: sum(map(len, found)))
+            part = min(parts, key=lambda texts: sum(map(len, texts)))
             part.insert(self._rng.randint(1, len(part)), self.write_paragraph())
         return "\n\n".join([f"# {title}", *(text for part in parts for text in part)]) + "\n"
 

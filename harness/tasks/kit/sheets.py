@@ -241,6 +241,6 @@ def judge_sheets(submission: Submission, sheets: Mapping[str, Iterable[str]]) ->
     """
     for name, facts in sheets.items():
         text = submission.read_text(f"{SHEETS_FOLDER}/{name}.md")
-        found = sorted(re.findall(r"^- .*", text, re.MULTILINE))
+        stated_lines = sorted(re.findall(r"^- .*", text, re.MULTILINE))
         lines = sorted(f"- {make_label(fact)}: `{submission.expected[fact]}`" for fact in facts)
-        yield f"sheet_{name}", found == lines, f"the sheet says {found!r:.187}"
+        yield f"sheet_{name}", stated_lines == lines, f"the sheet says {stated_lines!r:.187}"

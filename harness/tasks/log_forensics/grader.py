@@ -65,10 +65,8 @@ def judge(submission: Submission) -> Iterator[tuple[str, bool, str]]:
     yield "notes", *_compare_notes(submission)
     cases = _read_lines(submission, "evidence/cases.log")
     yield "one_case", cases == [values["case_number"]], f"{len(cases)} cases"
-    seals, wanted = (
-        _read_lines(submission, "evidence/seals.txt"),
-        [f"{name} {digest}" for name, digest in values["digests"].items()],
-    )
+    seals = _read_lines(submission, "evidence/seals.txt")
+    wanted = [f"{name} {digest}" for name, digest in values["digests"].items()]
     yield "sealed_once", sorted(seals) == sorted(wanted), f"{len(seals)} seals, {len(set(seals) & set(wanted))} right"
     yield from judge_sheets(submission, values["sheets"])
 

@@ -58,6 +58,6 @@ def write_page(sentence: str, characters: int, rng: random.Random) -> str:
 
 
 def _write_line(words: dict[str, list[str]], rng: random.Random) -> str:
-    picked: dict[str, Sequence[str]] = {name: rng.choice(found) for name, found in words.items()}
+    picked: dict[str, Sequence[str]] = {name: rng.choice(choices) for name, choices in words.items()}
     start = f"{str(picked['who']).title()} {picked['did']} {rng.randrange(1, 100)} {picked['what']}"
     return f"{start} {picked['where']} the {picked['place']}, {rng.randrange(10, 1000)} feet from the last camp."

@@ -143,9 +143,10 @@ class _Work:
         yield "ends", *combine(*swept, self.check_recorded(first, last))
         for number, folders in enumerate(values["groups"], start=1):
             yield f"recorded_{number}", *self.check_recorded(*folders)
-        seals, found = [self.compute_seal(batch) for batch in self.batches], list(dict.fromkeys(self.read_ledger("record")))
-        order = [seals.index(seal) if seal in seals else "?" for seal in found]
-        yield "order", found == seals, f"{len(found)} folders recorded, in order: {order}"
+        seals = [self.compute_seal(batch) for batch in self.batches]
+        recorded_seals = list(dict.fromkeys(self.read_ledger("record")))
+        order = [seals.index(seal) if seal in seals else "?" for seal in recorded_seals]
+        yield "order", recorded_seals == seals, f"{len(recorded_seals)} folders recorded, in order: {order}"
         book, opened, named = values["ledger_book"], self.read_ledger("open"), self.read_ledger("name")
         yield "opened_once", opened == named == [book], f"opened {opened}, named {named}"
         closed = self.read_ledger("close")

@@ -133,12 +133,12 @@ def check_laws(sessions: SessionCache, seeds: Sequence[int], presets: Iterable[s
             continue
         under = chosen if law.by_preset else ("extractive",)
         try:
-            found = tuple(
+            findings = tuple(
                 dict.fromkeys(finding for seed in seeds for preset in under for finding in law.find(sessions, seed, preset))
             )
         except LawSkippedError as reason:
             yield LawResult(law, None, str(reason))
             continue
-        if found and broken is None:
+        if findings and broken is None:
             broken = law.stage
-        yield LawResult(law, found)
+        yield LawResult(law, findings)

@@ -188,8 +188,8 @@ def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Ite
     check that requires no other changed fact. If none of a fact's checks fails, the fact is changed once more, alone.
     """
     task = sessions.make_task(seed)
-    found = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
-    others = {name: value for name, value in found.items() if value is not None}
+    other_values = {fact.name: _find_other_value(sessions, seed, fact) for fact in find_stated_facts(task)}
+    others = {name: value for name, value in other_values.items() if value is not None}
     for group in _group_facts(task, list(others)):
         changed = _run_with_values(sessions, task, {name: others[name] for name in group})
         for name in group:
@@ -243,12 +243,12 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
-    found: dict[str, set[str]] = {}
+    repeated: dict[str, set[str]] = {}
     for name, arguments in run.calls:
         call = ToolCall(call_id="", name=name, arguments_json=arguments)
         for fact, value in uses.match_call(call, lambda fact: (priors[fact], task.values[fact])).items():
-            found.setdefault(fact, set()).add(value)
-    return found
+            repeated.setdefault(fact, set()).add(value)
+    return repeated
 
 
 def _run_with_values(sessions: SessionCache, task: Task, values: dict[str, str | None] | dict[str, str]) -> Run:

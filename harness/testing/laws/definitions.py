@@ -33,10 +33,10 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     if isinstance(again, Finding):
         yield again
         return
-    found = list(
+    findings = list(
         _compare_digests(digest_parts(sessions.make_task(seed)), digest_parts(again), seed, "when the template is called again")
     )
-    yield from found or _compare_in_fresh_process(sessions, seeds)
+    yield from findings or _compare_in_fresh_process(sessions, seeds)
 
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
@@ -272,9 +272,9 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
         is_stated = False
         for kind, texts in places.items():
             for where, text in texts:
-                found = set(read_values(text, fact))
-                is_stated |= kind == fact.said_in and value in found
-                for other in sorted(found - {value}):
+                values = set(read_values(text, fact))
+                is_stated |= kind == fact.said_in and value in values
+                for other in sorted(values - {value}):
                     if not fact.is_superseded:
                         words = f"its patterns read {other!r} from {where}, but its value is {value!r}"
                         yield Finding(words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)

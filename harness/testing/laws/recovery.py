@@ -92,8 +92,8 @@ def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
         return "the fact has no recovering call"
     call = _build_call(fact.recover)
     value, output = task.values[fact.name], _run_call(call, sandbox).output
-    found = read_values(output, fact)
-    if value in found or (found and fact.is_superseded):
+    values = read_values(output, fact)
+    if value in values or (values and fact.is_superseded):
         return ""
     return f"its patterns do not read {value!r} from what {call.name} {find_key_argument(call)!r:.100} shows: {output!r:.100}"
 
