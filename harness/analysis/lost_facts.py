@@ -78,8 +78,8 @@ def _list_losses(arms: Sequence[ArmSummary], rates: pd.DataFrame, facts: str, *,
     chosen = _choose_kinds([counts[name] for name in totals])
     return [
         f"{name}{_list_arms(groups[name], has_repeats=has_repeats)} lost {100 * total['lost'] / total['facts']:.0f} % of "
-        f"{total['facts']:,}{'' if at else f' {facts}'}{_list_kinds(counts[name], chosen)}"
-        for at, (name, total) in enumerate(totals.items())
+        f"{total['facts']:,}{'' if index else f' {facts}'}{_list_kinds(counts[name], chosen)}"
+        for index, (name, total) in enumerate(totals.items())
     ]
 
 

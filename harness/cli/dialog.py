@@ -188,8 +188,8 @@ def _quit(_: Dialog, __: int | None) -> None:
 
 
 SLASH_COMMANDS: dict[str, SlashCommand] = {
-    "stop": SlashCommand("end the running turn (or Ctrl-C)", lambda at, _: at.live.stop()),
-    "resume": SlashCommand("continue an unfinished turn", lambda at, _: at.live.resume()),
+    "stop": SlashCommand("end the running turn (or Ctrl-C)", lambda dialog, _: dialog.live.stop()),
+    "resume": SlashCommand("continue an unfinished turn", lambda dialog, _: dialog.live.resume()),
     "queue": SlashCommand("list the queued messages", _print_queue),
     "withdraw": SlashCommand("remove a message from the queue", _withdraw, "POSITION"),
     "diff": SlashCommand("list the files that a turn changed; default: the last turn", _print_diff, "[TURN]"),
@@ -197,7 +197,9 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "summary": SlashCommand("list the files that the session changed", _print_summary),
     "compact": SlashCommand("compact now, whether the policy is due or not", _compact),
     "rollback": SlashCommand(
-        "restore view and workspace as of the end of a step; 0 = the start", lambda at, step: at.live.roll_back(step), "STEP"
+        "restore view and workspace as of the end of a step; 0 = the start",
+        lambda dialog, step: dialog.live.roll_back(step),
+        "STEP",
     ),
     "fork": SlashCommand("start a new session from the end of a step", _fork, "STEP"),
     "fork-after": SlashCommand("start a new session after a compaction, reminded of dropped facts", _fork_after, "ROUND"),

@@ -53,7 +53,9 @@ def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonOb
     json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
         json_messages[0]["content"] = _encode_system_blocks(messages[0])
-    last_answer_index = next((at for at in range(len(json_messages) - 1, -1, -1) if json_messages[at]["role"] == "assistant"), 0)
+    last_answer_index = next(
+        (index for index in range(len(json_messages) - 1, -1, -1) if json_messages[index]["role"] == "assistant"), 0
+    )
     for end in (last_answer_index, len(json_messages)):
         if message := next(filter(_can_be_marked, reversed(json_messages[:end])), None):
             message["cache_control"] = CACHE_CONTROL

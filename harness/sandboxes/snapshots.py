@@ -94,7 +94,7 @@ def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileStat
     present = list_children(current)
     for directory, names in list_children(target).items():
         stays = [name for name in present.get(directory, ()) if join_path(directory, name) in reusable_paths]
-        right = next((at for at, name in enumerate(stays) if name != names[at]), len(stays))
+        right = next((index for index, name in enumerate(stays) if name != names[index]), len(stays))
         recreated_paths.update(join_path(directory, name) for name in stays[right:])
     created_paths = []
     for path, state in order_files(target, list_children(target)).items():

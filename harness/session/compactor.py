@@ -437,7 +437,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
         return full_prompt
     roles = {item.item_id: item.message.role for item in (*view.set_aside, *view.items)}
     former = set(view.summaries)
-    starts = [at for at, item in enumerate(slot.stands_for) if at and item not in former and roles[item] != "tool"]
+    starts = [index for index, item in enumerate(slot.stands_for) if index and item not in former and roles[item] != "tool"]
     cut_index = bisect_left(starts, True, key=lambda start: count_tokens(_drop_older(slot, view, start).prompt) <= limit)
     if cut_index == len(starts):
         raise SummaryFailed(f"the prompt is longer than {limit} tokens even with the newest message alone")
@@ -447,7 +447,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
 def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
     """Return a summary prompt that leaves out the messages before index `start`, and says how many."""
     former = set(view.summaries)
-    kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
+    kept_ids = tuple(item for index, item in enumerate(slot.stands_for) if index >= start or item in former)
     gone = len(slot.stands_for) - len(kept_ids)
     messages = sum(item not in former for item in slot.stands_for)
     request = build_summary_request(replace(slot, stands_for=kept_ids), view)

@@ -108,8 +108,8 @@ def _split_lines(content: bytes) -> list[str]:
 def _compute_hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
     """Return the changed lines of a file with some unchanged lines around them; None if too many lines differ."""
     shorter = min(len(old), len(new))
-    start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
-    end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)
+    start = next((index for index in range(shorter) if old[index] != new[index]), shorter)
+    end = next((index for index in range(shorter - start) if old[-1 - index] != new[-1 - index]), shorter - start)
     if len(old) + len(new) - 2 * (start + end) > MAX_DIFFED_LINES:
         return None
     skipped_lines, trailing_lines = max(0, start - CONTEXT_LINES), max(0, end - CONTEXT_LINES)

@@ -375,6 +375,6 @@ def _find_fact_lines(view: View, task: Task, fact_names: frozenset[str], reader:
         for item in view.items
         for line in extract_searchable_text(item.message).splitlines()
     ]
-    for at, (line_reader, line) in enumerate(lines):
-        newest.update({name: (at, line) for name in line_reader.find_values(user(line)) if name in fact_names})
+    for index, (line_reader, line) in enumerate(lines):
+        newest.update({name: (index, line) for name in line_reader.find_values(user(line)) if name in fact_names})
     return tuple(line for _, line in sorted(set(newest.values())))

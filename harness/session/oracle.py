@@ -70,12 +70,12 @@ class ScriptedOracle:
         state, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         needs: list[list[Need]] = [[] for _ in messages]
         next_use = self._compute_next_uses(state)
-        newest = {fact.name: at for at, reading in enumerate(readings) for fact in reading.facts}
+        newest = {fact.name: index for index, reading in enumerate(readings) for fact in reading.facts}
         for fact in self._facts:
             if fact.name in newest and fact.name in next_use:
                 needs[newest[fact.name]].append(Need(next_use[fact.name], _is_lost_for_good(fact)))
-        for at, need in self._iter_evidence(state, readings, _measure_blocks(messages)):
-            needs[at].append(need)
+        for index, need in self._iter_evidence(state, readings, _measure_blocks(messages)):
+            needs[index].append(need)
         return [_merge_needs(each) for each in needs]
 
     def _compute_next_uses(self, state: VisibleState) -> dict[str, int]:
@@ -96,12 +96,12 @@ class ScriptedOracle:
         with other evidence does.
         """
         states = [self._reader.build_state(reading) for reading in readings]  # what each message shows without the others
-        message_by_receipt = {receipt: at for at, each in enumerate(states) for receipt in each.receipt_slots}
-        message_by_path = {path: at for at, each in enumerate(states) for path in each.listed_paths}
+        message_by_receipt = {receipt: index for index, each in enumerate(states) for receipt in each.receipt_slots}
+        message_by_path = {path: index for index, each in enumerate(states) for path in each.listed_paths}
         message_by_step: dict[int, int] = {}
-        for at in sorted(range(len(states)), key=lambda at: sizes[at]):
-            for step in states[at].done_steps:
-                message_by_step.setdefault(step, at)
+        for index in sorted(range(len(states)), key=sizes.__getitem__):
+            for step in states[index].done_steps:
+                message_by_step.setdefault(step, index)
         for step in state.done_steps:
             slots = [(step, slot) for slot in range(len(self._steps[step].done.receipts))]
             if slots and message_by_receipt.keys() >= set(slots):

@@ -147,7 +147,9 @@ class SessionLog:
     def _roll_back(self, seq: int, to_event: int) -> None:
         """Undo what the events between `to_event` and the rollback `seq` changed in the list of visible messages."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
-        self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
+        self._forgotten = {
+            item: forgotten_by for item, forgotten_by in self._forgotten.items() if not to_event < forgotten_by < seq
+        }
 
     def _is_in_view(self, item: ItemId) -> bool:
         return item in self._places and item not in self._forgotten

@@ -248,7 +248,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
-    prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
+    prompt_lines = [first.get(index, text) for index, text in enumerate(prompt.split("\n")) if index not in late]
     if late:
         prompt_lines += ["", "More of what holds for this work is said while you are at it."]
     if plan.written_indexes:

@@ -232,7 +232,9 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
     replies, outputs = [], {}
     for number in range(draw(st.integers(0, max_steps))):
         names = draw(_SESSION_TOOLS)
-        calls = [ToolCall(call_id=f"c{number}-{at}", name=name, arguments_json='{"path": "a"}') for at, name in enumerate(names)]
+        calls = [
+            ToolCall(call_id=f"c{number}-{index}", name=name, arguments_json='{"path": "a"}') for index, name in enumerate(names)
+        ]
         replies.append(assistant(draw(TEXTS), *calls))
         drawn = [replace(_draw_result(draw, call), clipped_characters=draw(_CLIPPED_CHARACTERS)) for call in calls]
         outputs.update({result.call_id: result for result in drawn})

@@ -83,7 +83,7 @@ def _require_whole_number(arguments: Mapping[str, Any], name: str, default: int,
 
 def _split_lines(text: str) -> list[str]:
     size = LINE_CHARACTERS
-    return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
+    return [line[start : start + size] for line in text.split("\n") for start in range(0, max(1, len(line)), size)]
 
 
 def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:

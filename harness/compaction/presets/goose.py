@@ -25,7 +25,7 @@ class WithoutResults:
         if attempt > len(self.shares) or not results:
             return ()
         count, middle = max(1, int(len(results) * self.shares[attempt - 1])), (len(results) - 1) / 2
-        gone = {results[at] for at in sorted(range(len(results)), key=lambda at: abs(at - middle))[:count]}
+        gone = {results[place] for place in sorted(range(len(results)), key=lambda place: abs(place - middle))[:count]}
         return tuple(_empty_results(message) if index in gone else message for index, message in enumerate(messages))
 
 

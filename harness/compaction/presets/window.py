@@ -172,7 +172,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         count, near = len(view.items) - 1, self.max_messages * WARNING_SHARE
         if not 0 < near < count:
             return None
-        newest = next((at for at, item in enumerate(reversed(view.items), 1) if item.message.role == "assistant"), 0)
+        newest = next((distance for distance, item in enumerate(reversed(view.items), 1) if item.message.role == "assistant"), 0)
         return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
 
     def trim(self, messages: Sequence[Message]) -> TrimResult:

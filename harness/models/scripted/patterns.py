@@ -174,8 +174,8 @@ class StepCounters:
 
     def read(self, text: str) -> dict[int, int]:
         """Return the highest count of finished steps in a text, by index of the pattern that finds the count."""
-        counts = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
-        return {at: max(map(int, numbers)) for at, numbers in counts if numbers}
+        counts = ((index, pattern.findall(text)) for index, pattern in enumerate(self._patterns))
+        return {index: max(map(int, numbers)) for index, numbers in counts if numbers}
 
     def list_covered_steps(self, counter: int, number: int, after: int = -1) -> list[int]:
         """Return the indexes of the steps that become done when a counter rises from `after` to `number`."""

@@ -63,19 +63,19 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
     """
     average = sum(map(len, lines)) / len(lines)
     postings: dict[str, dict[int, int]] = {word: {} for word in sorted(query)}
-    for at, words in enumerate(lines):
+    for index, words in enumerate(lines):
         for word in words:
             if word in postings:
                 counts = postings[word]
-                counts[at] = counts.get(at, 0) + 1
+                counts[index] = counts.get(index, 0) + 1
     lengths = [SATURATION * ((1 - LENGTH_SHARE) + LENGTH_SHARE * len(words) / average) for words in lines]
     scores, single = array("f", bytes(4 * len(lines))), array("f", (0.0, 0.0))
     for occurrences in postings.values():
         single[0] = math.log(1 + (len(lines) - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
         weight = single[0]
-        for at, times in occurrences.items():
-            single[1] = weight * (times / (lengths[at] + times))
-            scores[at] += single[1]
+        for index, times in occurrences.items():
+            single[1] = weight * (times / (lengths[index] + times))
+            scores[index] += single[1]
     return scores.tolist()
 
 
@@ -175,12 +175,14 @@ def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize
     read_counts = lru_cache(maxsize=patterns.MAX_CACHED_LINES)(counters.read)
 
     def has_highest_count(line: str, highest: Mapping[int, int]) -> bool:
-        return any(highest[at] == number for at, number in read_counts(line).items())
+        return any(highest[index] == number for index, number in read_counts(line).items())
 
     def summarize(prompt: str, _: int) -> str:
         lines = list(itertools.chain.from_iterable(extract_material(prompt).values()))
         highest = counters.read("\n".join(lines))
-        covered = frozenset(index for at, number in highest.items() for index in counters.list_covered_steps(at, number))
+        covered = frozenset(
+            index for counter, number in highest.items() for index in counters.list_covered_steps(counter, number)
+        )
         kept = [line for line in lines if is_evidence(line, covered) or known.has_fact(line) or has_highest_count(line, highest)]
         newest = {line: index for index, line in enumerate(kept)}
         return "\n".join(line for index, line in enumerate(kept) if newest[line] == index)
@@ -210,13 +212,13 @@ def summarize_extractively(prompt: str, limit_tokens: int) -> str:
     costs = [count_text_tokens(line) + 1 for line in candidates]
     salience = [score / cost for score, cost in zip(scores, costs, strict=True)]
     chosen, room, request_room = set(), limit_tokens, limit_tokens * REQUEST_SHARE
-    for at in sorted(range(len(candidates)), key=lambda at: (-salience[at], at)):
-        of_request = costs[at] if candidates[at] in request else 0
-        if costs[at] <= room and of_request <= request_room:
-            chosen.add(at)
-            room -= costs[at]
+    for index in sorted(range(len(candidates)), key=lambda index: (-salience[index], index)):
+        of_request = costs[index] if candidates[index] in request else 0
+        if costs[index] <= room and of_request <= request_room:
+            chosen.add(index)
+            room -= costs[index]
             request_room -= of_request
-    return "\n".join(candidates[at] for at in sorted(chosen))
+    return "\n".join(candidates[index] for index in sorted(chosen))
 
 
 def build_lossy_summarize(share: float, seed: int) -> Summarize:

@@ -128,25 +128,25 @@ def list_stems(text: str) -> list[str]:
 
 def find_group(pattern: str) -> tuple[int, int]:
     """Return the start and the end of the capturing group of a regular expression, including its brackets."""
-    at, start, depth, in_set = 0, -1, 0, False
+    position, start, depth, in_set = 0, -1, 0, False
     opened: list[int] = []
-    while at < len(pattern):
-        character = pattern[at]
+    while position < len(pattern):
+        character = pattern[position]
         if character == "\\":
-            at += 1
+            position += 1
         elif in_set:
-            in_set = character != "]" or pattern[at - 1] == "[" or pattern[at - 2 : at] == "[^"
+            in_set = character != "]" or pattern[position - 1] == "[" or pattern[position - 2 : position] == "[^"
         elif character == "[":
             in_set = True
         elif character == "(":
-            opened.append(at)
-            if start < 0 and pattern[at + 1 : at + 2] != "?":
-                start, depth = at, len(opened)
+            opened.append(position)
+            if start < 0 and pattern[position + 1 : position + 2] != "?":
+                start, depth = position, len(opened)
         elif character == ")":
             if start >= 0 and len(opened) == depth:
-                return start, at + 1
+                return start, position + 1
             opened.pop()
-        at += 1
+        position += 1
     raise UsageError(f"a pattern needs a group in parentheses, which matches the value (got {pattern!r})")
 
 
@@ -274,10 +274,10 @@ def list_clauses(text: str) -> Iterator[_Clause]:
 def _split_row(line: str, offset: int) -> Iterator[_Clause]:
     cells = [(match[0], offset + match.start()) for match in re.finditer(r"(?:\\.|`[^`]*`|[^|\\`\n]|`)+", line)]
     cells = [(text, start) for text, start in cells if text.strip(" -:")]
-    for at, (text, start) in enumerate(cells):
-        if at or len(text.split()) > MAX_LABEL_WORDS:
+    for index, (text, start) in enumerate(cells):
+        if index or len(text.split()) > MAX_LABEL_WORDS:
             yield from _split_line(text.rstrip(), start)
-        label = cells[0][0] if at == 1 else cells[1][0] if len(cells) == 2 else ""
+        label = cells[0][0] if index == 1 else cells[1][0] if len(cells) == 2 else ""
         if label and len(label.split()) <= MAX_LABEL_WORDS:
             first, first_start = next(_split(_SENTENCE_END, text, start))
             yield _Clause(first, first_start, label)

@@ -142,7 +142,10 @@ class FactReader:
         matches, offset = list[patterns.FactMatch](), 0
         for part in message.parts:
             if isinstance(part, Text):
-                matches += [patterns.FactMatch(name, value, at + offset) for name, value, at in self._statements.find(part.text)]
+                matches += [
+                    patterns.FactMatch(name, value, position + offset)
+                    for name, value, position in self._statements.find(part.text)
+                ]
             offset += len(_extract_part_text(part)) + 1
         return matches
 
@@ -235,8 +238,8 @@ class ConversationReader:
 
     def _add(self, visible: VisibleState, reading: MessageReading) -> None:
         visible.position += 1
-        for name, value, at in reading.facts:
-            visible.facts[name], visible.fact_offsets[name] = value, visible.characters + at
+        for name, value, offset in reading.facts:
+            visible.facts[name], visible.fact_offsets[name] = value, visible.characters + offset
         visible.characters += reading.characters
         visible.done_steps |= reading.named_steps
         self._add_listed(visible, reading.listed_paths - visible.listed_paths)

@@ -220,7 +220,7 @@ class ActionCache:
         with self._suppress_errors():
             used, self._recent_uses = self._recent_uses, {}
             if used:
-                rows = [(at, hits, key) for key, (at, hits) in used.items()]
+                rows = [(used_at, hits, key) for key, (used_at, hits) in used.items()]
                 sql = "UPDATE entry SET used_at = max(used_at, ?), hits = hits + ? WHERE key = ?"
                 with self._begin_transaction():
                     self._connection.executemany(sql, rows)

@@ -87,5 +87,5 @@ def make_changing_requirements(task_seed: int, *, difficulty: Difficulty = "stan
 
 def _render_change(name: str, change: Change, words: Mapping[str, str]) -> str:
     opening, *lines = fill_text(__package__, f"{name}.md", words).splitlines()
-    news = (" ".join([lines[at], *NOTES[:count]]) for at, count in zip(change.lines, change.notes, strict=True))
+    news = (" ".join([lines[index], *NOTES[:count]]) for index, count in zip(change.lines, change.notes, strict=True))
     return "\n".join([opening, *news])

@@ -193,7 +193,9 @@ def draw_sheets(
     due = draws.make_rng("due")
     slot_indexes = sorted(due.randint(first, last) for _ in names)
     contents = _deal_facts(draws, agreements, own_facts, len(names))
-    sheets = tuple(Sheet(name, slots[at], facts) for name, at, facts in zip(names, slot_indexes, contents, strict=True))
+    sheets = tuple(
+        Sheet(name, slots[slot_index], facts) for name, slot_index, facts in zip(names, slot_indexes, contents, strict=True)
+    )
     return SheetPlan(sheets, _draw_statements(draws, agreements, (*own_facts, *only_stated), {**load_agreements(), **fact_texts}))
 
 
@@ -206,8 +208,8 @@ def _deal_facts(
     """
     rng = draws.make_rng("contents")
     hands: list[list[str]] = [[] for _ in range(sheet_count)]
-    for at, fact in enumerate(rng.sample(agreements, len(agreements))):
-        hands[at % sheet_count].append(fact)
+    for index, fact in enumerate(rng.sample(agreements, len(agreements))):
+        hands[index % sheet_count].append(fact)
     for hand in hands:
         wanted = rng.choice(draws.pick(FACTS_PER_SHEET))
         others = [fact for fact in (*agreements, *own_facts) if fact not in hand]

@@ -104,7 +104,7 @@ POOL_SIZE = 400
 
 @lru_cache(maxsize=1)
 def _list_clock_times() -> tuple[str, ...]:
-    return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
+    return tuple(f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}" for second in range(NIGHT_SECONDS))
 
 
 def generate_logs(structure: Structure, values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
@@ -134,7 +134,7 @@ def _draw_line_pool(log: _LogSpec, rng: random.Random) -> list[str]:
 def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) -> str:
     clock, count = _list_clock_times(), log.lines
     drawn_lines = rng.choices(_draw_line_pool(log, rng), k=count)
-    lines = [f"{clock[at * NIGHT_SECONDS // count]} {text}" for at, text in enumerate(drawn_lines)]
+    lines = [f"{clock[index * NIGHT_SECONDS // count]} {text}" for index, text in enumerate(drawn_lines)]
     needles = [(_choose_second(needle, values, rng), needle) for needle in log.needles]
     for second, needle in sorted(needles, reverse=True):
         message = needle

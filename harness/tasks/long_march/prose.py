@@ -34,7 +34,7 @@ def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> lis
         rng: Random generator for the order.
     """
     normal = NormalDist()
-    shape = [exp(sigma * normal.inv_cdf((at + 0.5) / count)) for at in range(count)]
+    shape = [exp(sigma * normal.inv_cdf((index + 0.5) / count)) for index in range(count)]
     low, high = 0.0, mean * 1_000
     while high - low > 1e-6 * high:
         scale = (low + high) / 2

@@ -149,7 +149,7 @@ class _Lags:
 
 
 def _draw_orders(names: Sequence[str], lags: _Lags) -> list[_Use]:
-    begin_steps = (1 + at % (FIRST_FIND_STEP - 2) for at in range(len(names)))
+    begin_steps = (1 + index % (FIRST_FIND_STEP - 2) for index in range(len(names)))
     return [_Use(name, begin, lags.draw_order_use(begin)) for name, begin in zip(names, begin_steps, strict=True)]
 
 
@@ -160,8 +160,8 @@ def _draw_finds(draws: StructureDraws, lags: _Lags) -> list[_Use]:
     drafts, step = [], FIRST_FIND_STEP
     while step < lags.last_step:
         use_step = lags.draw_use(step)
-        for at in range(counts.choice(draws.pick(NUMBERS_PER_NOTE))):
-            is_first = step == FIRST_FIND_STEP and at == 0
+        for index in range(counts.choice(draws.pick(NUMBERS_PER_NOTE))):
+            is_first = step == FIRST_FIND_STEP and index == 0
             drafts.append((step, 0 if idle.random() < idle_share and not is_first else use_step))
         step += gaps.choice(draws.pick(GAPS))
     cairns = draws.make_rng("cairns").sample(range(1, 2 * len(drafts) + 1), len(drafts))

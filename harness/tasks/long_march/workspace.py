@@ -28,7 +28,7 @@ CALL_TOKENS = 40
 """Number of tokens that each further tool call of a step adds, without the texts that `_count_tokens` counts."""
 LEG_POSTS = 100
 """Number of posts (stations of the walk) whose reports are stored in one file in the folder `route`."""
-ORDER_INDEXES = {key: at for at, key in enumerate(ORDER_KINDS)}
+ORDER_INDEXES = {key: index for index, key in enumerate(ORDER_KINDS)}
 """Index of each order's sentence in the tool `tools/walk.awk`, by key of the order; the sentences about cairns follow."""
 
 
@@ -67,7 +67,8 @@ def build_workspace(structure: Structure, values: Values, draws: StructureDraws)
         for post, items in enumerate(items_by_post)
     ]
     legs = [
-        (f"route/leg-{at // LEG_POSTS}.tsv", "\n".join(rows[at : at + LEG_POSTS]) + "\n") for at in range(0, last + 1, LEG_POSTS)
+        (f"route/leg-{start // LEG_POSTS}.tsv", "\n".join(rows[start : start + LEG_POSTS]) + "\n")
+        for start in range(0, last + 1, LEG_POSTS)
     ]
     tools = (
         (
@@ -123,10 +124,10 @@ def _render_awk_texts() -> str:
         ),
     ]
     lines = [
-        f'    form[{at}] = "{form}"; story[{at}] = "{story} "; other[{at}] = "{other}"; word[{at}] = "{word}"'
-        for at, (word, form, story, other) in enumerate(fact_texts)
+        f'    form[{index}] = "{form}"; story[{index}] = "{story} "; other[{index}] = "{other}"; word[{index}] = "{word}"'
+        for index, (word, form, story, other) in enumerate(fact_texts)
     ]
-    return "\n".join([*lines, *(f'    note[{at}] = " {note}"' for at, note in enumerate(NOTES))])
+    return "\n".join([*lines, *(f'    note[{index}] = " {note}"' for index, note in enumerate(NOTES))])
 
 
 def _generate_items(structure: Structure, values: Values) -> Iterator[tuple[int, str]]:

@@ -76,7 +76,7 @@ class Structure:
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Groups of folders; every group has one check on its modules and one on its entries in the ledger."""
-        return tuple(self.folders[at : at + GROUP_SIZE] for at in range(0, len(self.folders), GROUP_SIZE))
+        return tuple(self.folders[start : start + GROUP_SIZE] for start in range(0, len(self.folders), GROUP_SIZE))
 
 
 def draw_structure(draws: StructureDraws) -> Structure:

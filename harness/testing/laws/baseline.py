@@ -71,8 +71,8 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
     requests = sessions.run(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
-    for at, message in enumerate((*last.messages, reply.message)):
-        move = bisect_right(began, at) - 1
+    for index, message in enumerate((*last.messages, reply.message)):
+        move = bisect_right(began, index) - 1
         yield sessions.trace_moves(seed)[move].step if move >= 0 else "", extract_searchable_text(message)
 
 

@@ -329,11 +329,11 @@ class _Place(NamedTuple):
 def _list_lines(beginning: str, text: str) -> Iterator[str]:
     """Yield the lines of a text that begin with these characters."""
     enclosed = _enclose_in_line_breaks(text)
-    at = enclosed.find(f"\n{beginning}")
-    while 0 <= at < len(enclosed) - 1:
-        end = enclosed.find("\n", at + 1)
-        yield enclosed[at + 1 : end]
-        at = enclosed.find(f"\n{beginning}", end)
+    start = enclosed.find(f"\n{beginning}")
+    while 0 <= start < len(enclosed) - 1:
+        end = enclosed.find("\n", start + 1)
+        yield enclosed[start + 1 : end]
+        start = enclosed.find(f"\n{beginning}", end)
 
 
 @lru_cache(maxsize=16)

@@ -112,7 +112,9 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
     """
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, second)), strict=False)
     replies = zip_longest(*([reply.message for _, reply in run.requests] for run in (first, second)))
-    sent, taken = (next((at for at, (here, there) in enumerate(both) if here != there), None) for both in (digests, replies))
+    sent, taken = (
+        next((index for index, (here, there) in enumerate(both) if here != there), None) for both in (digests, replies)
+    )
     moves = trace(task, first.requests) if (sent, taken) != (None, None) else ()
     if sent is not None and (taken is None or sent <= taken):
         step = moves[max(0, sent - 1)].step
