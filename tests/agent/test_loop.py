@@ -200,7 +200,7 @@ def test_an_answer_that_was_refused_does_not_complete_a_session() -> None:
     outcome = make(Refusing([assistant("I was going to")]), log).run(STARTED, "s")
     assert (outcome.status, outcome.reason) == ("failed", "refused")
     assert "content filter" in outcome.detail
-    assert [one.event.finish_reason for one in log.entries() if isinstance(one.event, StepFinished)] == ["content-filter"]
+    assert [entry.event.finish_reason for entry in log.entries() if isinstance(entry.event, StepFinished)] == ["content-filter"]
 
 
 def test_the_step_limit_is_fifty_by_default() -> None:
@@ -344,7 +344,7 @@ def test_calls_that_run_at_the_same_time_are_each_logged_as_running() -> None:
 
     def meet(_: ToolCall) -> None:
         barrier.wait()
-        assert compute_tool_states(log.entries()) == {one.call_id: "running" for one in calls}
+        assert compute_tool_states(log.entries()) == {call.call_id: "running" for call in calls}
         barrier.wait()
 
     agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, limits=Limits(parallel_tools=True))
@@ -387,7 +387,7 @@ def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_po
     outcome, events = run([assistant("", call(1)) for _ in range(9)], loop_detector=LoopDetector(decide_always("stop")))
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "doom_loop", 3)
     assert "execute_command" in outcome.detail
-    statuses = [one.message.results[0].status for one in events if isinstance(one, MessageAdded) and one.message.results]
+    statuses = [event.message.results[0].status for event in events if isinstance(event, MessageAdded) and event.message.results]
     assert statuses == ["completed", "completed", "interrupted"]
     outcome, _ = run([*(assistant("", call(1)) for _ in range(9)), assistant("ok")])
     assert (outcome.reason, outcome.steps) == ("replied", 10), "nobody is asked by default"
@@ -566,8 +566,8 @@ def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
     make(FakeModel([assistant("", call(1)), assistant("done")]), log, listen=heard.append).run(STARTED, "s")
     usages = [one for one in heard if isinstance(one, ContextUsage)]
     reports = [entry.event.usage for entry in log.entries() if isinstance(entry.event, StepFinished)]
-    assert [one.usage_tokens for one in usages] == [usage.prompt_tokens + usage.output_tokens for usage in reports]
-    assert [one.trailing_tokens for one in usages] == [3, 0], "the result of the call, and nothing"
+    assert [usage.usage_tokens for usage in usages] == [usage.prompt_tokens + usage.output_tokens for usage in reports]
+    assert [usage.trailing_tokens for usage in usages] == [3, 0], "the result of the call, and nothing"
 
 
 def test_listeners_hear_of_a_compaction_with_its_tokens_and_the_messages_that_went() -> None:

@@ -62,7 +62,7 @@ def test_other_arguments_are_another_call():
 def test_calls_are_equal_if_their_parsed_arguments_are(spellings):
     """S3.10: order, white space and escapes are spelling; arguments that are no JSON are compared as they were written."""
     repeats = LoopDetector(decide_always("stop"))
-    assert [repeats.should_stop(call("read_file", one)) for one in spellings] == [False, False, True]
+    assert [repeats.should_stop(call("read_file", spelling)) for spelling in spellings] == [False, False, True]
 
 
 def test_numbers_and_texts_are_different_arguments():

@@ -44,7 +44,7 @@ def test_an_effect_is_averaged_over_the_arms_within_each_seed():
 def test_a_seed_with_an_unknown_cost_in_one_arm_is_left_out_and_not_averaged_over_other_arms():
     rows = cross(lambda k, t, seed: True)
     rows[0] |= {"summarizer_cost_usd": None}
-    (cost,) = (one.effects[3] for one in contrast_axes(results(rows).trials) if one.axis == "policy.t")
+    (cost,) = (contrast.effects[3] for contrast in contrast_axes(results(rows).trials) if contrast.axis == "policy.t")
     assert (cost.unit_count, cost.excluded_pairs) == (5, 1)
 
 
@@ -108,7 +108,7 @@ def test_a_regression_over_all_axes_has_the_same_estimates_and_a_wider_interval(
         for task in range(tasks)
         for seed in range(2)
     ]
-    frame = pd.DataFrame([one | json.loads(one["axes_json"]) for one in rows])
+    frame = pd.DataFrame([row | json.loads(row["axes_json"]) for row in rows])
     values = {"k=2": frame["policy.k"] == 2, "t=2": frame["policy.t"] == 2, "t=3": frame["policy.t"] == 3}
     design = pd.DataFrame({"intercept": 1.0, **values}, dtype=float)
     model = sm.GEE(frame["score"], design, groups=frame["task"], cov_struct=sm.cov_struct.Independence())

@@ -143,7 +143,7 @@ def test_a_grid_that_is_extended_after_a_look_claims_nothing_more_unless_looks_w
         assert judged is not None
         assert judged.look == 2
         assert (judged.refusal == "") is shown
-        assert [one.is_shown for one in judged.claims] == [True] * shown
+        assert [claim.is_shown for claim in judged.claims] == [True] * shown
         if not shown:
             assert (
                 judged.refusal == "this is look 2 at the results, after other trials had been seen, and the plan declared 1 look"
@@ -157,7 +157,7 @@ def test_a_grid_that_is_extended_before_its_first_look_is_complete(tmp_path):
     extended = rows(small, tasks=8) + [row for row in rows(large, tasks=10) if row["task"] in {"t8", "t9"}]
     judged = look_at(Folder(tmp_path, extended))
     assert judged is not None
-    assert [one.is_shown for one in judged.claims] == [True]
+    assert [claim.is_shown for claim in judged.claims] == [True]
 
 
 def test_an_incomplete_plan_shows_its_progress_only_unless_interim_looks_were_declared(tmp_path):
@@ -181,7 +181,7 @@ def test_a_plan_with_scripted_and_real_summarizers_is_complete_and_can_compare_t
     mixed = results([row | {"level": "L1" if row["arm"] == "b" else "L0"} for row in rows(family)])
     judged = look_at(mixed)
     assert judged is not None
-    assert (judged.refusal, [one.is_shown for one in judged.claims]) == ("", [True, True])
+    assert (judged.refusal, [claim.is_shown for claim in judged.claims]) == ("", [True, True])
     found = [section for section in report(mixed).sections if section.heading.startswith("Declared contrasts")]
     assert [section.heading for section in found] == [
         "Declared contrasts: comparisons that the plan named before the trials ran"

@@ -102,7 +102,7 @@ def test_no_p_of_these_tasks_is_smaller_than_all_their_pairs_could_give():
 def make_arms(differences) -> tuple[list[Array], list[Array]]:
     """Return the values of two arms with the given differences, from -1 to 1, in each task."""
     tasks = outcomes(*differences)
-    return [np.maximum(one, 0.0) for one in tasks], [np.maximum(-one, 0.0) for one in tasks]
+    return [np.maximum(task, 0.0) for task in tasks], [np.maximum(-task, 0.0) for task in tasks]
 
 
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
@@ -123,9 +123,9 @@ def test_equal_arms_differ_at_no_level_more_often_than_it_allows(tasks, seeds, k
     chances = {-1: (1 - tie) / 2, 0: tie, 1: (1 - tie) / 2}
     patterns: dict[tuple[int, ...], float] = defaultdict(float)  # probability of each set of differences of one task
     for differences in product(chances, repeat=seeds):
-        patterns[tuple(sorted(differences))] += prod(chances[one] for one in differences)
+        patterns[tuple(sorted(differences))] += prod(chances[difference] for difference in differences)
     ps, weights = [], []
-    for study in combinations_with_replacement([one for one in patterns if patterns[one]], tasks):
+    for study in combinations_with_replacement([pattern for pattern in patterns if patterns[pattern]], tasks):
         if abs(np.sum(study)) >= 0.4 * tasks * seeds:  # smaller differences have p > 0.05
             left, orders = tasks, 1
             for count in Counter(study).values():
@@ -141,11 +141,11 @@ def test_equal_arms_differ_at_no_level_more_often_than_it_allows(tasks, seeds, k
 @given(st.lists(st.lists(st.integers(-8, 8).map(lambda x: x / 8), min_size=2, max_size=4), min_size=2, max_size=2))
 def test_the_flip_test_of_unequal_tasks_is_about_the_mean_over_tasks(differences):
     null = -0.1
-    tasks = [np.array(one) - null for one in differences]
+    tasks = [np.array(difference) - null for difference in differences]
     signs = product((-1, 1), repeat=sum(map(len, tasks)))
-    ends = np.cumsum([len(one) for one in tasks])[:-1]
+    ends = np.cumsum([len(task) for task in tasks])[:-1]
     means = [abs(np.mean([(x * y).mean() for x, y in zip(tasks, np.split(np.array(one), ends), strict=True)])) for one in signs]
-    observed = abs(np.mean([one.mean() for one in tasks]))
+    observed = abs(np.mean([task.mean() for task in tasks]))
     expected = np.mean(np.array(means) >= observed - 1e-9)
     assert compute_test_p("bounded", *make_arms(differences), "these tasks", null) == pytest.approx(expected)
 
@@ -232,14 +232,14 @@ def compute_coverage(seeds, rate_sets):
         compute_rate_bounds([np.repeat([1.0, 0.0], [k, n - k]) for k, n in zip(one, seeds, strict=True)], "these tasks")
         for one in counts
     ]
-    low, high = (np.array([float(getattr(one, side)) for one in bounds]) for side in ("low", "high"))
+    low, high = (np.array([float(getattr(bound, side)) for bound in bounds]) for side in ("low", "high"))
     chances = [
         np.prod(
             [[comb(n, k) * p**k * (1 - p) ** (n - k) for k, n, p in zip(one, seeds, rates, strict=True)] for one in counts], 1
         )
         for rates in rate_sets
     ]
-    means = [float(np.mean(one)) for one in rate_sets]
+    means = [float(np.mean(rate_set)) for rate_set in rate_sets]
     return [
         float(weights[(low <= mean + 1e-9) & (high >= mean - 1e-9)].sum()) for weights, mean in zip(chances, means, strict=True)
     ]

@@ -125,7 +125,7 @@ def test_joined_results_show_no_outcome_while_a_plan_of_theirs_is_unfinished(tmp
         store(tmp_path / f"plan{place}", Family(contrasts=(SUCCESS,), planned_trials=count))
         for place, count in enumerate(planned)
     ]
-    joined = load([one.parent for one in outputs])
+    joined = load([output.parent for output in outputs])
     with pytest.raises(UsageError, match="14 of 20 planned trials"):
         compare(joined, "plan0: a", "plan1: a")
     (section,) = report(joined).sections
@@ -136,13 +136,13 @@ def test_joined_results_show_no_outcome_while_a_plan_of_theirs_is_unfinished(tmp
     page = write_page(joined, tmp_path / "page.html").read_text("utf-8")
     assert "Progress only" in page
     assert "How the trials ended" not in page
-    assert [looks(one) for one in outputs] == [[], []]
+    assert [looks(output) for output in outputs] == [[], []]
 
 
 def test_experiments_with_one_plan_are_not_complete_because_their_trials_are_counted_together(tmp_path):
     plan = Family(contrasts=(SUCCESS,), planned_trials=28)
     outputs = [store(tmp_path / name, plan) for name in ("first", "second")]
-    judged = look_at(load([one.parent for one in outputs]))
+    judged = look_at(load([output.parent for output in outputs]))
     assert judged is not None
     assert judged.is_in_progress
 

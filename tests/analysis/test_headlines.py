@@ -222,8 +222,8 @@ def test_all_arms_that_were_often_stopped_are_one_threat_in_any_order_of_the_tri
 def test_an_arm_with_fewer_tasks_has_intervals_of_its_own():
     lost = arm("short", (0.5, 0.6), cost_usd=1.0)
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.5, 0.6), cost_usd=1.0), *lost[:8]]
-    (table,) = (one for one in report(results(rows)).sections if one.heading.startswith("How the trials ended"))
-    (note,) = (one for one in table.notes if one.startswith("Intervals are for "))
+    (table,) = (section for section in report(results(rows)).sections if section.heading.startswith("How the trials ended"))
+    (note,) = (note for note in table.notes if note.startswith("Intervals are for "))
     assert note.startswith("Intervals are for tasks like these: the mean over all tasks like the 7 that ran")
     assert "; those of short for these tasks: the mean over these 4 tasks only" in note
 
@@ -275,7 +275,7 @@ def test_constant_success_is_left_out_and_the_report_says_why(success, clause):
 @pytest.mark.parametrize(("policy", "trials"), [("keep-last", "no trial"), ("none", "no trial of a compaction policy")])
 def test_what_was_found_in_no_trial_leaves_out_arms_without_a_policy(policy, trials):
     rows = [*arm("one", (0.5, 0.6), cost_usd=1.0), *arm("two", (0.4, 0.6), cost_usd=2.0, policy=policy)]
-    (table,) = (one for one in report(results(rows)).sections if one.heading.startswith("How the trials ended"))
+    (table,) = (section for section in report(results(rows)).sections if section.heading.startswith("How the trials ended"))
     assert any(note.startswith(f"Found in {trials}: ") for note in table.notes), table.notes
 
 

@@ -56,7 +56,7 @@ def test_arms_of_one_summarizer_are_taken_together_if_there_are_several():
 
 def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
     trials = [run("summary", "s"), run("mask"), run("old", "s")]
-    summary = [one | {"seen_in_kept": at < 2} for at, one in enumerate(facts("summary", {"goal": 3}))]
+    summary = [fact | {"seen_in_kept": at < 2} for at, fact in enumerate(facts("summary", {"goal": 3}))]
     others = [*facts("mask", {"goal": 3}, seen_in_kept=None), *facts("old", {"goal": 0}, seen_in_kept=None)]
     assert said(trials, [*summary, *others]) == [
         f'{SUMMARIES}"summary" lost 50 % of 2 {ONLY_SUMMARIZED} (50 % of goals).',
@@ -66,7 +66,7 @@ def test_a_summary_is_only_blamed_for_facts_that_no_kept_message_shows():
 
 def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
     trials = [run("a", "s"), run("a", "s") | {"seed": 1}]
-    masked = [one | {"trial_id": "a/flashcards/1/0"} for one in facts("a", {"goal": 0}, seen_in_kept=None)]
+    masked = [fact | {"trial_id": "a/flashcards/1/0"} for fact in facts("a", {"goal": 0}, seen_in_kept=None)]
     probes = [*facts("a", {"goal": 2}), *masked]
     assert said(trials, probes) == [f'{SUMMARIES}"a" lost 50 % of 4 {ONLY_SUMMARIZED} (50 % of goals).']
 
@@ -74,7 +74,7 @@ def test_an_arm_with_summaries_is_not_described_by_its_trials_without_any():
 def test_the_share_is_that_of_all_facts_and_no_mean_over_kinds():
     probes = [
         *facts("a", {"goal": 0}),
-        *[one | {"fact": f"{one['fact']} {at}"} for at in range(4) for one in facts("a", {"value": 4})],
+        *[fact | {"fact": f"{fact['fact']} {at}"} for at in range(4) for fact in facts("a", {"value": 4})],
     ]
     assert said([run("a", "s")], probes) == [f'{SUMMARIES}"a" lost 20 % of 20 {ONLY_SUMMARIZED} (100 % of goals).']
 
@@ -87,9 +87,9 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
     assert said([run("a", "s")], probes) == [
         f'{SUMMARIES}"a" lost 90 % of 30 {ONLY_SUMMARIZED} (100 % of values, 90 % of goals, 80 % of error messages).'
     ]
-    equal = [one | {"seen_after": False} for one in probes]
+    equal = [probe | {"seen_after": False} for probe in probes]
     assert said([run("a", "s")], equal) == [f'{SUMMARIES}"a" lost 100 % of 30 {ONLY_SUMMARIZED} (of each kind).']
-    alike = [one for one in probes if one["kind"] != "error"]
+    alike = [probe for probe in probes if probe["kind"] != "error"]
     assert said([run("a", "s")], alike) == [
         f'{SUMMARIES}"a" lost 95 % of 20 {ONLY_SUMMARIZED} (90 % to 100 %, depending on the kind).'
     ]
@@ -97,7 +97,7 @@ def test_of_kinds_that_are_lost_alike_only_the_range_is_stated():
 
 def test_of_many_groups_the_worst_and_the_best_are_named():
     names = [f"arm {number}" for number in range(MAX_GROUPS + 1)]
-    probes = [one for number, name in enumerate(names) for one in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
+    probes = [fact for number, name in enumerate(names) for fact in facts(name, {"goal": [2, 4, 0, 1, 3][number]})]
     (sentence,) = said([run(name, "s") for name in names], probes)
     assert (
         sentence

@@ -54,9 +54,9 @@ def test_a_table_of_outcomes_has_a_report_and_an_arm_that_is_selected_by_unknown
 def test_compactions_of_another_study_are_unknown_unless_a_column_states_them(tmp_path, summaries):
     ROWS.assign(shortened=[2, 0] * 8).to_csv(tmp_path / "runs.csv", index=False)
     outcomes = load_outcomes(tmp_path / "runs.csv", task="id", arm="policy", success="solved", summaries=summaries)
-    (section,) = (one for one in report(outcomes).sections if one.heading.startswith("How the trials ended"))
+    (section,) = (section for section in report(outcomes).sections if section.heading.startswith("How the trials ended"))
     assert [row[section.columns.index("compacted")] for row in section.rows] == ["4/8" if summaries else "–"] * 2
-    [effort] = [one for one in report(outcomes, "raw").sections if one.heading.startswith("Effort")]
+    [effort] = [section for section in report(outcomes, "raw").sections if section.heading.startswith("Effort")]
     assert [row[effort.columns.index("rounds")] for row in effort.rows] == [("1 [0–2]" if summaries else "–")] * 2
     assert len(compaction_rounds.table(outcomes)) == (16 if summaries else 0)
     [page] = build_parts(outcomes, "raw", [])

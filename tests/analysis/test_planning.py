@@ -49,7 +49,7 @@ def test_the_check_of_a_plan_allows_as_many_contrasts_as_its_description_states(
     text = describe_power(tasks, seeds, PowerAssumptions(looks=looks))
     assert f"at most {format_count(possible, 'contrast')} could be shown" in text
     contrasts = [Contrast(a="a", b=f"b{number}") for number in range(possible + 1)]
-    arms = {"a", *(one.b for one in contrasts)}
+    arms = {"a", *(contrast.b for contrast in contrasts)}
     refuse_invalid_contrasts(contrasts[:-1], arms, tasks, seeds, looks)
     with pytest.raises(UsageError, match=f"at most {possible} after"):
         refuse_invalid_contrasts(contrasts, arms, tasks, seeds, looks)

@@ -49,7 +49,7 @@ def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
         *arm("a", "keep-last", [True], threshold_tokens=800),
         *arm("none", "none", [True], threshold_tokens=None),
     ]
-    found = {one.arm: (one.oracle_arm, one.has_same_budget) for one in compute_regrets(results(trials))}
+    found = {regret.arm: (regret.oracle_arm, regret.has_same_budget) for regret in compute_regrets(results(trials))}
     assert found == {"a": ("best 0.8", True), "none": ("best 0.5", False)}
 
 

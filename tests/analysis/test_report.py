@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
 def test_levels_get_sections_and_charts_of_their_own(tmp_path):
     mixed = [{"seed": s, "level": level, "trial_id": f"{level}{s}"} for s in (0, 1) for level in ("L0", "L3")]
     found = report(results(mixed))
-    assert [one.heading for one in found.sections if "ended" in one.heading] == [
+    assert [section.heading for section in found.sections if "ended" in section.heading] == [
         "How the trials ended (L0 simulated)",
         "How the trials ended (L3 real model)",
     ]
@@ -200,7 +200,7 @@ def test_the_short_form_has_at_most_120_lines_whatever_the_number_of_arms_and_le
     sections = [
         one for _ in range(level_count) for one in (short, table, validity, replace(table, heading="More", is_detail=True))
     ]
-    document = Report(title="Report", sections=tuple(replace(one) for one in sections), results=results([{"arm": "a"}]))
+    document = Report(title="Report", sections=tuple(replace(section) for section in sections), results=results([{"arm": "a"}]))
     lines = document.render_text().splitlines()
     assert len(lines) <= 120
     assert lines.count(HEADLINES) == level_count

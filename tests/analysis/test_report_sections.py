@@ -35,8 +35,8 @@ def small_sections():
 def write_out(sections):
     return "\n".join(
         line
-        for one in sections
-        for line in (one.heading, " | ".join(one.columns), *(" | ".join(row) for row in one.rows), *one.notes)
+        for section in sections
+        for line in (section.heading, " | ".join(section.columns), *(" | ".join(row) for row in section.rows), *section.notes)
     )
 
 
@@ -84,7 +84,7 @@ def test_every_table_of_estimates_names_what_its_numbers_speak_about():
 
 def test_effects_that_survive_the_adjustment_for_the_whole_table_are_marked_as_exploratory():
     rows = [{"arm": arm, "seed": seed, "success": arm == "a"} for arm in "abc" for seed in range(12)]
-    (section,) = [one for one in build_sections(results(rows), "b") if one.heading.startswith("Paired")]
+    (section,) = [section for section in build_sections(results(rows), "b") if section.heading.startswith("Paired")]
     cells = {row[0]: row[3] for row in section.rows}
     assert cells["a"].endswith("*")
     assert not cells["c"].endswith("*")
@@ -102,18 +102,20 @@ def test_a_declared_contrast_keeps_the_verdict_of_its_family_in_the_table_of_all
         for arm, score in (("a", 0.5), ("b", 0.9 + task / 100))
     ]
     tables = results(rows)
-    (section,) = [one for one in build_sections(tables, "b", judge_contrasts(tables)) if one.heading.startswith("Paired")]
+    (section,) = [
+        section for section in build_sections(tables, "b", judge_contrasts(tables)) if section.heading.startswith("Paired")
+    ]
     assert section.columns == ("arm", "pairs", "score", "tokens", "cost")
     assert section.rows[0][2].endswith("]†")
     assert any(note.startswith("†: declared contrast; its verdict") for note in section.notes)
-    (undeclared,) = [one for one in build_sections(tables, "b") if one.heading.startswith("Paired")]
+    (undeclared,) = [section for section in build_sections(tables, "b") if section.heading.startswith("Paired")]
     assert undeclared.rows[0][2].endswith("]*")
 
 
 @pytest.mark.slow
 def test_another_arm_can_be_asked_for():
     arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
-    headings = [one.heading for one in build_sections(small(), arm) if "against" in one.heading]
+    headings = [section.heading for section in build_sections(small(), arm) if "against" in section.heading]
     assert headings == [f"Paired comparison on the same task and seed, against: {arm}"]
     with pytest.raises(UnknownName):
         list(build_sections(small(), "no such arm"))
@@ -184,7 +186,9 @@ def test_each_declared_contrast_has_its_verdict_in_the_short_report(count, is_de
         {"arm": arm, "task": f"t{task}", "success": arm == "a", "provenance_json": plain} for task in range(8) for arm in "abc"
     ]
     tables = results(rows)
-    (section,) = [one for one in build_sections(tables, "b", judge_contrasts(tables)) if one.heading.startswith("Declared")]
+    (section,) = [
+        section for section in build_sections(tables, "b", judge_contrasts(tables)) if section.heading.startswith("Declared")
+    ]
     assert (len(section.rows), section.is_detail) == (count, is_detail)
 
 
@@ -215,7 +219,7 @@ def test_each_level_says_what_it_is_no_evidence_of(level, warned):
 
 def behaviour_of(trials, probes=()):
     sections = build_sections(results(trials, probes=probes))
-    return {one.heading.split(":")[0].split(",")[0]: one for one in sections if one.heading.startswith(BEHAVIOUR)}
+    return {section.heading.split(":")[0].split(",")[0]: section for section in sections if section.heading.startswith(BEHAVIOUR)}
 
 
 def test_nothing_is_shown_where_there_is_nothing_to_tell():

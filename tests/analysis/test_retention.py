@@ -46,7 +46,7 @@ def test_facts_of_one_session_are_no_independent_evidence_of_what_is_kept():
         for number in range(10)
     ]
     for copies in (1, 5):  # more facts that are lost together say nothing more
-        facts = [one | {"event": copy} for one in probes for copy in range(copies)]
+        facts = [probe | {"event": copy} for probe in probes for copy in range(copies)]
         (row,) = measure_retention(results(trials, probes=facts)).itertuples()
         half = ttest_1samp(shares, 0).confidence_interval(0.95).high - 0.55
         assert (row.kept.share, row.kept.low, row.kept.high) == pytest.approx((0.55, 0.55 - half, 0.55 + half))

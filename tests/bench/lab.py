@@ -342,4 +342,4 @@ def report_clicks(
 
 def busy_seconds(session: CDPSession) -> float:
     metrics = session.send("Performance.getMetrics")["metrics"]
-    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+    return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))

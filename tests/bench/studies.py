@@ -87,7 +87,7 @@ def simulate(cell: Cell, studies: int = STUDIES) -> Result:
         cell=cell,
         coverage=min(one.coverage for one in (null, *effects)),
         false_claims=null.claims,
-        power=tuple(one.right_claims for one in effects),
+        power=tuple(effect.right_claims for effect in effects),
         half_width=null.half_width,
     )
 

@@ -65,14 +65,14 @@ def main() -> int:
 
 def write_results(results: Sequence[Result]) -> None:
     """Write the results of all cells to the file of results, one line per cell."""
-    lines = ",\n".join(f" {json.dumps(asdict(round_result(one)))}" for one in results)
+    lines = ",\n".join(f" {json.dumps(asdict(round_result(result)))}" for result in results)
     RESULTS.write_text(f'{{"studies": {STUDIES}, "cells": [\n{lines}\n]}}\n', "utf-8")
 
 
 def read_results() -> list[Result]:
     """Return the results of all cells from the file of results."""
     cells = json.loads(RESULTS.read_text("utf-8"))["cells"]
-    return [Result(**one | {"cell": Cell(**one["cell"]), "power": tuple(one["power"])}) for one in cells]
+    return [Result(**cell | {"cell": Cell(**cell["cell"]), "power": tuple(cell["power"])}) for cell in cells]
 
 
 def round_result(result: Result) -> Result:
@@ -102,7 +102,7 @@ def read_sections() -> str:
 
 def build_sections(results: Sequence[Result]) -> str:
     """Return the sections on the simulated studies."""
-    shown = [one for one in results if not one.refusal]
+    shown = [result for result in results if not result.refusal]
     return SECTIONS.format(
         studies=STUDIES,
         shown=len(shown),
@@ -116,14 +116,14 @@ def build_sections(results: Sequence[Result]) -> str:
 def _build_rows(results: Sequence[Result]) -> Iterator[str]:
     for (metric, tasks, seeds), group in groupby(results, lambda one: (one.cell.metric, one.cell.tasks, one.cell.seeds)):
         cells = list(group)
-        if all(one.refusal for one in cells):
+        if all(cell.refusal for cell in cells):
             yield f"| {metric} | {tasks} | {seeds} | refused | | | | |"
             continue
-        powers = [sorted(one.power[place] for one in cells) for place in range(2)]
-        widths = sorted(one.half_width for one in cells)
+        powers = [sorted(cell.power[place] for cell in cells) for place in range(2)]
+        widths = sorted(cell.half_width for cell in cells)
         columns = (
-            _format_percent(min(one.coverage for one in cells)),
-            _format_percent(max(one.false_claims for one in cells)),
+            _format_percent(min(cell.coverage for cell in cells)),
+            _format_percent(max(cell.false_claims for cell in cells)),
             f"{widths[0]:.2f}–{widths[-1]:.2f}",
             *(f"{100 * one[0]:.0f}–{100 * one[-1]:.0f}" for one in powers),
         )

@@ -96,15 +96,15 @@ def browse_long_session(browser: Browser, session: RecordedSession) -> Iterator[
 
 def report_steps(widget: str, looks: list["Look"]) -> Iterator[Figure]:
     title = f"{widget}, {LONG_STEPS:,} steps, any step"
-    yield Figure(name=f"{title}: redrawn", value=median_ms([one.wall for one in looks]), unit="ms", bar=BAR_MS)
+    yield Figure(name=f"{title}: redrawn", value=median_ms([look.wall for look in looks]), unit="ms", bar=BAR_MS)
     yield from report_cpu(title, looks)
-    yield Figure(name=f"{title}: largest message", value=max(one.kilobytes for one in looks), unit="KB", bar=BAR_KILOBYTES)
+    yield Figure(name=f"{title}: largest message", value=max(look.kilobytes for look in looks), unit="KB", bar=BAR_KILOBYTES)
 
 
 def report_cpu(title: str, looks: list["Look"]) -> Iterator[Figure]:
     """Yield CPU times, which depend less on other programs of the machine than the time until the page is redrawn."""
-    yield Figure(name=f"{title}: kernel, CPU", value=median_ms([one.kernel_cpu for one in looks]), unit="ms", bar=None)
-    yield Figure(name=f"{title}: browser, CPU", value=median_ms([one.page_cpu for one in looks]), unit="ms", bar=None)
+    yield Figure(name=f"{title}: kernel, CPU", value=median_ms([look.kernel_cpu for look in looks]), unit="ms", bar=None)
+    yield Figure(name=f"{title}: browser, CPU", value=median_ms([look.page_cpu for look in looks]), unit="ms", bar=None)
 
 
 def make_look(shown: "Shown", threshold: float, window_tokens: int, step: int | None = None) -> dict[str, object]:
@@ -165,4 +165,4 @@ class Shown:
 
     def _measure_busy_seconds(self) -> float:
         metrics = self._page.send("Performance.getMetrics")["metrics"]
-        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+        return float(next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration"))

@@ -47,7 +47,7 @@ def probed(*working):
 
 
 def list_states(findings):
-    return [(one.subject, one.state) for one in findings]
+    return [(finding.subject, finding.state) for finding in findings]
 
 
 def test_one_backend_is_enough_and_docker_comes_first():

@@ -137,7 +137,7 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     Dialog(live=live, printer=EventPrinter(text_stream=io.StringIO(), log_stream=log)).handle_line("/patch")
     live.close()
     text = "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
-    [saved] = [one.event for one in live.entries if isinstance(one.event, WorkspaceSaved) and one.event.step]
+    [saved] = [entry.event for entry in live.entries if isinstance(entry.event, WorkspaceSaved) and entry.event.step]
     asked = (tmp_path / "j.sqlite", "--patch")
     assert [within("inspect", *asked, *more).stdout for more in ((), ("--step", str(saved.step)))] == [text, text]
     assert within("inspect", *asked, "--step", str(saved.step - 1)).stdout == "no file was changed\n"

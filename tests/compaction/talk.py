@@ -52,7 +52,7 @@ class Room:
 
     def __init__(self, policy: Policy, window_tokens: int, *answers: str | ModelError) -> None:
         self.policy = policy
-        self.summarizer = FakeModel([assistant(one) if isinstance(one, str) else one for one in answers])
+        self.summarizer = FakeModel([assistant(answer) if isinstance(answer, str) else answer for answer in answers])
         self.outputs = MemoryOutputs()
         self.compactor = SessionCompactor(
             policy=policy, window=window(window_tokens), summarizer=self.summarizer, outputs=self.outputs

@@ -286,7 +286,9 @@ def unprotected(mask: Mask, view: View) -> list[Item]:
 def was_asked_for(view: View, at: int) -> bool:
     """Return whether the newest request before the call of a result names the key argument of the call."""
     asking = next((index for index in range(at, 0, -1) if view.items[index].message.calls), 0)
-    asked = [one.message.text for one in view.items[:asking] if one.message.role == "user" and one.item_id not in view.summaries]
+    asked = [
+        item.message.text for item in view.items[:asking] if item.message.role == "user" and item.item_id not in view.summaries
+    ]
     ids = {result.call_id for result in view.items[at].message.results}
     calls = [call for call in view.items[asking].message.calls if call.call_id in ids]
     return bool(asked) and any(is_named(call, asked[-1]) for call in calls)

@@ -92,8 +92,8 @@ def children(number):
 
 def kill(processes):
     assert processes
-    for one in processes:
-        one.kill()
+    for process in processes:
+        process.kill()
 
 
 # --- in a notebook -----------------------------------------------------------------------------------------------------

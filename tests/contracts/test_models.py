@@ -129,7 +129,7 @@ class Honest:
         return Reply(message=self.message(text), usage=self.usage(), seconds=0.0)
 
     def message(self, text: str) -> Message:
-        return assistant(text, *(ToolCall(call_id=one, name="look", arguments_json="{}") for one in self.ids()))
+        return assistant(text, *(ToolCall(call_id=call_id, name="look", arguments_json="{}") for call_id in self.ids()))
 
     def ids(self) -> tuple[str, ...]:
         return "a", "b"

@@ -255,7 +255,7 @@ def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it
         if event is None or not event.summary or view.task is None or view.task not in view.messages:
             continue
         after = fold(view, Entry(len(log) + 1, event), policy.counter)
-        told = " ".join(one.text for request in summarizer.requests for one in request.messages)
+        told = " ".join(message.text for request in summarizer.requests for message in request.messages)
         assert view.task in after.messages or beginning(view.task.text) in beginning(told, None), (policy, hook)
 
 

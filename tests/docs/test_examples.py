@@ -178,7 +178,9 @@ def check_python(text: str) -> None:
         elif isinstance(node, ast.Import):
             modules = {alias: importlib.import_module(alias.name) for alias in node.names}
             names |= {alias.asname: module for alias, module in modules.items() if alias.asname}
-            names |= {root: sys.modules[root] for root in (one.name.partition(".")[0] for one in node.names if not one.asname)}
+            names |= {
+                root: sys.modules[root] for root in (alias.name.partition(".")[0] for alias in node.names if not alias.asname)
+            }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             look_up(node, names)
@@ -196,7 +198,7 @@ def look_up(node: ast.expr, names: Mapping[str, object]) -> object:
 
 def check_call(call: ast.Call, target: object) -> None:
     """Bind the arguments of a call to the parameters of a function or class of harness."""
-    starred = any(isinstance(one, ast.Starred) for one in call.args) or any(word.arg is None for word in call.keywords)
+    starred = any(isinstance(arg, ast.Starred) for arg in call.args) or any(word.arg is None for word in call.keywords)
     if callable(target) and getattr(target, "__module__", "").startswith("harness") and not starred:
         inspect.signature(target).bind(*call.args, **{word.arg: word.value for word in call.keywords if word.arg})
 
@@ -212,7 +214,9 @@ def check_command_line(line: str) -> None:
             if word == "harness":
                 check_arguments(harness.cli.main, arguments)
             elif word == "make":
-                assert {one for one in arguments if "=" not in one} <= MAKE_TARGETS, f"unknown target of make: {line}"
+                assert {argument for argument in arguments if "=" not in argument} <= MAKE_TARGETS, (
+                    f"unknown target of make: {line}"
+                )
         assert not word.startswith("tests/") or (CHECKOUT / word.partition("::")[0]).exists(), f"there is no {word}"
 
 

@@ -18,21 +18,21 @@ CHEAP = (
 
 def test_the_documentation_has_the_stored_results_of_all_designs():
     results = read_results()
-    assert [one.cell for one in results] == list_cells()
+    assert [result.cell for result in results] == list_cells()
     assert STUDIES >= 4000
     assert all(map(is_accepted, results))
     assert read_sections() == build_sections(results)
 
 
 def test_designs_with_few_tasks_and_one_seed_are_refused():
-    refused = {(one.cell.tasks, one.cell.seeds) for one in read_results() if one.refusal}
+    refused = {(result.cell.tasks, result.cell.seeds) for result in read_results() if result.refusal}
     assert refused == {(1, 1), (3, 1)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", CHEAP, ids=lambda cell: f"{cell.metric}-{cell.tasks}x{cell.seeds}")
 def test_a_new_simulation_gives_the_stored_results(cell):
-    stored = next(one for one in read_results() if one.cell == cell)
+    stored = next(result for result in read_results() if result.cell == cell)
     found = round_result(simulate(cell))
     assert found.refusal == stored.refusal
     assert found.half_width == pytest.approx(stored.half_width, abs=0.011)  # two digits are stored

@@ -26,7 +26,7 @@ def test_contrasts_are_read_from_the_plan(tmp_path):
 
 def test_a_margin_is_about_the_score_unless_the_plan_says_otherwise(tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN + "margin = 0.05\n")
-    assert [one.metric for one in read_plan(tmp_path).contrasts] == ["score"]
+    assert [contrast.metric for contrast in read_plan(tmp_path).contrasts] == ["score"]
     assert (ONE.metric, Contrast(a="a", b="b", metric="success", margin=0.1).metric) == ("success", "success")
 
 
@@ -51,7 +51,7 @@ def test_invalid_contrasts_are_refused_with_the_place(tmp_path, lines, words):
 )
 def test_a_plan_declares_at_most_as_many_contrasts_as_it_can_show(count, tasks, seeds, is_allowed):
     contrasts = [Contrast(a="a", b=f"b{number}") for number in range(count)]
-    arms = {"a", *(one.b for one in contrasts)}
+    arms = {"a", *(contrast.b for contrast in contrasts)}
     if is_allowed:
         refuse_invalid_contrasts(contrasts, arms, tasks, seeds)
     else:
@@ -62,7 +62,7 @@ def test_a_plan_declares_at_most_as_many_contrasts_as_it_can_show(count, tasks, 
 @pytest.mark.parametrize(("looks", "possible"), [(1, 3), (2, 1), (4, 0)])
 def test_declared_looks_leave_fewer_contrasts(looks, possible):
     contrasts = [Contrast(a="a", b=f"b{number}") for number in range(possible + 1)]
-    arms = {"a", *(one.b for one in contrasts)}
+    arms = {"a", *(contrast.b for contrast in contrasts)}
     refuse_invalid_contrasts(contrasts[:possible], arms, 7, 1, looks)
     with pytest.raises(UsageError, match=f"can show at most {possible} after"):
         refuse_invalid_contrasts(contrasts, arms, 7, 1, looks)
@@ -70,7 +70,7 @@ def test_declared_looks_leave_fewer_contrasts(looks, possible):
 
 def test_contrasts_about_these_tasks_count_seeds_and_need_two():
     contrasts = [Contrast(a="a", b=f"b{number}", estimand="these tasks") for number in range(3)]
-    arms = {"a", *(one.b for one in contrasts)}
+    arms = {"a", *(contrast.b for contrast in contrasts)}
     refuse_invalid_contrasts(contrasts, arms, 6, 2)
     with pytest.raises(UsageError, match="'these tasks' needs 2 seeds of each task"):
         refuse_invalid_contrasts(contrasts, arms, 6, 1)
@@ -98,4 +98,4 @@ def test_amounts_on_these_tasks_have_no_smallest_p():
     assert compute_smallest_p(2, 3, metric="steps") == 0
     assert compute_smallest_p(7, 3, metric="steps") == compute_smallest_p(7, 3) > 0
     with pytest.raises(UsageError, match="can show at most 1 after"):
-        refuse_invalid_contrasts([replace(one, metric="success") for one in contrasts], {"a", "b", "c"}, 2, 3)
+        refuse_invalid_contrasts([replace(contrast, metric="success") for contrast in contrasts], {"a", "b", "c"}, 2, 3)

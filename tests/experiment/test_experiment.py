@@ -442,7 +442,7 @@ def test_a_recorded_experiment_is_run_again_without_its_models(tmp_path, monkeyp
     pd.testing.assert_frame_equal(table(replayed), table(recorded))
     assert list(replayed.trials["success"]) == [True, True]
     assert (replayed.trials["compactions"] > 0).all()
-    told = [json.loads(one)["cassette"] for one in replayed.trials["provenance_json"]]
+    told = [json.loads(text)["cassette"] for text in replayed.trials["provenance_json"]]
     assert told == [{"mode": "replay", "file": "tape.jsonl", "sha256": hashlib.sha256(tape.read_bytes()).hexdigest()}] * 2
-    assert {json.loads(one)["cassette"]["mode"] for one in recorded.trials["provenance_json"]} == {"record"}
+    assert {json.loads(text)["cassette"]["mode"] for text in recorded.trials["provenance_json"]} == {"record"}
     assert answers == len(tape.read_bytes().splitlines()) - 1

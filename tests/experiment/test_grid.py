@@ -167,7 +167,7 @@ def test_a_whole_policy_can_be_an_axis():
 def test_the_policy_and_one_of_its_fields_can_both_be_axes():
     grid = Grid(BASE, {"policy": ["codex", {"kind": "keep-last", "keep_last": 3}], "policy.threshold": [0.5, 0.7]})
     policies = [cell.trial_table["policy"] for cell in grid]
-    assert [(one["kind"], one["threshold"]) for one in policies if isinstance(one, dict)] == [
+    assert [(policy["kind"], policy["threshold"]) for policy in policies if isinstance(policy, dict)] == [
         (kind, threshold) for kind in ("codex", "keep-last") for threshold in (0.5, 0.7)
     ]
     assert grid[2].trial.policy == KeepLast(keep_last=3, threshold=0.5)
@@ -183,7 +183,7 @@ def test_a_field_that_a_policy_lacks_cannot_vary_together_with_the_policy():
 def test_axes_of_a_notebook_may_hold_policies_and_numbers_of_numpy():
     policies = [KeepLast(threshold=0.5), NoCompaction()]
     grid = Grid(BASE, axes={"policy": policies, "seed": list(np.arange(2)), "window_tokens": [np.int64(32_768)]})
-    assert [(cell.trial.policy, cell.trial.seed) for cell in grid] == [(one, seed) for seed in (0, 1) for one in policies]
+    assert [(cell.trial.policy, cell.trial.seed) for cell in grid] == [(policy, seed) for seed in (0, 1) for policy in policies]
     as_plan: dict[str, list[object]] = {
         "policy": [{"kind": "keep-last", "threshold": 0.5}, "none"],
         "seed": [0, 1],

@@ -11,8 +11,8 @@ from harness.experiment.looks import LOOKS_FILE, begin_record, find_look, record
 def test_the_same_trials_are_the_same_look_in_any_order(tmp_path):
     begin_record(tmp_path)
     looks = [record_look(tmp_path, ids) for ids in (["a"], ["a", "b"], ["b", "a", "a"], ["a"], ["a", "b", "c"])]
-    assert [one.number for one in looks] == [1, 2, 2, 1, 3]
-    assert all(one.is_recorded_from_start for one in looks)
+    assert [look.number for look in looks] == [1, 2, 2, 1, 3]
+    assert all(look.is_recorded_from_start for look in looks)
     begin_record(tmp_path)
     assert record_look(tmp_path, ["a", "b", "c"]).number == 3
 

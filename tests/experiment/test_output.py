@@ -18,9 +18,9 @@ CHECK = CheckRecord(trial_id="t", check="c", title="C", passed=True)
 
 def left_behind(output, *records):
     """Create journals as interrupted workers leave them."""
-    for one in records:
-        with Journal.open(output.locate_trial_journal(one.trial_id)) as journal:
-            journal.record_trial(one)
+    for trial_record in records:
+        with Journal.open(output.locate_trial_journal(trial_record.trial_id)) as journal:
+            journal.record_trial(trial_record)
 
 
 def test_a_trial_is_taken_over_with_its_checks_and_its_own_journal_goes(tmp_path):
@@ -41,8 +41,8 @@ def test_what_crashed_is_run_again_and_what_outer_causes_failed_only_when_asked(
         "crash": record(trial_id="crash", status="crashed", reason="crashed"),
     }
     with open_output(tmp_path) as output:
-        for one in records.values():
-            output.import_trial(FinishedTrial(one, ()))
+        for trial_record in records.values():
+            output.import_trial(FinishedTrial(trial_record, ()))
         assert output.list_finished(retry_failed=False) == {"good", "overflow", "provider", "sandbox"}
         assert output.list_finished(retry_failed=True) == {"good", "overflow"}
 
@@ -80,13 +80,13 @@ def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for
             output.import_trial(FinishedTrial(one, ()))
         for _ in range(2):  # a second time changes nothing
             output.relabel_trials({"now": Label("e", "a", "{}")})
-            found = {one.trial_id: one for one in output.journal.list_trials()}
+            found = {trial.trial_id: trial for trial in output.journal.list_trials()}
             assert found["now"].arm == "a"
             assert re.fullmatch(r"a \(earlier plan [0-9a-f]{6}\)", found["a0"].arm)
             assert found["a0"].arm == found["a1"].arm != found["b0"].arm
             assert found["a0"].axes_json == "{}"
         output.relabel_trials({"a0": Label("e", "a", "{}")})
-        assert {one.trial_id: one.arm for one in output.journal.list_trials()}["a0"] == "a"
+        assert {trial.trial_id: trial.arm for trial in output.journal.list_trials()}["a0"] == "a"
 
 
 def test_outputs_that_were_kept_for_a_week_are_removed_when_a_run_begins(tmp_path):

@@ -95,7 +95,7 @@ def test_a_request_counts_as_the_policy_of_the_trial_would_have_estimated_it(run
             if (trial.task, trial.policy) != (TINY, "none"):
                 continue
             messages = [
-                one.event.message for one in journal.read_entries(trial.session_id) if isinstance(one.event, MessageAdded)
+                entry.event.message for entry in journal.read_entries(trial.session_id) if isinstance(entry.event, MessageAdded)
             ]
             sums = accumulate((COUNTER.count(message) for message in messages), initial=0)
             expected += [tokens for tokens, message in zip(sums, messages, strict=False) if message.role == "assistant"]

@@ -48,9 +48,9 @@ def slow(seed):
 def made(seed, output):
     port = str(4000 + seed)
     rounds = [step(f"round {n}", "execute_command", command=f"{output} && echo round-{n}-") for n in range(ROUNDS)]
-    for number, one in enumerate(rounds):
+    for number, planned in enumerate(rounds):
         done = Evidence(receipts=(("execute_command", f"round-{number}-"),))
-        rounds[number] = Step(name=one.name, text=one.text, calls=one.calls, done=done)
+        rounds[number] = Step(name=planned.name, text=planned.text, calls=planned.calls, done=done)
     return Task(
         name="tiny",
         title="Write a port down",

@@ -17,7 +17,7 @@ def session():
 
 def test_the_sample_is_the_story_from_the_request_to_the_answer(session):
     answers = [entry.event.message for entry in session.entries if isinstance(entry.event, MessageAdded)]
-    assert [one.text for one in answers if one.role == "assistant"] == [*(step.says for step in STEPS), FINAL_ANSWER]
+    assert [answer.text for answer in answers if answer.role == "assistant"] == [*(step.says for step in STEPS), FINAL_ANSWER]
     assert [entry.event.reason for entry in session.entries if isinstance(entry.event, SessionEnded)] == ["replied"]
     assert session.entries == open_recorded_session("sample").entries
 

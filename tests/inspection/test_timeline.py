@@ -130,7 +130,7 @@ def test_every_step_of_a_session_shows_the_messages_of_its_digest(log):
         assert sent.matches_log
         assert (sent.view.tokens, len(sent.view.items)) == (logged.view_tokens, logged.view_messages)
         assert len(sent.results) == len(sent.answer.calls) == logged.calls
-        assert all(one.step == logged.step for one in sent.compactions)
+        assert all(compaction.step == logged.step for compaction in sent.compactions)
 
 
 def test_a_message_that_is_not_what_was_sent_is_seen():

@@ -44,9 +44,9 @@ def outputs(name: str) -> tuple[int, ...]:
 def test_every_two_of_seeds_policies_and_readers_meet_on_some_task() -> None:
     policies = (KeepLast(), NoCompaction())
     sizes = {"seed": len(SEEDS), "policy": len(policies), "reader": len(READERS)}
-    for one, other in itertools.combinations(sizes, 2):
-        met = {(getattr(case, one), getattr(case, other)) for case in dealt(policies, rounds=1)}
-        assert len(met) == sizes[one] * sizes[other], (one, other)
+    for combination, other in itertools.combinations(sizes, 2):
+        met = {(getattr(case, combination), getattr(case, other)) for case in dealt(policies, rounds=1)}
+        assert len(met) == sizes[combination] * sizes[other], (combination, other)
 
 
 def test_the_suite_has_facts_of_every_kind() -> None:

@@ -30,7 +30,7 @@ def touched(made, first, last):
             continue
         if asked.effect == "execution" or not asked.paths:
             return True
-        if any(over(one, other) or over(other, one) for one in act.paths for other in asked.paths):
+        if any(over(path, other) or over(other, path) for path in act.paths for other in asked.paths):
             return True
     return False
 
@@ -67,8 +67,8 @@ def reacquired(entries):
         writes = [at for at in showing if made[at][1].effect == "write"]
         live = [at for at in showing if not writes or at >= writes[-1]]
         carriers = [one.call_item if one.effect == "write" else one.result_item for one in (made[at][1] for at in live)]
-        gone = next((one for one in compactions(entries[: seq - 1]) if made[showing[-1]][0] < one.seq
-                     and not shown(entries, one.seq, carriers)), None)  # fmt: skip
+        gone = next((compaction for compaction in compactions(entries[: seq - 1]) if made[showing[-1]][0] < compaction.seq
+                     and not shown(entries, compaction.seq, carriers)), None)  # fmt: skip
         newest = made[showing[-1]][1]
         if gone and (newest.content_digest == act.content_digest or not touched(made, showing[-1], place)):
             found.append((act.step, act.step - gone.event.step + 1))

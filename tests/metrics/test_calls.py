@@ -22,7 +22,8 @@ def test_the_order_of_arguments_and_time_limits_do_not_matter():
 def test_what_is_written_and_where_does_matter():
     texts = [{"path": "a", "content": "x"}, {"path": "a", "content": "y"}, {"path": "b", "content": "x"}]
     assert (
-        len({compute_signature(call(one, "write_file")) for one in texts} | {compute_signature(call(texts[0], "read_file"))}) == 4
+        len({compute_signature(call(text, "write_file")) for text in texts} | {compute_signature(call(texts[0], "read_file"))})
+        == 4
     )
 
 

@@ -302,7 +302,7 @@ def test_no_credentials_of_a_base_address_show_in_an_error_or_in_the_model(route
     with serving(BROKEN) as stub:
         base = stub.base.replace("://", f"://someone:{secret}@")
         bases = (base, re.sub(r":\d+/", ":1/", base), base.replace("/v1", "x/v1"))
-        models = [LitellmModel(name=route, api_base=one, retry=Retry(retries=0), timeout_seconds=60.0) for one in bases]
+        models = [LitellmModel(name=route, api_base=base, retry=Retry(retries=0), timeout_seconds=60.0) for base in bases]
         for model in models:
             with pytest.raises(ModelError) as caught:
                 model.reply(HELLO)
@@ -475,7 +475,7 @@ def test_marks_change_nothing_else_and_are_never_more_than_four(messages):
     marks = [one for one in plain if "cache_control" in one]
     marks += [block for one in plain if isinstance(one["content"], list) for block in one["content"] if "cache_control" in block]
     assert len(marks) <= 4
-    assert all(one["cache_control"] == CACHE_CONTROL for one in marks)
+    assert all(mark["cache_control"] == CACHE_CONTROL for mark in marks)
     for one, other in zip(plain, encode_messages(messages), strict=True):
         content = one["content"]
         whole = "\n".join(block["text"] for block in content) if isinstance(content, list) else content

@@ -243,7 +243,7 @@ def test_usage_counts_each_token_of_the_prompt_once(plain, expected):
 @given(st.lists(st.sampled_from(["", "a", "a-1", "b"]), max_size=8))
 def test_call_ids_never_repeat_in_a_conversation(given_ids):
     name_call = make_call_namer([user("hi"), assistant("", ToolCall(call_id="a", name="t", arguments_json="{}"))])
-    ids = [name_call(one) for one in given_ids]
+    ids = [name_call(given_id) for given_id in given_ids]
     assert len({"a", *ids}) == 1 + len(ids)
     assert "" not in ids
 

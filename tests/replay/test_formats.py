@@ -267,7 +267,7 @@ def test_many_compactions_and_rewinds_are_read_in_linear_time(name, repeated):
     start = time.process_time()
     [recording] = read_document(document, name)
     assert len(recording.messages) == 12_000
-    assert [one.position for one in recording.compactions[:3]] == ([1, 2, 3] if name == "claude-code" else [])
+    assert [compaction.position for compaction in recording.compactions[:3]] == ([1, 2, 3] if name == "claude-code" else [])
     assert time.process_time() - start < 3
 
 

@@ -155,8 +155,8 @@ def test_an_exported_session_is_a_recording_like_that_of_any_agent(log):
     assert detect_format(recorded) == "harness"
     (recording,) = read_document(recorded, "harness")
     applied = [entry.event for entry in log if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
-    assert [one.summary for one in recording.compactions] == [one.summary for one in applied]
-    assert find_violation([one.message for one in recording.messages]) is None
+    assert [compaction.summary for compaction in recording.compactions] == [compaction.summary for compaction in applied]
+    assert find_violation([message.message for message in recording.messages]) is None
     assert recording.steps == fold_all(log).steps
 
 

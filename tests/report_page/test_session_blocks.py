@@ -43,10 +43,10 @@ def test_all_requests_in_one_pass_equal_the_requests_one_by_one(session):
     reader = LogReader.from_log(session.entries)
     requests = list(history.reconstruct_all(reader))
     assert reader.build_inspection() == inspect_session(session.entries)
-    assert any(one.compactions for one in requests)
-    for one in requests:
-        assert one == RequestHistory(session.entries).reconstruct(one.step)
-        assert one.matches_log == reconstruct_request(session.entries, one.step).matches_log
+    assert any(request.compactions for request in requests)
+    for request in requests:
+        assert request == RequestHistory(session.entries).reconstruct(request.step)
+        assert request.matches_log == reconstruct_request(session.entries, request.step).matches_log
 
 
 def test_a_block_has_every_message_of_every_step(session):
@@ -58,7 +58,7 @@ def test_a_block_has_every_message_of_every_step(session):
         indices = [first + place for first, length in step["sent"] for place in range(length)]
         assert [plain["messages"][index][2] for index in indices] == [format_full_text(message) for message in sent.messages]
         assert plain["messages"][step["answer"]][2] == format_full_text(sent.answer)
-        assert [plain["messages"][index][2] for index in step["results"]] == [format_full_text(one) for one in sent.results]
+        assert [plain["messages"][index][2] for index in step["results"]] == [format_full_text(result) for result in sent.results]
         assert [tuple(row) for row in step["facts"]] == steps.describe_step(number, sent)
         assert len(step["compactions"]) == len(sent.compactions)
     assert len(plain["messages"]) == len({tuple(row) for row in plain["messages"]})

@@ -85,7 +85,7 @@ def test_later_messages_of_a_task_arrive():
     heard: list[Entry | Signal] = []
     execute_session(session(), "s1", on_event=heard.append)
     events = [one.event for one in heard if isinstance(one, Entry)]
-    [late] = [one.step for one in events if isinstance(one, MessageAdded) and one.message.text == "Take your time."]
+    [late] = [event.step for event in events if isinstance(event, MessageAdded) and event.message.text == "Take your time."]
     assert late == 3
 
 
@@ -140,7 +140,7 @@ def test_of_5_mib_on_each_stream_the_exit_code_and_the_end_of_standard_error_sta
             if isinstance(entry.event, MessageAdded)
             for result in entry.event.message.results
         ]
-    outputs = [one.output for one in results if one.name == "execute_command"]
+    outputs = [result.output for result in results if result.name == "execute_command"]
     assert outputs
     for output in outputs:
         lines = output.splitlines()

@@ -395,8 +395,8 @@ def test_no_interview_of_the_suite_contains_a_value_that_the_agent_must_remember
     """Candidates of a value are all there, under every seed, and the interviews of two seeds are equal where facts differ."""
     for name in ("flashcards", "flashcards-bun", "spec-api", "rename-sweep"):
         assert load_task(name)(1).grader.interviews == load_task(name)(2).grader.interviews
-    sources = [[one.source for one in load_task("bug-hunt")(seed).grader.interviews] for seed in (1, 2)]
+    sources = [[interview.source for interview in load_task("bug-hunt")(seed).grader.interviews] for seed in (1, 2)]
     assert sources[0] == sources[1]
-    appended = {path: text for one in load_task("bug-hunt")(1).grader.interviews for path, text in one.appended}
+    appended = {path: text for interview in load_task("bug-hunt")(1).grader.interviews for path, text in interview.appended}
     initial = dict(load_task("bug-hunt")(1).workspace)
     assert all(text.strip() == initial[path].strip() for path, text in appended.items() if path.startswith("wattbook/stages/"))

@@ -175,4 +175,6 @@ def test_the_reminder_tells_all_that_was_dropped_and_nothing_else_went(task, ent
 
 
 def _texts(view):
-    return [part.text if hasattr(part, "text") else getattr(part, "output", "") for one in view.messages for part in one.parts]
+    return [
+        part.text if hasattr(part, "text") else getattr(part, "output", "") for message in view.messages for part in message.parts
+    ]

@@ -52,7 +52,7 @@ def test_threads_get_different_ids_in_order(factory):
 def test_ids_of_trials_are_the_same_in_each_run_and_sort_too():
     """S3.13."""
     factories = SequentialIds(), SequentialIds()
-    first, second = ([one.make_ascending() for _ in range(12)] for one in factories)
+    first, second = ([factory.make_ascending() for _ in range(12)] for factory in factories)
     assert first == second == sorted(set(first))
     falling = [factories[0].make_descending() for _ in range(12)]
     assert falling == sorted(set(falling), reverse=True)

@@ -117,7 +117,7 @@ def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_it
     assert live.queued_messages == ()
     assert user_texts(live)[-2:] == ["first", "second"]
     turns = [entry.event for entry in live.entries if isinstance(entry.event, TurnEnded)]
-    assert [(one.turn, one.status, one.reason) for one in turns] == [(number, "completed", "replied") for number in (1, 2, 3)]
+    assert [(turn.turn, turn.status, turn.reason) for turn in turns] == [(number, "completed", "replied") for number in (1, 2, 3)]
 
 
 def test_what_is_told_is_what_is_logged_in_order_and_in_one_thread(living, tmp_path):
@@ -230,7 +230,7 @@ def test_a_session_without_a_request_begins_with_the_first_message(living):
     assert live.wait(SECONDS) == "idle", live.failure
     assert isinstance(live.entries[0].event, SessionStarted)
     assert live.entries[0].event.task.endswith("The port is 4000.")
-    assert not [one for one in live.entries if isinstance(one.event, MessageQueued)]
+    assert not [entry for entry in live.entries if isinstance(entry.event, MessageQueued)]
 
 
 def test_a_session_is_compacted_when_somebody_wishes_it(living):
@@ -275,7 +275,7 @@ def test_the_steps_of_a_session_have_their_snapshots_and_patches_as_parts_also_a
     live.roll_back(number - 1)
     live.resume()
     live.wait(SECONDS)
-    assert [(again, one) for again, one, _ in list_patches(live)] == [(number, digest)] * 2, (
+    assert [(again, patch) for again, patch, _ in list_patches(live)] == [(number, digest)] * 2, (
         "compared with the restored workspace"
     )
 
@@ -293,10 +293,10 @@ def test_a_file_that_the_user_attaches_is_a_part_of_the_message_also_after_the_s
     again.send("Use this.", files=[file])
     file.unlink()
     assert again.wait(SECONDS) == "idle", again.failure
-    [message] = [one for one in again.view.messages if one.role == "user" and one.text == "Use this."]
+    [message] = [message for message in again.view.messages if message.role == "user" and message.text == "Use this."]
     attached = File(path=str(file), content="x = 'é'\n")
     assert message == user("Use this.", attached)
-    [queued] = [one.event for one in again.entries if isinstance(one.event, MessageQueued)]
+    [queued] = [entry.event for entry in again.entries if isinstance(entry.event, MessageQueued)]
     assert queued.files == (attached,)
     [(kind, text)] = plain(live.spec.journal, "SELECT type, text FROM parts WHERE type = 'file'")
     assert (kind, text) == ("file", f"{file}\nx = 'é'\n")
@@ -355,7 +355,7 @@ def test_a_policy_without_rules_compacts_for_nobody(living):
     live = living()
     live.wait(SECONDS)
     assert live.compact() is None
-    assert not [one for one in live.entries if isinstance(one.event, Compaction)]
+    assert not [entry for entry in live.entries if isinstance(entry.event, Compaction)]
 
 
 def test_rolling_back_brings_back_view_and_workspace(living):
@@ -404,7 +404,7 @@ def test_a_fork_has_the_workspace_of_its_step_wherever_it_is_kept(living, tmp_pa
     live.close()
     fork.start()
     assert fork.wait(SECONDS) == "idle", fork.failure
-    assert [(one.path, one.kind) for one in fork.summarize_changes().changes] == [("conf.txt", "added")]
+    assert [(change.path, change.kind) for change in fork.summarize_changes().changes] == [("conf.txt", "added")]
     fork.resume()
     fork.wait(SECONDS)
     assert all(check.passed for check in fork.close().checks)
@@ -415,7 +415,7 @@ def test_the_changes_of_a_turn_are_told_by_path(living):
     live = living()
     live.send("thanks")
     live.wait(SECONDS)
-    assert [(one.path, one.kind, one.added_lines) for one in live.list_changes(1)] == [("conf.txt", "added", 1)]
+    assert [(change.path, change.kind, change.added_lines) for change in live.list_changes(1)] == [("conf.txt", "added", 1)]
     assert live.list_changes(2) == live.list_changes() == live.list_patches(2) == ()
     [patch] = live.list_patches(1)
     assert patch.text == "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
@@ -465,8 +465,8 @@ def test_a_summary_that_was_put_off_is_written_in_the_reopened_session_before_th
     asked = next(at for at, one in enumerate(new) if isinstance(one, MessageAdded) and one.message.text == "and a README")
     assert compacted < asked
     assert (new[compacted].status, new[compacted].moment) == ("applied", "turn")
-    assert [one.role for one in again.view.messages[:3]] == ["system", "user", "assistant"]
-    assert "and a README" in [one.text for one in again.view.messages[3:]]
+    assert [message.role for message in again.view.messages[:3]] == ["system", "user", "assistant"]
+    assert "and a README" in [message.text for message in again.view.messages[3:]]
 
 
 def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_not_come_up(living, tmp_path):
@@ -495,7 +495,7 @@ def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_pa
     live.send("still mine")
     assert live.wait(SECONDS) == "idle", live.failure
     assert user_texts(live)[-1] == "still mine"
-    assert not [one for one in live.entries if isinstance(one.event, SessionResumed)]
+    assert not [entry for entry in live.entries if isinstance(entry.event, SessionResumed)]
     live.close()
     assert second.start().wait(SECONDS) == "failed", "it was opened before the other one went on"
     assert "was continued elsewhere since it was opened here; reopen it" in second.failure
@@ -677,7 +677,7 @@ def test_a_session_that_was_stopped_while_it_came_up_works_when_it_is_wished_to(
     live = living()
     live.stop()
     assert live.wait(SECONDS) == "idle"
-    assert not [one for one in live.entries if isinstance(one.event, StepFinished)]
+    assert not [entry for entry in live.entries if isinstance(entry.event, StepFinished)]
     live.resume()
     assert live.wait(SECONDS) == "idle", live.failure
     assert [check.passed for check in live.close().checks] == [True, True]
@@ -727,7 +727,7 @@ def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_
     assert live.wait(SECONDS) == "idle", live.failure
     assert live.queued_messages == ("first", "second"), "nobody wished to go on yet"
     assert live.view.steps == 9
-    assert [one.path for one in live.summarize_changes().changes] == ["conf.txt"], "the workspace of the last step is back"
+    assert [change.path for change in live.summarize_changes().changes] == ["conf.txt"], "the workspace of the last step is back"
     live.resume()
     assert live.wait(SECONDS) == "idle"
     assert user_texts(live)[-2:] == ["first", "second"]
@@ -774,7 +774,7 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
             victim.kill()
     assert drafted(file) == "I was about to say"
     live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
-    said, ended = (one.event for one in live.entries[-2:])
+    said, ended = (entry.event for entry in live.entries[-2:])
     assert (said.message.role, said.message.text, said.step) == ("assistant", "I was about to say", 1)
     assert (ended.turn, ended.status, ended.reason) == (1, "failed", "broken_off")
     before = live.entries
@@ -782,7 +782,7 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
     assert live.wait(SECONDS) == "idle", live.failure
     live.resume()
     assert live.wait(SECONDS) == "idle"
-    assert [one.text for one in live.view.messages[-3:]] == ["I was about to say", "Go on.", "Now I say it."]
+    assert [message.text for message in live.view.messages[-3:]] == ["I was about to say", "Go on.", "Now I say it."]
     live.close()
     with Journal.open(file, read_only=True) as journal:
         logged = tuple(journal.read_entries("victim"))
@@ -834,7 +834,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
         finally:
             victim.kill()
     live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
-    answer, result, ended = (one.event for one in live.entries[-4:] if not isinstance(one.event, CallStarted))
+    answer, result, ended = (entry.event for entry in live.entries[-4:] if not isinstance(entry.event, CallStarted))
     asked = ToolCall(call_id="c1", name="execute_command", arguments_json=call[2])
     assert answer.message == assistant("I run it.", asked, reasoning="hm")
     assert [(one.call_id, one.status) for one in result.message.results] == [("c1", "interrupted")]
@@ -853,7 +853,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
 def test_a_call_that_runs_when_the_process_is_killed_is_running_in_the_journal(living, tmp_path, checkout, provider):
     """S3.7."""
     commands = ("echo done", "touch begun; sleep 600", "echo never")
-    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
+    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": command})) for number, command in enumerate(commands))
     provider(Say(calls=calls, finish="tool_calls"), Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
     states = ["completed", "running", "pending"]
@@ -869,9 +869,9 @@ def test_a_call_that_runs_when_the_process_is_killed_is_running_in_the_journal(l
     assert [one.call_id for one in drafted(file, "results")] == ["c0"], "the start of the second call keeps the first result"
     with Journal.open(file, read_only=True) as journal:
         logged_states = compute_tool_states(journal.read_entries("victim"))
-        parts = [one for row in list_messages(journal, "victim") for one in list_parts(journal, row.message_id)]
+        parts = [part for row in list_messages(journal, "victim") for part in list_parts(journal, row.message_id)]
     assert list(logged_states.values()) == ["running", "running", "pending"], "results are logged with the end of the step"
-    assert [one.state for one in parts if one.state] == states
+    assert [part.state for part in parts if part.state] == states
     live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
     live.start()
     assert live.wait(SECONDS) == "idle", live.failure
@@ -882,7 +882,7 @@ def test_a_call_that_runs_when_the_process_is_killed_is_running_in_the_journal(l
 def test_results_that_were_there_when_the_process_died_are_kept_with_their_changes(living, tmp_path, checkout, provider):
     """S1.1."""
     commands = ("echo done; touch made", "sleep 600")
-    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
+    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": command})) for number, command in enumerate(commands))
     stub = provider(Say(pieces=("I run them.",), calls=calls, finish="tool_calls"), Say(pieces=("Now I say it.",)))
     file = tmp_path / "j.sqlite"
     with PreparedProcess(SPEAKER, file, cwd=checkout, modules=("litellm",)) as victim:
@@ -901,7 +901,7 @@ def test_results_that_were_there_when_the_process_died_are_kept_with_their_chang
     assert "1 result of 2 kept" in ended.detail
     live.start()
     assert live.wait(SECONDS) == "idle", live.failure
-    assert [one.path for one in live.summarize_changes().changes] == ["made"]
+    assert [change.path for change in live.summarize_changes().changes] == ["made"]
     live.resume()
     assert live.wait(SECONDS) == "idle"
     assert live.view.messages[-1].text == "Now I say it."
@@ -915,14 +915,14 @@ def test_parallel_tools_of_a_live_session_overlap_and_the_workspace_is_saved_onc
     """S1.3: each command waits for the other."""
     waiting = "touch {0}; until [ -e {1} ]; do sleep 0.01; done; echo {0}"
     commands = (waiting.format("first", "second"), waiting.format("second", "first"))
-    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": one})) for number, one in enumerate(commands))
+    calls = tuple((f"c{number}", "execute_command", json.dumps({"command": command})) for number, command in enumerate(commands))
     provider(Say(pieces=("I run them.",), calls=calls, finish="tool_calls"), Say(pieces=("Done.",)))
     live = living(**REAL, limits=Limits(max_steps=5, parallel_tools=True), command_timeout_seconds=SECONDS)
     assert live.wait(2 * SECONDS) == "idle", live.failure
     results = [entry.event.message.results for entry in live.entries if isinstance(entry.event, MessageAdded)]
     assert [one.output for group in results for one in group] == ["exit code 0\nfirst", "exit code 0\nsecond"]
     assert [entry.event.step for entry in live.entries if isinstance(entry.event, WorkspaceSaved)] == [0, 1]
-    assert [one.path for one in live.summarize_changes().changes] == ["first", "second"]
+    assert [change.path for change in live.summarize_changes().changes] == ["first", "second"]
 
 
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
@@ -1007,9 +1007,9 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
     assert live.wait(SECONDS) == "idle"
     [asked] = [one for one in heard if isinstance(one, CallRepeated)]
     assert (asked.call.name, asked.times) == ("execute_command", 3)
-    assert next(one.event.reason for one in reversed(live.entries) if isinstance(one.event, TurnEnded)) == reason
-    results = [part for one in live.view.messages for part in one.results]
-    assert sum(one.status == "completed" for one in results) == made
+    assert next(entry.event.reason for entry in reversed(live.entries) if isinstance(entry.event, TurnEnded)) == reason
+    results = [part for message in live.view.messages for part in message.results]
+    assert sum(result.status == "completed" for result in results) == made
     with pytest.raises(UsageError, match="waits for no decision"):
         live.decide_repeated_call("stop")
 
@@ -1038,8 +1038,8 @@ def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(li
     assert live.stop() == "running-tools"
     assert live.wait(SECONDS) == "idle"
     assert live.stop() is None
-    assert [one.results[0].status for one in live.view.messages if one.role == "tool"] == ["completed", "interrupted"]
-    assert [one.path for one in live.summarize_changes().changes] == ["one"]
+    assert [message.results[0].status for message in live.view.messages if message.role == "tool"] == ["completed", "interrupted"]
+    assert [change.path for change in live.summarize_changes().changes] == ["one"]
 
 
 @pytest.mark.slow  # litellm takes seconds to import
@@ -1137,7 +1137,7 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
     assert again.queued_messages == ("still there?",)
     again.resume()
     assert again.wait(SECONDS) == "idle"
-    assert [one.path for one in again.summarize_changes().changes] == ["conf.txt"]
+    assert [change.path for change in again.summarize_changes().changes] == ["conf.txt"]
     assert all(check.passed for check in again.close().checks)
 
 
@@ -1203,7 +1203,7 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
     )
     live = living(explore=True, **REAL)
     assert live.wait(SECONDS) == "idle", live.failure
-    [answer] = [one.results[0].output for one in live.view.messages if one.role == "tool"]
+    [answer] = [message.results[0].output for message in live.view.messages if message.role == "tool"]
     assert answer.startswith("It is port 4711.\n[2 steps, session ")
     assert live.view.tokens < 1_500
     tools = [{one["function"]["name"] for one in request["tools"]} for request in stub.asked]
@@ -1269,7 +1269,11 @@ def test_a_scripted_sub_agent_answers_in_a_live_session(living):
     task = hidden(7)
     live = living(task=task, request=task.prompt, explore=True, explore_model="scripted:typical")
     assert live.wait(SECONDS) == "idle", live.failure
-    answers = [one.results[0].output for one in live.view.messages if one.role == "tool" and one.results[0].name == "explore"]
+    answers = [
+        message.results[0].output
+        for message in live.view.messages
+        if message.role == "tool" and message.results[0].name == "explore"
+    ]
     assert [answer.splitlines()[0] for answer in answers] == ["The port is 4007."]
     figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).state["figures"]
     totals = inspect_session(live.entries).totals

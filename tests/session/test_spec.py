@@ -150,7 +150,10 @@ def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
     as_it_was, other = live.fork(2), live.fork(2, spec=replace(live.spec, limits=Limits(max_steps=77)))
     assert LiveSession.reopen(path, as_it_was.session_id).spec == replace(live.spec, unsafe_local=False)
     assert LiveSession.reopen(path, other.session_id).spec.limits == Limits(max_steps=77)
-    told = [[one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)]
+    told = [
+        [entry.event.setup_json for entry in fork.entries if isinstance(entry.event, SessionForked)]
+        for fork in (as_it_was, other)
+    ]
     assert told[0] == [""]
     assert find_setup(other.entries) == told[1][0] == encode_setup(other.spec)
 

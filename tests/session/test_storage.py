@@ -135,7 +135,7 @@ def test_an_older_workspace_is_not_taken_for_one_that_could_not_be_saved(living,
         with pytest.raises(UsageError, match="it could not be saved when it last changed"):
             call(last)
     assert living.too(live.fork(2)).start().wait(SECONDS) == "idle"
-    assert [one.path for one in live.list_changes(1)] == [one.path for one in live.list_changes()]
+    assert [change.path for change in live.list_changes(1)] == [change.path for change in live.list_changes()]
     live.close()
     with pytest.raises(UsageError, match=r"cannot be continued.*it could not be saved when it last changed"):
         LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)
@@ -179,7 +179,7 @@ def looks(number, text):
 
 
 def newest_result(live):
-    return next(one.results[0].output for one in reversed(live.view.messages) if one.role == "tool")
+    return next(message.results[0].output for message in reversed(live.view.messages) if message.role == "tool")
 
 
 @pytest.mark.slow  # litellm takes seconds to import
@@ -192,7 +192,7 @@ def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(liv
     )
     live = living(policy=POLICY, journal=journal, **REAL)
     assert live.wait(SECONDS) == "idle", live.failure
-    [event] = [one.event for one in live.entries if isinstance(one.event, Compaction)]
+    [event] = [entry.event for entry in live.entries if isinstance(entry.event, Compaction)]
     assert (event.status, event.step, event.offloaded) == ("applied", 3, (NAME,))
     sent = next(one["content"] for one in stub.asked[2]["messages"] if one["role"] == "tool")
     assert NAME in sent
@@ -235,7 +235,7 @@ class Trees:
     """Sandbox whose workspace has the given tree ids, one after the other; for an error, it cannot be saved."""
 
     def __init__(self, *tree_ids):
-        self.snapshots = [one if isinstance(one, ToolError) else Snapshot(tree_id=one) for one in tree_ids]
+        self.snapshots = [tree_id if isinstance(tree_id, ToolError) else Snapshot(tree_id=tree_id) for tree_id in tree_ids]
 
     def restore(self, snapshot):
         assert snapshot in self.snapshots

@@ -198,5 +198,5 @@ def test_the_cost_of_taking_one_session_out_does_not_grow_with_the_source(tmp_pa
         with Journal.open(tmp_path / f"target-{size}.sqlite") as target:
             counts.append(count_instructions(source, target, only="7"))
             assert target.list_session_ids() == ("7",)
-            assert [one.trial_id for one in target.list_trials()] == ["t7"]
+            assert [trial.trial_id for trial in target.list_trials()] == ["t7"]
     assert counts[1] <= counts[0] + 1, counts

@@ -50,11 +50,11 @@ def again(root: Path, step: str) -> None:
 
 def test_instances_differ_in_bugs_suspicions_papers_places_and_order() -> None:
     structures = [structure_of(seed) for seed in SEEDS]
-    assert {len(one.refusals) for one in structures} == {1, 2, 3}
-    assert {len(one.suspicions) for one in structures} == {1, 2, 3}
-    assert {page for one in structures for _, page in one.pages} == {"decree", "rounding", "minutes", "audit"}
+    assert {len(structure.refusals) for structure in structures} == {1, 2, 3}
+    assert {len(structure.suspicions) for structure in structures} == {1, 2, 3}
+    assert {page for structure in structures for _, page in structure.pages} == {"decree", "rounding", "minutes", "audit"}
     for distinct in ("papers", "parts", "sections", "handover_facts", "looks", "sheets"):
-        assert len({getattr(one, distinct) for one in structures}) > 4, distinct
+        assert len({getattr(structure, distinct) for structure in structures}) > 4, distinct
     scripts = {tuple(step.name for step in make_bug_hunt(seed).script.steps) for seed in range(10)}
     assert len(scripts) == 10
 
@@ -63,7 +63,10 @@ def test_instances_differ_in_bugs_suspicions_papers_places_and_order() -> None:
 def test_a_higher_difficulty_has_more_bugs_looks_and_facts() -> None:
     def measure(difficulty: Difficulty) -> tuple[int, int, int]:
         structures = [structure_of(seed, difficulty) for seed in SEEDS]
-        bugs, looks = sum(len(one.refusals) for one in structures), sum(sum(map(len, one.looks)) for one in structures)
+        bugs, looks = (
+            sum(len(structure.refusals) for structure in structures),
+            sum(sum(map(len, structure.looks)) for structure in structures),
+        )
         return bugs, looks, sum(len(make_bug_hunt(seed, difficulty=difficulty).facts) for seed in range(8))
 
     easy, standard, hard = map(measure, DIFFICULTIES)

@@ -98,7 +98,8 @@ INTERVIEW_SECONDS = 8.0
 def hasten(task):
     """Return a task whose interviews wait less for code that never answers."""
     interviews = tuple(
-        replace(one, timeout_seconds=min(one.timeout_seconds, INTERVIEW_SECONDS)) for one in task.grader.interviews
+        replace(interview, timeout_seconds=min(interview.timeout_seconds, INTERVIEW_SECONDS))
+        for interview in task.grader.interviews
     )
     return replace(task, grader=replace(task.grader, interviews=interviews))
 
@@ -180,7 +181,9 @@ def finished(tmp_path_factory):
 
     def make(name, check=""):
         seeds = range(1, 100)
-        return carry_out(name, next(seed for seed in seeds if check in ("", *(one.name for one in load_task(name)(seed).checks))))
+        return carry_out(
+            name, next(seed for seed in seeds if check in ("", *(check.name for check in load_task(name)(seed).checks)))
+        )
 
     return make
 

@@ -42,12 +42,16 @@ def answered(tmp_path_factory):
 
 def test_instances_differ_in_logs_pages_times_searches_and_papers():
     structures = [structure_of(seed) for seed in range(60)]
-    assert {log for one in structures for log in one.logs} == set(COMPONENTS)
-    assert {page for one in structures for page in one.page_names} == set(FINDINGS_BY_PAGE)
-    assert {len(one.pages) for one in structures} == {6, 7, 8, 9}
-    assert {one.first_portion > 0 for one in structures} == {one.open_after > 0 for one in structures} == {True, False}
+    assert {log for structure in structures for log in structure.logs} == set(COMPONENTS)
+    assert {page for structure in structures for page in structure.page_names} == set(FINDINGS_BY_PAGE)
+    assert {len(structure.pages) for structure in structures} == {6, 7, 8, 9}
+    assert (
+        {structure.first_portion > 0 for structure in structures}
+        == {structure.open_after > 0 for structure in structures}
+        == {True, False}
+    )
     for distinct in ("logs", "pages", "looks", "contexts", "filing_facts", "handover_facts", "misleading", "sheets"):
-        assert len({getattr(one, distinct) for one in structures}) > 4, distinct
+        assert len({getattr(structure, distinct) for structure in structures}) > 4, distinct
     assert len(MISLEADING) == MISLEADING_COUNT
 
 
@@ -61,9 +65,9 @@ def test_a_page_is_due_when_its_findings_are_known():
 def test_a_higher_difficulty_asks_for_more_pages_later_and_prints_more():
     def measure(difficulty):
         structures = [structure_of(seed, difficulty) for seed in range(60)]
-        late = [due == len(one.logs) for one in structures for _, due in one.pages]
-        lines = sum(count for one in structures for _, count in one.contexts)
-        return sum(len(one.pages) for one in structures), sum(late) / len(late), lines
+        late = [due == len(structure.logs) for structure in structures for _, due in structure.pages]
+        lines = sum(count for structure in structures for _, count in structure.contexts)
+        return sum(len(structure.pages) for structure in structures), sum(late) / len(late), lines
 
     easy, standard, hard = map(measure, DIFFICULTIES)
     assert all(low < middle < high for low, middle, high in zip(easy, standard, hard, strict=True))

@@ -124,15 +124,15 @@ def test_no_misleading_sentence_and_no_number_without_a_note_is_read_as_a_fact()
     world = World(difficulty="hard")
     structure, task = draw(world), march(world)
     assert structure.rumours
-    assert any(one.is_misleading for one in structure.statements)
+    assert any(statement.is_misleading for statement in structure.statements)
     idle = {mark.name for mark in structure.marks if not mark.use_step}
     assert idle
     assert not idle & {fact.name for fact in task.facts}
     sentences = [one.misleading for one in (*load_orders().values(), *load_cairn_texts())]
-    texts = [Template(one).safe_substitute(place="ridge", number="4711") for one in sentences]
+    texts = [Template(sentence).safe_substitute(place="ridge", number="4711") for sentence in sentences]
     assert not any(re.search(fact.patterns[0], text) for fact in task.facts for text in texts)
     stated = [value for fact in task.facts for value in re.findall(fact.patterns[0], task.prompt)]
-    assert len(stated) == sum(1 for one in structure.statements if not one.is_misleading)
+    assert len(stated) == sum(1 for statement in structure.statements if not statement.is_misleading)
 
 
 @pytest.mark.bubblewrap

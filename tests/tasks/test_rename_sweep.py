@@ -61,13 +61,13 @@ def holding(root: Path, name: str) -> set[str]:
 
 def test_instances_differ_in_folders_order_helpers_and_papers() -> None:
     structures = [structure_of(seed) for seed in range(60)]
-    assert {folder for one in structures for folder in one.folders} == set(ALL_FOLDERS)
-    assert {one.order for one in structures} == set(ORDERS)
-    assert {len(one.folders) for one in structures} == {6, 7, 8, 9}
-    assert {len(one.collision_folders) for one in structures} == {1, 2, 3}
-    assert {one.is_reserved_late for one in structures} == {True, False}
+    assert {folder for structure in structures for folder in structure.folders} == set(ALL_FOLDERS)
+    assert {structure.order for structure in structures} == set(ORDERS)
+    assert {len(structure.folders) for structure in structures} == {6, 7, 8, 9}
+    assert {len(structure.collision_folders) for structure in structures} == {1, 2, 3}
+    assert {structure.is_reserved_late for structure in structures} == {True, False}
     for distinct in ("folders", "reads", "pause_after", "closing_parts", "rule_facts", "result_facts", "sheets"):
-        assert len({getattr(one, distinct) for one in structures}) > 4, distinct
+        assert len({getattr(structure, distinct) for structure in structures}) > 4, distinct
 
 
 def test_the_folders_are_in_the_order_that_the_request_tells() -> None:
@@ -82,8 +82,12 @@ def test_the_folders_are_in_the_order_that_the_request_tells() -> None:
 def test_a_higher_difficulty_has_more_folders_helpers_and_facts() -> None:
     def measure(difficulty: Difficulty) -> tuple[int, int, int]:
         structures = [structure_of(seed, difficulty) for seed in range(60)]
-        stated = sum(len(one.rule_facts) + len(one.result_facts) for one in structures)
-        return sum(len(one.folders) for one in structures), sum(len(one.collision_folders) for one in structures), stated
+        stated = sum(len(structure.rule_facts) + len(structure.result_facts) for structure in structures)
+        return (
+            sum(len(structure.folders) for structure in structures),
+            sum(len(structure.collision_folders) for structure in structures),
+            stated,
+        )
 
     easy, standard, hard = map(measure, DIFFICULTIES)
     assert all(low < middle < high for low, middle, high in zip(easy, standard, hard, strict=True))
@@ -194,7 +198,7 @@ def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
 
 def test_touching_what_is_left_alone_a_test_or_more_than_the_name_fails(copied: Path) -> None:
     excluded = f"quay/{draw_values(1)['excluded_folder']}/fees.py"
-    folder = next(one for one in STRUCTURE.folders if one not in STRUCTURE.collision_folders)
+    folder = next(folder for folder in STRUCTURE.folders if folder not in STRUCTURE.collision_folders)
     for path in (excluded, f"tests/test_{folder}.py", f"quay/{folder}/talks.py"):
         (copied / path).write_text((copied / path).read_text() + "\n")
     assert failed(grade(make_rename_sweep(1), copied)) == {"left_alone", "tests", f"folders_{group_of(folder)}"}

@@ -25,5 +25,9 @@ def open_sessions(cheat, path):
 )
 def test_a_law_names_the_cheat(cheat, tmp_path):
     findings = list(BY_NAME[cheat.law].find(open_sessions(cheat, tmp_path / "mine.py"), 1, "extractive"))
-    named = [one.message for one in findings if (one.step, one.fact, one.check) == (cheat.step, cheat.fact, cheat.check)]
-    assert any(re.search(cheat.words, one) for one in named), [str(one) for one in findings]
+    named = [
+        finding.message
+        for finding in findings
+        if (finding.step, finding.fact, finding.check) == (cheat.step, cheat.fact, cheat.check)
+    ]
+    assert any(re.search(cheat.words, finding) for finding in named), [str(finding) for finding in findings]

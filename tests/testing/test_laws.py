@@ -44,7 +44,7 @@ def found(template, law):
 
 def about(findings):
     """Return step, fact and check of each finding."""
-    return {(one.step, one.fact, one.check) for one in findings}
+    return {(finding.step, finding.fact, finding.check) for finding in findings}
 
 
 def changed_step(task, which, /, **changes):
@@ -388,8 +388,8 @@ def test_the_skeleton_keeps_every_law(good):
 def test_a_task_is_found_that(kind, good):
     law, spoil, about, words = BAD[kind]
     findings = found(lambda seed: spoil(good(seed)), law)
-    named = [one.message for one in findings if (one.step, one.fact, one.check) == about]
-    assert any(re.search(words, one) for one in named), [str(one) for one in findings]
+    named = [finding.message for finding in findings if (finding.step, finding.fact, finding.check) == about]
+    assert any(re.search(words, finding) for finding in named), [str(finding) for finding in findings]
 
 
 def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
@@ -423,8 +423,8 @@ def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
 
     findings = found(random, "template")
     assert about(findings) == {("", "times", ""), ("try", "", ""), ("", "", "")}
-    assert [one.message.split()[0] for one in findings if not one.step and not one.fact] == ["`prompt`"]
-    assert all("when the template is called again" in one.message for one in findings)
+    assert [finding.message.split()[0] for finding in findings if not finding.step and not finding.fact] == ["`prompt`"]
+    assert all("when the template is called again" in finding.message for finding in findings)
 
 
 def hashing(folder, spoiled, law="template"):
@@ -444,8 +444,8 @@ def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
     drawn = "    times, greeting ="
     findings = hashing(tmp_path, {drawn: f'    values["times"] = str(hash(f"times {{task_seed}}") % 10**9)\n{drawn}'})
     assert about(findings) == {("", "times", ""), ("", "", "")}
-    assert {one.message.split()[0] for one in findings if not one.fact} == {"`prompt`", "`grader`"}
-    assert all("in another process" in one.message and one.seed == 0 for one in findings)
+    assert {finding.message.split()[0] for finding in findings if not finding.fact} == {"`prompt`", "`grader`"}
+    assert all("in another process" in finding.message and finding.seed == 0 for finding in findings)
 
 
 @pytest.mark.slow
@@ -529,7 +529,7 @@ def test_a_fact_is_got_again_from_where_it_stands_when_a_step_needs_it(good, pat
 
     findings = found(moving, "recovery")
     assert about(findings) == (set() if is_shown else {("write", "greeting", "")})
-    assert all("cannot be recovered any more before this step: its source 'style.md'" in one.message for one in findings)
+    assert all("cannot be recovered any more before this step: its source 'style.md'" in finding.message for finding in findings)
 
 
 @pytest.mark.parametrize(("maker", "is_shown"), [("write", True), ("try", False)])

@@ -350,8 +350,8 @@ def test_a_bar_of_a_thousand_messages_has_a_bounded_number_of_parts_and_every_to
     parts = _group_runs(messages)
     assert len(parts) <= MAX_BAR_PARTS
     for disposition in (0, 1):
-        assert sum(tokens for one, tokens in parts if one == disposition) == sum(
-            tokens for one, tokens in messages if one == disposition
+        assert sum(tokens for part, tokens in parts if part == disposition) == sum(
+            tokens for message, tokens in messages if message == disposition
         )
     assert _group_runs([(0, 1), (0, 2), (1, 0), (0, 5)]) == [(0, 3), (1, 0), (0, 5)]
     assert sum(tokens for _, tokens in _group_runs([(index % 2, 0) for index in range(5_000)])) == 0

@@ -337,8 +337,8 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
 def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     records = [record(trial_id=cell.trial.trial_id, arm=cell.arm, success=cell.trial.seed == 0) for cell in GRID.grid]
-    for one in records:
-        widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(one))
+    for trial_record in records:
+        widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(trial_record))
     linked = Linked(page, widget, SHARED_SENDER)
     until(linked, f"() => document.querySelector('progress').value === {TRIALS}")
     before = counts(page)
@@ -473,8 +473,8 @@ def declare(folder, looks=1):
     ]
     with open_output(folder) as output:
         begin_record(folder)
-        for one in records[:-3]:
-            output.journal.record_trial(one, ())
+        for record in records[:-3]:
+            output.journal.record_trial(record, ())
     return grid, records
 
 
@@ -505,8 +505,8 @@ def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(
     with pytest.raises(UsageError, match="no interim look to take: the plan declares 1 look"):
         widget.take_look()
     with open_output(tmp_path) as output:
-        for one in records:
-            output.journal.record_trial(one, ())
+        for record in records:
+            output.journal.record_trial(record, ())
     widget._load_finished_trials()
     widget.metric = "success"
     linked.settle()

@@ -228,7 +228,7 @@ def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_p
     inspector.show_step(inspector._inspection.compactions[1].step)
     linked.settle()
     assert page.locator(".h-tick.h-applied").count() == len(
-        [one for one in inspector._inspection.compactions if one.status == "applied"]
+        [compaction for compaction in inspector._inspection.compactions if compaction.status == "applied"]
     )
     points = page.locator(".h-curve").get_attribute("points").split()
     assert len(points) == inspector.step_count

@@ -84,7 +84,7 @@ def test_a_grid_of_seeds_alone_is_one_cell():
 def test_arms_fill_as_trials_finish():
     grid = experiment()
     board = SuccessGrid(grid)
-    first, second = [one for one in records(grid.grid, success=True, score=1.0) if one.arm == "control"]
+    first, second = [record for record in records(grid.grid, success=True, score=1.0) if record.arm == "control"]
     (item,) = board.add([first])
     control = list(board.arms).index("control")
     assert item | {"low": 0, "high": 0} == {
@@ -108,7 +108,7 @@ def test_arms_fill_as_trials_finish():
 
 def test_a_trial_that_an_infrastructure_failure_ended_is_in_no_rate():
     board = SuccessGrid(experiment())
-    first, second = [one for one in records(board.experiment.grid, success=True, score=1.0) if one.arm == "control"]
+    first, second = [record for record in records(board.experiment.grid, success=True, score=1.0) if record.arm == "control"]
     lost = replace(second, status="failed", reason="model_error", success=False, score=0.0)
     arm = [one for one in board.add([first, lost]) if one["kind"] == "arm"][-1]
     assert (arm["finished"], arm["n"], arm["succeeded"], arm["share"], arm["score"]) == (2, 1, 1, 1.0, 1.0)

@@ -65,7 +65,7 @@ def test_a_panel_shows_threshold_and_window():
     figure: Any = context_composition.draw(
         context_composition.table(made([message(0, "user", 10)], [{"trial_id": "t", "steps": 3}]))
     )
-    (ax,) = (one for one in figure.axes if one.get_visible())
+    (ax,) = (ax for ax in figure.axes if ax.get_visible())
     assert {line.get_ydata()[0] for line in ax.lines} == {17414, 32768}
     assert ax.get_xlabel() == "step (number)"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["user", "threshold of the policy", "context window"]

@@ -111,8 +111,8 @@ def test_without_a_trial_that_counts_the_table_is_empty():
 
 def draw_policies(*policies):
     rows = [
-        {"arm": f"{i}", "trial_id": f"{i}", "policy": one["kind"], "policy_json": json.dumps(one)}
-        for i, one in enumerate(policies)
+        {"arm": f"{i}", "trial_id": f"{i}", "policy": policy["kind"], "policy_json": json.dumps(policy)}
+        for i, policy in enumerate(policies)
     ]
     steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(len(rows)) for step in (1, 2)]
     figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
@@ -133,7 +133,7 @@ def test_the_header_names_policies_whose_threshold_applies_to_another_count():
 
 def test_panels_are_named_after_policies():
     policies = [{"kind": "codex", "threshold": 0.5}, {"kind": "codex", "threshold": 0.9}, {"kind": "none"}]
-    rows = [{"arm": f"{i}", "trial_id": f"{i}", "axes_json": json.dumps({"policy": one})} for i, one in enumerate(policies)]
+    rows = [{"arm": f"{i}", "trial_id": f"{i}", "axes_json": json.dumps({"policy": policy})} for i, policy in enumerate(policies)]
     steps = [{"trial_id": f"{i}", "step": step, "view_tokens": 9} for i in range(3) for step in (1, 2)]
     figure: Any = token_curves.draw(token_curves.table(results(rows, steps)))
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["codex(threshold=0.5)", "codex(threshold=0.9)", "none"]

@@ -145,8 +145,8 @@ def test_what_goes_from_the_view_is_what_is_saved(log: tuple[Entry, ...], previe
     assert len(gone) == sum(len(old.output) >= compute_least_characters(preview) for old, _ in pairs)
     if arguments:
         emptied = {old.call_id for old, _ in gone}
-        calls = [one for item in after for one in item.message.calls]
-        assert all(one.arguments_json == "{}" for one in calls if one.call_id in emptied)
+        calls = [call for item in after for call in item.message.calls]
+        assert all(call.arguments_json == "{}" for call in calls if call.call_id in emptied)
 
 
 @given(log=logs().map(lengthened))

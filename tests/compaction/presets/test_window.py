@@ -100,7 +100,7 @@ def test_trimming_keeps_order_loses_nothing_and_exceeds_the_cap_by_one_turn_at_m
     assert found.trimmed[0] == messages[0]
     rest = iter(messages)
     assert all(any(one is other for other in rest) for one in found.trimmed), "in their order"
-    longest_turn = max((len(one.calls) + 1 for one in messages), default=1)
+    longest_turn = max((len(message.calls) + 1 for message in messages), default=1)
     assert len(found.trimmed) - 1 <= max(cap, first + last) + longest_turn - 1
 
 

@@ -95,7 +95,9 @@ def test_the_literal_text_of_a_pattern_is_the_longest_outside_of_groups(pattern:
     assert find_literal(pattern) == literal
 
 
-PATTERNS = sorted({text for name in SUITE for one in load_task(name)(1).facts for text in (*one.patterns, *one.former_patterns)})
+PATTERNS = sorted(
+    {text for name in SUITE for fact in load_task(name)(1).facts for text in (*fact.patterns, *fact.former_patterns)}
+)
 
 
 @given(st.sampled_from([*PATTERNS, *LITERALS]).flatmap(lambda text: st.tuples(st.just(text), st.from_regex(text))))

@@ -178,7 +178,7 @@ def test_positions_are_those_of_the_value_in_the_whole_message() -> None:
 @pytest.mark.slow
 @given(tasks, st.sampled_from(STATEMENTS), st.data())
 def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataObject) -> None:
-    stated = data.draw(st.sampled_from([one for one in task.facts if SPECIAL.match(task.values.get(one.name, ""))]))
+    stated = data.draw(st.sampled_from([fact for fact in task.facts if SPECIAL.match(task.values.get(fact.name, ""))]))
     found = compile_tolerant_statements(task.facts).find(write(form, stated, task.values[stated.name]))
     assert {match.value for match in found if match.name == stated.name} == {task.values[stated.name]}
     assert all(match.value == task.values[stated.name] for match in found), "another fact is read from it"
@@ -188,7 +188,9 @@ def test_a_paraphrase_is_read_as_its_fact(task: Task, form: str, data: st.DataOb
 @given(tasks, st.integers(100, 140), st.sampled_from(REVISIONS), st.data())
 def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
     older = make_task(task.name, seed).values
-    named = [one for one in task.facts if SPECIAL.match(task.values.get(one.name, "")) and SPECIAL.match(older.get(one.name, ""))]
+    named = [
+        fact for fact in task.facts if SPECIAL.match(task.values.get(fact.name, "")) and SPECIAL.match(older.get(fact.name, ""))
+    ]
     stated = data.draw(st.sampled_from([one for one in named if task.values[one.name] != older[one.name]]))
     text = write(form, stated, task.values[stated.name], older[stated.name])
     found = compile_tolerant_statements(task.facts).find(text)
@@ -199,7 +201,7 @@ def test_of_a_revised_statement_the_new_value_is_read(task: Task, seed: int, for
 @given(tasks, st.integers(100, 140), st.sampled_from(OTHERS), st.data())
 def test_a_value_of_something_else_is_not_read(task: Task, seed: int, form: str, data: st.DataObject) -> None:
     older = make_task(task.name, seed).values
-    stated = data.draw(st.sampled_from([one for one in task.facts if one.name in older and "former" not in one.name]))
+    stated = data.draw(st.sampled_from([fact for fact in task.facts if fact.name in older and "former" not in fact.name]))
     text = write(form, stated, "", older[stated.name])
     assert compile_tolerant_statements(task.facts).find(text) == ()
 

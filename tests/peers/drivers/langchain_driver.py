@@ -56,7 +56,7 @@ def summary(conversation: list[dict[str, Any]], window: int, arguments: dict[str
 
     for name in ("trigger", "keep"):
         if isinstance(arguments.get(name), list):
-            arguments[name] = [tuple(one) for one in arguments[name]] if name == "trigger" else tuple(arguments[name])
+            arguments[name] = [tuple(argument) for argument in arguments[name]] if name == "trigger" else tuple(arguments[name])
     middleware = SummarizationMiddleware(model, summarizer=write, **arguments)
     provider = model._get_ls_params()["ls_provider"]
     view: list[Any] = []

@@ -65,7 +65,10 @@ class Agent:
     def calls(
         self, says: str, templates: "list[CallTemplate] | tuple[CallTemplate, ...]", values: Mapping[str, str]
     ) -> list[Result]:
-        filled = [(one.tool, {name: Template(text).substitute(values) for name, text in one.arguments}) for one in templates]
+        filled = [
+            (template.tool, {name: Template(text).substitute(values) for name, text in template.arguments})
+            for template in templates
+        ]
         made = [_call(len(self.build.messages) + index, tool, arguments) for index, (tool, arguments) in enumerate(filled)]
         self.build.messages.append(assistant(Template(says).substitute(values), *made))
         results = [act(self.build.root, tool, arguments) for tool, arguments in filled]

@@ -14,7 +14,7 @@ OUTDATED = [(name, fact.name) for name in sorted(SUITE) for fact in load_task(na
 @pytest.mark.parametrize("seed", [1, 2])
 def test_words_that_are_out_of_date_tell_another_value_than_the_one_that_holds(name: str, fact_name: str, seed: int) -> None:
     task = load_task(name)(seed)
-    (fact,) = (one for one in task.facts if one.name == fact_name)
+    (fact,) = (fact for fact in task.facts if fact.name == fact_name)
     written = [text for step in task.script.steps for call in step.calls for _, text in call.arguments]  # by the agent itself
     texts = [task.prompt, *(text for _, text in task.workspace), *(late.text for late in task.later_messages)]
     texts += [Template(text).safe_substitute(task.values) for text in written]

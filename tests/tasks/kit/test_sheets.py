@@ -42,7 +42,7 @@ def written(made: SheetPlan, values: Mapping[str, str]) -> dict[str, str]:
 
 def test_instances_ask_for_different_sheets_with_different_facts() -> None:
     plans = [plan(seed) for seed in SEEDS]
-    assert len({tuple(one.name for one in made.sheets) for made in plans}) == len(plans)
+    assert len({tuple(sheet.name for sheet in made.sheets) for made in plans}) == len(plans)
     assert len({len(made.sheets) for made in plans}) > 2
     assert len({made.statements for made in plans}) == len(plans)
 
@@ -50,17 +50,17 @@ def test_instances_ask_for_different_sheets_with_different_facts() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_agreement_is_stated_once_and_needed_by_a_sheet(seed: int) -> None:
     made = plan(seed)
-    stated = [one.fact for one in made.statements if not one.is_misleading]
+    stated = [statement.fact for statement in made.statements if not statement.is_misleading]
     assert len(stated) == len(set(stated))
-    needed = {fact for one in made.sheets for fact in one.facts}
+    needed = {fact for sheet in made.sheets for fact in sheet.facts}
     assert {fact.name for fact in made.facts} <= needed <= set(stated)
-    assert all(one.facts and len(set(one.facts)) == len(one.facts) for one in made.sheets)
+    assert all(sheet.facts and len(set(sheet.facts)) == len(sheet.facts) for sheet in made.sheets)
 
 
 def test_a_higher_difficulty_asks_for_more_and_asks_later() -> None:
     def measure(difficulty: Difficulty) -> tuple[float, float, float]:
         plans = [plan(seed, difficulty) for seed in SEEDS]
-        late = [[*PARTS].index(one.slot) for made in plans for one in made.sheets]
+        late = [[*PARTS].index(sheet.slot) for made in plans for sheet in made.sheets]
         return sum(len(made.sheets) for made in plans), sum(len(made.facts) for made in plans), sum(late) / len(late)
 
     easy, standard, hard = map(measure, DIFFICULTIES)
@@ -72,10 +72,10 @@ def test_right_values_pass_and_a_wrong_one_fails_the_sheets_that_state_it(seed: 
     made, values = plan(seed), {**draw_agreements("march", seed), "port": "8443", "mode": "night"}
     assert all(verdicts(made, written(made, values), values).values())
     assert not any(verdicts(made, {}, values).values())
-    for name in {fact for one in made.sheets for fact in one.facts}:
+    for name in {fact for sheet in made.sheets for fact in sheet.facts}:
         passed = verdicts(made, written(made, {**values, name: "wrong"}), values)
         assert {sheet for sheet, good in passed.items() if not good} == {
-            f"sheet_{one.name}" for one in made.sheets if name in one.facts
+            f"sheet_{sheet.name}" for sheet in made.sheets if name in sheet.facts
         }
 
 
@@ -93,7 +93,7 @@ def test_the_list_of_sheets_follows_the_structure_and_says_where_agreements_are_
     assert files == {path: text for path, text in files.items() if path in index}
     assert dict(plan(seed).render_files(PARTS, {**OWN, **load_agreements()}, values))["sheets/README.md"] == index
     rows = re.findall(r"^\| (\S+\.md) \| (.+) \| .+ \|$", index, re.MULTILINE)
-    assert rows == [(one.path, PARTS[one.slot]) for one in made.sheets]
+    assert rows == [(sheet.path, PARTS[sheet.slot]) for sheet in made.sheets]
     for fact in made.facts:
         if fact.recover:
             assert values[fact.name] in files[fact.source]

@@ -43,7 +43,7 @@ def test_the_action_is_due_once_and_sheets_are_due_after_their_parts() -> None:
         acted = [*["start"] * begun.count("act"), *(part for part, names in parts.items() if names[0] == "act")]
         assert acted == [work.action_time] * (work.action_time in {"start", *work.parts})
         for part, names in parts.items():
-            sheets = [f"sheet_{one.name}" for one in work.sheets.sheets if one.slot == part]
+            sheets = [f"sheet_{sheet.name}" for sheet in work.sheets.sheets if sheet.slot == part]
             assert [name for name in names if name != "act"] == [part, *sheets]
         times.update(acted)
     assert len(times) == 2

@@ -25,7 +25,9 @@ def test_its_lines_are_the_tokens_of_every_step(explored):
 def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
     figure = draw_timeline(explored)
     marks = next(line for line in figure.axes[0].lines if line.get_marker() == "v")
-    assert np.asarray(marks.get_xdata()).tolist() == [one.step for one in explored.list_attempts() if one.status == "applied"]
+    assert np.asarray(marks.get_xdata()).tolist() == [
+        attempt.step for attempt in explored.list_attempts() if attempt.status == "applied"
+    ]
     said = " ".join(text.get_text() for text in figure.texts)
     assert "open loop" in said
     assert "a $session_" in said

@@ -73,8 +73,8 @@ class Driver:
             Path(folder).mkdir(parents=True)
             self.record(outputs, Path(folder))
             return
-        for number, one in enumerate(outputs):
-            self._run(one, Path(folder) / str(number))
+        for number, output in enumerate(outputs):
+            self._run(output, Path(folder) / str(number))
 
     def read(self, sessions: int, steps: int, folder: str, rows: str) -> dict[str, float] | None:
         """Read the logs of a folder as a frame and return the CPU seconds and the memory; None if the system cannot."""
