@@ -137,7 +137,13 @@ class MalformedRecording(UsageError):
 
 
 class ModelError(HarnessError):
-    """The provider of a model failed or refused a request."""
+    """The provider of a model failed or refused a request.
+
+    `cost_usd` is the cost in US dollars of the failed attempts whose token usage is known, or None if the price of the model is
+    unknown. Attempts of unknown usage count as 0, although the provider may charge for them.
+    """
+
+    cost_usd: float | None = 0.0
 
 
 class ContextOverflow(ModelError):

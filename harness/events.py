@@ -4,6 +4,7 @@ The log of a trial with a scripted model has five kinds of events: the session s
 view (the messages that the model sees next) was compacted, the session ended. Other sessions also log the start of each tool
 call, so that the log shows which calls are running. The state of each tool call, and whether a message is still in view, are
 computed from these events.
+A failed model call is logged if it cost money.
 A session of several turns has more kinds: a turn ended, a message was queued or left the queue, a sub-agent ended, the workspace
 was saved, and the session was rolled back, forked or resumed. Progress within a step (its start, pieces of the answer, a tool
 that starts or ends) is a `Signal`, which is displayed but never logged.
@@ -151,6 +152,22 @@ class CallStarted:
     """Number of the step (model call) that requested the tool call."""
     call_id: str
     kind: Literal["call-started"] = "call-started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCallFailed:
+    """Model call of the agent that failed, or that the provider refused, but that cost money.
+
+    A failed call without a known cost is not logged as an event of its own.
+    """
+
+    step: int
+    """Number of the step (model call) that failed."""
+    cost_usd: float | None
+    """Cost of the attempts whose token usage is known, in USD; None if the price of the model is unknown."""
+    detail: str = ""
+    """Error message of the last attempt."""
+    kind: Literal["model-call-failed"] = "model-call-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +381,7 @@ Event: TypeAlias = (
     SessionStarted
     | MessageAdded
     | CallStarted
+    | ModelCallFailed
     | StepFinished
     | Compaction
     | SessionEnded

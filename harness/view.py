@@ -22,6 +22,7 @@ from harness.events import (
     MessageAdded,
     MessageQueued,
     MessageUnqueued,
+    ModelCallFailed,
     Patch,
     RolledBack,
     SessionEnded,
@@ -129,7 +130,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             )
         case SessionStarted() | SessionResumed():
             return replace(view, attended=event.attended)
-        case SessionEnded() | TurnEnded() | SessionForked():
+        case SessionEnded() | TurnEnded() | SessionForked() | ModelCallFailed():
             return view
         case MessageQueued() | MessageUnqueued() | CallStarted() | SubAgentEnded() | WorkspaceSaved():
             return view

@@ -39,6 +39,7 @@ from harness.events import (
     EventListener,
     Hook,
     MessageAdded,
+    ModelCallFailed,
     SessionEnded,
     SessionStarted,
     StepFinished,
@@ -306,7 +307,7 @@ class Session:
         If the prompt is too long for the model, the policy may compact once more. A shorter request is then sent and returned.
         """
         try:
-            reply = self.call_model(prepared)
+            reply = self.call_model(prepared, step)
         except ContextOverflow:
             edits = self.conversation.view.edits
             if not self.compact(step, "overflow"):
@@ -314,16 +315,24 @@ class Session:
             if self.conversation.view.edits == edits:
                 raise
             prepared = self.request_builder.prepare(self.conversation.view)
-            reply = self.call_model(prepared)
+            reply = self.call_model(prepared, step)
         return None if reply is None else (prepared, reply)
 
-    def call_model(self, prepared: PreparedRequest) -> Reply | None:
-        """Send a request to the model and return the reply, or None after a cancellation."""
-        request = Request(messages=prepared.messages, tools=self.toolbox.specs)
-        if self.agent.cancellation is None:
-            return self.agent.model.reply(request, self.agent.listen)
-        partial = self.stream_buffer = StreamBuffer(self.agent.listen)
-        return run_interruptibly(lambda: self.agent.model.reply(request, partial), self.agent.cancellation)
+    def call_model(self, prepared: PreparedRequest, step: int) -> Reply | None:
+        """Send a request to the model and return the reply, or None after a cancellation.
+
+        If the call fails but cost money, the cost is logged.
+        """
+        agent, request = self.agent, Request(messages=prepared.messages, tools=self.toolbox.specs)
+        try:
+            if agent.cancellation is None:
+                return agent.model.reply(request, agent.listen)
+            partial = self.stream_buffer = StreamBuffer(agent.listen)
+            return run_interruptibly(lambda: agent.model.reply(request, partial), agent.cancellation)
+        except ModelError as error:
+            if error.cost_usd != 0:
+                self.record(ModelCallFailed(step=step, cost_usd=error.cost_usd, detail=str(error)))
+            raise
 
     def finish_step(self, step: int, prepared: PreparedRequest, reply: Reply) -> Stop | None:
         """Run the tools requested in a reply, log the step, and return the stop reason, or None to continue."""

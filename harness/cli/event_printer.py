@@ -9,7 +9,7 @@ from harness import events
 from harness.cli.terminal import format_line
 from harness.errors import format_count
 from harness.messages import Message, ToolCall, ToolResult
-from harness.session.totals import SessionTotals, format_sub_agent_totals
+from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument, format_receipt, read_outcome
 
@@ -65,6 +65,8 @@ class EventPrinter:
             case events.StepFinished():
                 messages = format_count(event.view_messages, "message")
                 self.print_line(f"step {event.step}: {messages}, about {event.view_tokens:,} tokens in view")
+            case events.ModelCallFailed():
+                self.print_line(f"step {event.step}: the model call failed, {format_price(event.cost_usd)}: {event.detail}")
             case events.Compaction():
                 self._print_compaction(event)
             case events.SubAgentEnded():

@@ -24,7 +24,8 @@ class RunLimits:
     Attributes:
         max_trials: Maximum number of trials that the run begins. Default: `None`.
         max_usd: Cost of real models in US dollars at which no further trial begins. Trials that are still running then may exceed
-            this cost. Simulated costs of scripted models and answers replayed from a cassette do not count. Default: `None`.
+            this cost. Simulated costs of scripted models, answers replayed from a cassette, and failed calls whose token usage is
+            unknown do not count. Default: `None`.
         max_hours: Time in hours after which no further trial begins. Default: `None`.
 
     Raises:

@@ -130,7 +130,9 @@ class LitellmModel:
         Before each repetition, the listener receives a piece marked `anew`; the answer then starts again from its beginning. A
         server may also send the whole answer as one JSON object instead of a stream.
 
-        `Reply.seconds` includes retries and waits. `Reply.cost_usd` includes failed attempts whose usage the provider reported.
+        `Reply.seconds` includes retries and waits. `Reply.cost_usd` includes failed attempts of known usage, which the provider
+        reported or litellm counted at the end of a stream. If all attempts fail, `cost_usd` of the error is the cost of these
+        attempts. Attempts of unknown usage, and a call that the listener ends, count as 0.
 
         If a server reports no token usage, or a prompt of 0 tokens, litellm's tokenizers count the tokens.
 
@@ -150,18 +152,25 @@ class LitellmModel:
             self._attempt(answers[-1], arguments, listen)
             return answers[-1]
 
-        answer = self.retry.run(attempt, self.on_wait)
-        usage = answer.usage or _count_usage(arguments, answer)
-        billed_usages = [*(answer.usage for answer in answers[:-1] if answer.usage and answer.usage.is_plausible), usage]
-        costs = [compute_cost_usd(self.name, billed_usage) for billed_usage in billed_usages]
+        try:
+            answer = self.retry.run(attempt, self.on_wait)
+        except ModelError as error:
+            error.cost_usd = self._sum_costs_usd(answers)
+            raise
+        answer.usage = answer.usage or _count_usage(arguments, answer)
         return Reply(
             message=answer.build_message(make_call_namer(request.messages)),
-            usage=usage,
+            usage=answer.usage,
             seconds=self.clock() - start_seconds,
-            cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+            cost_usd=self._sum_costs_usd(answers),
             cut_short=answer.finish_reason == "length",
             refused=answer.finish_reason == "content_filter",
         )
+
+    def _sum_costs_usd(self, answers: Sequence[StreamedReply]) -> float | None:
+        """Return the cost in USD of the answers whose token usage is known; None if the price is unknown."""
+        costs = [compute_cost_usd(self.name, one.usage) for one in answers if one.usage and one.usage.is_plausible]
+        return None if None in costs else sum((cost for cost in costs if cost is not None), 0.0)
 
     def _build_arguments(self, request: Request) -> dict[str, Any]:
         route = self.route or self.name
@@ -210,6 +219,7 @@ class LitellmModel:
             while (chunk := self._call_provider(lambda: next(pieces, None))) is not None:
                 yield chunk.model_dump(exclude_none=True)
         except ModelError:
+            yield {"usage": _find_last_usage(stream)}
             if limit is not None and limit.is_exceeded:
                 reason = f"its answer has more than {self.max_answer_bytes:,} bytes"
                 raise RequestRefused(self.name, None, reason) from None
@@ -306,6 +316,15 @@ def _count_usage(arguments: JsonObject, answer: StreamedReply) -> Usage:
         input_tokens=Measured(count_tokens(model=model, messages=arguments["messages"], tools=arguments.get("tools"))),
         output_tokens=Measured(count_tokens(model=model, text=text)),
     )
+
+
+def _find_last_usage(stream: Any) -> JsonObject | None:
+    """Return the newest usage report that a broken stream contains; None if it contains none.
+
+    litellm passes usage on only at the end of a stream.
+    """
+    reports: list[Any] = [usage for chunk in getattr(stream, "chunks", ()) if (usage := getattr(chunk, "usage", None))]
+    return dict(reports[-1].model_dump()) if reports else None
 
 
 def _close_stream(stream: Any) -> None:

@@ -62,6 +62,8 @@ class _SummaryOutcome:
 
     replies: list[Reply] = field(default_factory=list)
     """Answers of the summarizer to all requests of one compaction attempt, including answers that were not used."""
+    failed_costs_usd: list[float | None] = field(default_factory=list)
+    """Costs in US dollars of the failed requests to the summarizer whose token usage is known; None is an unknown price."""
     notes: list[str] = field(default_factory=list)
     """Notes for the log about messages that the summarizer did not read, incomplete answers, and requests that were skipped."""
     failures: list[str] = field(default_factory=list)
@@ -175,7 +177,7 @@ class SessionCompactor:
     def _build_event(self, attempt: Compaction, outcome: _SummaryOutcome, view: View, patch: Patch | None) -> Compaction:
         """Return the log event of an attempt; `patch` None means that a summary failed and nothing changes."""
         reason = "; ".join((attempt.reason, *outcome.notes, *outcome.failures))
-        attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome.replies)
+        attempt = self._add_costs(replace(attempt, reason=reason, failure="; ".join(outcome.failures)), outcome)
         if patch is None:
             return replace(attempt, status="failed")
         event = self._check_patch(attempt, view, patch)
@@ -282,7 +284,12 @@ class SessionCompactor:
 
     def _call_summarizer(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> Message:
         assert self._summarizer is not None
-        reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens), self._listen)
+        try:
+            reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens), self._listen)
+        except ModelError as error:
+            if error.cost_usd != 0:
+                outcome.failed_costs_usd.append(error.cost_usd)
+            raise
         outcome.replies.append(reply)
         if reply.cut_short:
             outcome.notes.append("the output limit cut an answer of the summarizer off")
@@ -301,14 +308,15 @@ class SessionCompactor:
             return summarizer.count_prompt_tokens(prompt)
         return sum(map(self.policy.counter.count, prompt))
 
-    def _add_costs(self, event: Compaction, replies: list[Reply]) -> Compaction:
-        if not replies or self._summarizer is None:
+    def _add_costs(self, event: Compaction, outcome: _SummaryOutcome) -> Compaction:
+        replies = outcome.replies
+        costs = [*(reply.cost_usd for reply in replies), *outcome.failed_costs_usd]
+        if not costs or self._summarizer is None:
             return event
-        costs = [reply.cost_usd for reply in replies]
         return replace(
             event,
             summarizer=self._summarizer.name,
-            summarizer_usage=_sum_usages([reply.usage for reply in replies]),
+            summarizer_usage=_sum_usages([reply.usage for reply in replies]) if replies else None,
             summarizer_cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
             summarizer_seconds=sum(reply.seconds for reply in replies),
         )

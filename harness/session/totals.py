@@ -11,6 +11,7 @@ from harness.events import (
     Compaction,
     Entry,
     MessageAdded,
+    ModelCallFailed,
     RolledBack,
     SessionEnded,
     SessionStarted,
@@ -25,7 +26,7 @@ from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
 from harness.tokens import Measured, Usage
 
-TOTALLED_KINDS = ("session-started", "step-finished", "compaction", "sub-agent-ended", "rolled-back")
+TOTALLED_KINDS = ("session-started", "step-finished", "model-call-failed", "compaction", "sub-agent-ended", "rolled-back")
 """Kinds of the log events that change the steps, tokens, costs and compactions of a session."""
 
 
@@ -58,7 +59,9 @@ class SessionTotals:
     kept_prefix_tokens: int = 0
     """Estimated tokens at the start of the agent's requests that the previous request had too, so a provider can cache them."""
     cost_usd: float | None = 0.0
-    """Cost of the agent's model calls in US dollars, without summaries and sub-agents."""
+    """Cost of the agent's model calls in US dollars, without summaries and sub-agents.
+
+    Failed calls count if their token usage is known."""
     compactions: int = 0
     """Number of compactions that were applied in the session, without those that were rolled back."""
     no_ops: int = 0
@@ -97,6 +100,8 @@ class SessionTotals:
                 self.start_event = self.start_event or started
             case StepFinished() as step:
                 self._add_step(step)
+            case ModelCallFailed() as failed_call:
+                self.cost_usd = add_costs(self.cost_usd, failed_call.cost_usd)
             case Compaction() as compaction:
                 self._add_compaction(item.seq, compaction)
             case SubAgentEnded() as sub_agent:

@@ -13,7 +13,7 @@ from harness import events
 from harness.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.session.grading import GradedCheck
-from harness.session.totals import SessionTotals, format_sub_agent_totals
+from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
@@ -140,6 +140,8 @@ class Feed:
                 self._handle_message(event.message, event.step)
             case StepFinished():
                 self._handle_step(event)
+            case events.ModelCallFailed():
+                self.add_note(f"the model call of step {event.step} failed, {format_price(event.cost_usd)}: {event.detail}")
             case Compaction() if compaction_round is not None:
                 self._handle_compaction(event, compaction_round)
             case events.SubAgentEnded():

@@ -27,6 +27,7 @@ from harness.events import (
     Event,
     Hook,
     MessageAdded,
+    ModelCallFailed,
     SessionEnded,
     SessionStarted,
     Signal,
@@ -38,6 +39,7 @@ from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
 from harness.sandboxes import open_sandbox
 from harness.session.compactor import SessionCompactor
+from harness.session.totals import SessionTotals
 from harness.store.log import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.fakes import FakeModel, MemorySandbox
@@ -235,6 +237,17 @@ def test_a_provider_error_fails_the_session_with_its_words() -> None:
     assert (outcome.status, outcome.reason) == ("failed", "model_error")
     assert "down" in outcome.detail
     assert isinstance(events[-1], SessionEnded)
+
+
+@pytest.mark.parametrize(("cost_usd", "total_usd"), [(0.25, 0.25), (None, None), (0.0, 0.0)])
+def test_a_failed_call_that_cost_money_is_in_the_log_and_in_the_total(cost_usd: float | None, total_usd: float | None) -> None:
+    error, totals = ProviderFailed("puppet", 500, "down"), SessionTotals()
+    error.cost_usd = cost_usd
+    outcome, events = run([error], listen=totals)
+    assert outcome.reason == "model_error"
+    failed_calls = [event for event in events if isinstance(event, ModelCallFailed)]
+    assert [(event.step, event.cost_usd) for event in failed_calls] == ([] if cost_usd == 0 else [(1, cost_usd)])
+    assert totals.cost_usd == totals.total_cost_usd == total_usd
 
 
 def test_without_compaction_an_overflow_ends_the_session() -> None:

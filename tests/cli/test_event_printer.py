@@ -9,6 +9,7 @@ from harness.events import (
     Compaction,
     Entry,
     MessageAdded,
+    ModelCallFailed,
     Notice,
     Patch,
     SessionEnded,
@@ -87,6 +88,12 @@ def test_start_compaction_and_end_are_told_with_their_numbers():
 def test_a_policy_that_is_triggered_by_counts_is_not_said_never_to_compact():
     _, _, log = told(replace(STARTED, threshold_tokens=None, budget_rule="at most 80 events"))
     assert "window 128,000 tokens, no threshold in tokens (at most 80 events)" in log
+
+
+def test_a_failed_model_call_is_told_with_its_cost():
+    narrator, _, log = told(ModelCallFailed(step=3, cost_usd=0.25, detail="the provider of 'm' failed"))
+    assert "step 3: the model call failed, $0.2500: the provider of 'm' failed" in log
+    assert narrator.totals.cost_usd == 0.25
 
 
 def test_words_that_streamed_are_not_said_twice():

@@ -26,6 +26,8 @@ class Say:
     """Reasoning, streamed word by word."""
     finish: str = "stop"
     usage: dict[str, Any] | None = field(default_factory=lambda: {"prompt_tokens": 11, "completion_tokens": 7})
+    usage_everywhere: bool = False
+    """Whether each chunk carries the usage report, as some servers send it; otherwise only the last chunk does."""
     reset_after: int | None = None
     """Number of chunks after which the connection is reset."""
     end_after: int | None = None
@@ -168,7 +170,8 @@ def whole(answer: Say) -> dict[str, Any]:
 def chunks(answer: Say) -> Iterator[dict[str, Any]]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {"id": "stub", "object": "chat.completion.chunk", "created": 1, "model": "stub", "choices": [choice]}
+        usage = {"usage": answer.usage} if answer.usage_everywhere else {}
+        return {"id": "stub", "object": "chat.completion.chunk", "created": 1, "model": "stub", "choices": [choice], **usage}
 
     yield chunk({"role": "assistant", "content": ""})
     for word in re.findall(r"\s*\S+\s*", answer.reasoning):

@@ -366,6 +366,28 @@ def test_the_cost_of_a_reply_includes_empty_answers_before_it_that_were_billed()
     assert reply.cost_usd == pytest.approx((2011 * 2.5 + 107 * 10) / 1e6)
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [Say(reasoning="hm"), Say(pieces=("never", "mind"), reset_after=2, usage_everywhere=True)],
+    ids=["empty", "reset"],
+)
+@pytest.mark.parametrize("name", ["openai/gpt-4o", "hosted_vllm/gpt-4o"])
+def test_a_call_that_failed_for_good_has_the_cost_of_its_reported_attempts(fault, name):
+    error, waits = error_of(name, fault, BROKEN, fault, BROKEN)
+    assert isinstance(error, ProviderFailed)
+    assert len(waits) == 3
+    assert error.cost_usd == pytest.approx(2 * (11 * 2.5 + 7 * 10) / 1e6)
+
+
+def test_a_call_that_failed_without_a_usage_report_has_no_cost_that_is_known(route):
+    assert error_of("openai/gpt-4o", *[Say(pieces=("never", "mind"), reset_after=2)] * 4)[0].cost_usd == 0
+    assert error_of(route, *[BROKEN] * 4)[0].cost_usd == 0
+
+
+def test_a_failed_call_of_a_model_of_unknown_price_has_an_unknown_cost(route):
+    assert error_of(route, *[Say(reasoning="hm")] * 4)[0].cost_usd is None
+
+
 def test_a_model_may_be_called_by_another_name_and_with_another_key_and_temperature():
     with serving(OK) as stub:
         key = "sk-own-key-0123456789"

@@ -132,6 +132,14 @@ def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | 
     assert event.summarizer_usage.prompt_tokens > 0
 
 
+def test_a_failed_request_for_a_summary_is_on_the_bill_if_it_cost_money() -> None:
+    error = ProviderFailed("s", 500, "down")
+    error.cost_usd = 0.25
+    event = apply(Plan(reason="one", forget=forget(2), slots=(slot(1, (2,)),)), FakeModel([error]))
+    assert event is not None
+    assert (event.status, event.summarizer, event.summarizer_usage, event.summarizer_cost_usd) == ("failed", "puppet", None, 0.25)
+
+
 def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
     event = apply(Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),)), FakeModel([assistant("short")]))
     assert event is not None

@@ -16,6 +16,7 @@ from harness.events import (
     MessageAdded,
     MessageQueued,
     MessageUnqueued,
+    ModelCallFailed,
     Patch,
     Replace,
     RolledBack,
@@ -308,6 +309,7 @@ _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TurnEnded, turn=st.integers(1, 99), status=st.just("failed"), reason=st.just("doom_loop"), detail=_TEXTS),
     st.builds(MessageQueued, text=_TEXTS, files=st.lists(st.builds(File, path=_TEXTS, content=_TEXTS), max_size=1).map(tuple)),
     st.builds(CallStarted, step=st.integers(1, 99), call_id=_NAMES),
+    st.builds(ModelCallFailed, step=st.integers(1, 99), cost_usd=_MONEY, detail=_TEXTS),
     st.builds(MessageUnqueued, queued=st.integers(1, 99), why=st.sampled_from(["taken", "withdrawn"])),
     st.builds(
         SubAgentEnded,
