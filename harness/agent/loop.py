@@ -50,6 +50,9 @@ from harness.messages import Message, ToolCall, ToolResult, sanitize_message, sy
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
 from harness.view import View, compute_context_usage
 
+MAX_EMERGENCY_COMPACTIONS = 3
+"""Maximum number of compactions in one step after which a prompt that the provider refused as too long is sent again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -304,19 +307,27 @@ class Session:
     def request_reply(self, prepared: PreparedRequest, step: int) -> tuple[PreparedRequest, Reply] | None:
         """Send a request and return it with the reply of the model; return None after a cancellation.
 
-        If the prompt is too long for the model, the policy may compact once more. A shorter request is then sent and returned.
+        If the prompt is too long for the model, the policy may compact, and the shorter request is sent instead. This is repeated
+        as long as each compaction shortens the conversation, at most `MAX_EMERGENCY_COMPACTIONS` times.
+
+        Raises:
+            ContextOverflow: The prompt is too long, and the policy cannot shorten it further or the limit is reached.
         """
-        try:
-            reply = self.call_model(prepared, step)
-        except ContextOverflow:
-            edits = self.conversation.view.edits
-            if not self.compact(step, "overflow"):
-                return None
-            if self.conversation.view.edits == edits:
-                raise
+        compactions = 0
+        while True:
+            try:
+                reply = self.call_model(prepared, step)
+                return None if reply is None else (prepared, reply)
+            except ContextOverflow:
+                tokens_before = self.conversation.view.tokens
+                if compactions == MAX_EMERGENCY_COMPACTIONS:
+                    raise
+                if not self.compact(step, "overflow"):
+                    return None
+                if self.conversation.view.tokens >= tokens_before:
+                    raise
+            compactions += 1
             prepared = self.request_builder.prepare(self.conversation.view)
-            reply = self.call_model(prepared, step)
-        return None if reply is None else (prepared, reply)
 
     def call_model(self, prepared: PreparedRequest, step: int) -> Reply | None:
         """Send a request to the model and return the reply, or None after a cancellation.

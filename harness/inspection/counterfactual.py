@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast, overload
 
+from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
 from harness.inspection.disposition import Disposition
@@ -229,8 +230,12 @@ class CounterfactualRun:
             self._compact(step, "turn")
         self._add_messages(step.messages_at_request)
         self._compact(step, "step")
-        if self._history.view.tokens > self.budget.window_tokens > 0:
-            self._compact(step, "overflow")
+        for _ in range(MAX_EMERGENCY_COMPACTIONS):
+            tokens_before = self._history.view.tokens
+            if tokens_before > self.budget.window_tokens > 0:
+                self._compact(step, "overflow")
+            if self._history.view.tokens >= tokens_before:
+                break
         sent_tokens = self._history.view.tokens
         self.view_tokens.append(sent_tokens)
         self._places.append((len(self._history), len(self.attempts)))

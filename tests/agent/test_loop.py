@@ -11,11 +11,13 @@ import pytest
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Limits, Outcome, Session
+from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS, Agent, Limits, Outcome, Session
 from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.cuts import LastMessages
+from harness.compaction.presets.inspect_ai import InspectEdit
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.roo_code import RooSliding
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Middle
 from harness.compaction.triggers import measure_tokens
@@ -48,6 +50,7 @@ from harness.tools import make_standard_tools
 from harness.tools.function_tool import FunctionTool
 from harness.view import View, compute_tool_states, fold_all
 
+ECHOED = ExecResult(exit_code=0, stdout=b"x" * 400, stderr=b"", stdout_bytes=400, stderr_bytes=0)
 STARTED = SessionStarted(
     session_id="s1", task="Build it", model="puppet", policy_json="{}", window_tokens=128_000, threshold_tokens=None,
     budget_rule="", sandbox="memory",
@@ -253,6 +256,30 @@ def test_a_failed_call_that_cost_money_is_in_the_log_and_in_the_total(cost_usd: 
 def test_without_compaction_an_overflow_ends_the_session() -> None:
     outcome, _ = run([ContextOverflow("puppet", 9, 8)])
     assert (outcome.status, outcome.reason) == ("failed", "overflow")
+
+
+TOO_LONG = ContextOverflow("puppet", 9, 8)
+
+
+@pytest.mark.parametrize(
+    ("policy", "overflows", "reason", "compactions"),
+    [
+        (RooSliding(), 1, "replied", 1),
+        (RooSliding(), MAX_EMERGENCY_COMPACTIONS, "replied", MAX_EMERGENCY_COMPACTIONS),
+        (RooSliding(), MAX_EMERGENCY_COMPACTIONS + 1, "overflow", MAX_EMERGENCY_COMPACTIONS),
+        (InspectEdit(), 1, "replied", 1),
+        (InspectEdit(), 2, "overflow", 1),
+    ],
+)
+def test_after_an_overflow_a_policy_compacts_as_often_as_it_shortens_the_view_within_a_limit(
+    policy: Policy, overflows: int, reason: str, compactions: int
+) -> None:
+    steps = [assistant(f"step {number}", call(number, f"echo {'x' * 400}")) for number in range(1, 25)]
+    outcome, events = run([*steps, *[TOO_LONG] * overflows, assistant("done")], policy=policy, answer=lambda command: ECHOED)
+    assert outcome.reason == reason
+    applied = [event for event in events if isinstance(event, Compaction) and event.status == "applied"]
+    assert [(event.moment, event.step) for event in applied] == [("overflow", 25)] * compactions
+    assert all(event.tokens_after < event.tokens_before for event in applied)
 
 
 @pytest.mark.parametrize(("error", "reason"), [(SandboxDied, "sandbox_error"), (SandboxKilled, "sandbox_killed")])

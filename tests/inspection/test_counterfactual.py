@@ -6,7 +6,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
-from harness.events import Entry, Event, MessageAdded, SessionStarted, StepFinished
+from harness.events import Compaction, Entry, Event, MessageAdded, SessionStarted, StepFinished
 from harness.inspection.counterfactual import CounterfactualRun, CounterfactualSpec, SessionTrace, count_uncompacted_tokens
 from harness.inspection.disposition import classify_messages
 from harness.inspection.recorded_session import RecordedSession
@@ -162,6 +162,20 @@ def test_a_turn_of_the_user_begins_before_its_message():
 def test_the_whole_conversation_is_counted_at_each_step():
     trace = SessionTrace(small_log(("x" * 40, "y" * 40, None), ("z" * 40, "y" * 40, None)))
     assert list(count_uncompacted_tokens(trace)) == [20, 40]
+
+
+def test_after_an_overflow_it_compacts_as_often_as_a_live_session():
+    turns = [("go on", "y" * 60, "x" * 60)] * 26 + [(None, "z", "x" * 3_600), (None, "done", None)]
+    session = RecordedSession(name="long", entries=small_log(*turns))
+    run = CounterfactualRun(
+        session,
+        SessionTrace(session.entries),
+        CounterfactualSpec(policy=PRESETS["roo-sliding"](max_output_tokens=1), window_tokens=1_050),
+    )
+    run.advance()
+    attempts = [attempt.event for attempt in run.attempts if isinstance(attempt.event, Compaction)]
+    assert [attempt.moment for attempt in attempts] == ["step", "overflow", "overflow"]
+    assert attempts[2].tokens_after < 1_050 < attempts[1].tokens_after
 
 
 def test_a_log_without_a_step_is_refused():

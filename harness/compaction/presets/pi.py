@@ -122,6 +122,9 @@ class Pi(SummarizingPreset):
     In the original at that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces
     this defect. Thinking is not summarized, because a view does not contain it.
 
+    One difference from the original: after an overflow (a prompt that the provider refuses as too long), the original compacts
+    only once.
+
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.
             Default: `True`.
