@@ -50,7 +50,7 @@ StopReason: TypeAlias = Literal[
 Two reasons complete a session: `replied` (an answer without tool calls) and `declared` (the model declared that it is done).
 All other reasons are failures. Those that need an explanation:
 
-- `cut_short`: The output limit cut off the last answer.
+- `cut_short`: The output limit, or the end of the context window, cut off the last answer.
 - `refused`: The model or a content filter of the provider refused to give the last answer, or to complete it.
 - `doom_loop`: The model repeated the same tool call and was stopped.
 - `sandbox_error`: The machine lost the sandbox.
@@ -196,8 +196,12 @@ class StepFinished:
     """Duration of the model call in seconds; simulated time if the model is scripted."""
     tool_seconds: float
     finish_reason: Literal["stop", "tool-calls", "length", "content-filter"] | None = None
-    """Reason why the answer of the model ended: `length` if the output limit cut it off, `content-filter` if it was refused,
-    `tool-calls` if it calls tools, else `stop`; None in a recording and in a log of version 0.2 or older."""
+    """Reason why the answer of the model ended: `length` if the output limit or the end of the context window cut it off,
+    `content-filter` if it was refused, `tool-calls` if it calls tools, else `stop`; None in a recording and in a log of version
+    0.2 or older.
+
+    litellm replaces some reasons of other providers, such as the end of the context window at Amazon Bedrock, by `stop`.
+    """
     kind: Literal["step-finished"] = "step-finished"
 
 

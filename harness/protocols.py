@@ -55,7 +55,7 @@ class Reply:
     It includes failed attempts before this reply whose token usage the provider reported, such as empty answers.
     """
     cut_short: bool = False
-    """Whether the reply is incomplete because it reached the maximum number of output tokens."""
+    """Whether the reply is incomplete because it reached the maximum number of output tokens or the end of the window."""
     refused: bool = False
     """Whether the model or a content filter of the provider refused to answer; the reply may be incomplete."""
 

@@ -473,7 +473,7 @@ def _find_stop(reply: Reply) -> Stop | None:
     if reply.message.calls:
         return None
     if reply.cut_short:
-        return Stop("cut_short", "the output limit cut the last reply off")
+        return Stop("cut_short", "the output limit, or the end of the context window, cut the last reply off")
     if reply.refused:
         return Stop("refused", "the model or a content filter of its provider refused to answer")
     return Stop("replied")

@@ -27,6 +27,7 @@ from harness.models.openai_format import (
     convert_to_chunk,
     encode_messages,
     encode_tools,
+    find_finish_reason,
     make_call_namer,
 )
 from harness.models.prices import compute_cost_usd
@@ -80,6 +81,12 @@ STALL_SECONDS = 300.0
 
 MAX_ANSWER_BYTES = 128 * 2**20
 """Default maximum length in bytes of the answer to one request, as the provider sends it."""
+
+
+CUT_SHORT_REASONS = frozenset({"length", "model_context_window_exceeded"})
+"""Finish reasons of an answer that a limit on its length cut off: the output limit, or the end of the context window."""
+FAILURE_REASONS = frozenset({"error", "network_error"})
+"""Finish reasons of an answer that a failure of the provider cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +170,7 @@ class LitellmModel:
             usage=answer.usage,
             seconds=self.clock() - start_seconds,
             cost_usd=self._sum_costs_usd(answers),
-            cut_short=answer.finish_reason == "length",
+            cut_short=answer.finish_reason in CUT_SHORT_REASONS,
             refused=answer.finish_reason == "content_filter",
         )
 
@@ -201,9 +208,9 @@ class LitellmModel:
             for chunk in chunks:
                 for delta in answer.add(chunk):
                     listen(delta)
-        if answer.finish_reason == "error":
-            raise ProviderFailed(self.name, None, "it ended the answer with the finish reason 'error'")
-        if answer.is_empty and answer.finish_reason not in {"length", "content_filter"}:
+        if answer.finish_reason in FAILURE_REASONS:
+            raise ProviderFailed(self.name, None, f"it ended the answer with the finish reason {answer.finish_reason!r}")
+        if answer.is_empty and answer.finish_reason not in {*CUT_SHORT_REASONS, "content_filter"}:
             raise ProviderFailed(self.name, None, f"the answer is empty, finish reason {answer.finish_reason!r}")
         if answer.usage is not None and not answer.usage.is_plausible:
             raise RequestRefused(self.name, None, f"its usage report counts more than {MAX_REPORTED_TOKENS:.0e} tokens")
@@ -215,6 +222,7 @@ class LitellmModel:
             if body := self._call_provider(lambda: _read_whole_answer(stream)):
                 yield convert_to_chunk(body)
                 return
+            native_reasons = _record_finish_reasons(stream)
             pieces = iter(stream)
             while (chunk := self._call_provider(lambda: next(pieces, None))) is not None:
                 yield chunk.model_dump(exclude_none=True)
@@ -226,6 +234,9 @@ class LitellmModel:
             raise
         finally:
             _close_stream(stream)
+        reason = native_reasons[-1] if native_reasons else getattr(stream, "received_finish_reason", "")
+        if reason in CUT_SHORT_REASONS | FAILURE_REASONS:
+            yield {"choices": [{"finish_reason": reason}]}
         # litellm adds a finish reason where none was received, so that an interrupted answer looks complete
         if getattr(stream, "received_finish_reason", "") is None:
             raise ProviderFailed(self.name, None, "the stream ended before the answer was complete")
@@ -316,6 +327,27 @@ def _count_usage(arguments: JsonObject, answer: StreamedReply) -> Usage:
         input_tokens=Measured(count_tokens(model=model, messages=arguments["messages"], tools=arguments.get("tools"))),
         output_tokens=Measured(count_tokens(model=model, text=text)),
     )
+
+
+def _record_finish_reasons(stream: Any) -> list[str]:
+    """Return a list to which the provider's finish reasons are added while a stream is read.
+
+    litellm replaces finish reasons that OpenAI's format lacks by `stop`. They are therefore read before litellm parses a chunk.
+    The list stays empty for providers whose chunks litellm parses in another way.
+    """
+    reasons: list[str] = []
+    source = getattr(stream, "completion_stream", None)
+    parse = getattr(source, "chunk_parser", None)
+    if source is None or not callable(parse):
+        return reasons
+
+    def parse_chunk(chunk: JsonObject) -> Any:
+        if reason := find_finish_reason(chunk):
+            reasons.append(reason)
+        return parse(chunk)
+
+    source.chunk_parser = parse_chunk
+    return reasons
 
 
 def _find_last_usage(stream: Any) -> JsonObject | None:

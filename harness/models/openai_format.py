@@ -183,6 +183,13 @@ def encode_usage(usage: Usage) -> JsonObject:
     }
 
 
+def find_finish_reason(chunk: object) -> str:
+    """Return the finish reason in a chunk of a streamed answer, in the format of OpenAI or Anthropic; empty if there is none."""
+    given = _coerce_mapping(chunk)
+    choice = _coerce_mapping(next(iter(_coerce_sequence(given.get("choices"))), None))
+    return _coerce_string(choice.get("finish_reason")) or _coerce_string(_coerce_mapping(given.get("delta")).get("stop_reason"))
+
+
 @dataclass(slots=True)
 class StreamedCall:
     """Tool call of a streamed answer that is still being received."""

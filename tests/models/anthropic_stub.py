@@ -13,10 +13,11 @@ class Stub(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, calls: Iterable[tuple[str, str, str]], usage: dict[str, int]) -> None:
+    def __init__(self, calls: Iterable[tuple[str, str, str]], usage: dict[str, int], stop_reason: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.calls = iter(calls)
         self.usage = usage
+        self.stop_reason = stop_reason
         self.asked: list[dict[str, Any]] = []
 
     @property
@@ -37,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         message = {"id": "m", "type": "message", "role": "assistant", "model": "stub", "content": [], "usage": self.server.usage}
         block: dict[str, Any] = {"type": "text", "text": ""}
-        delta, reason = {"type": "text_delta", "text": "ok"}, "end_turn"
+        delta, reason = {"type": "text_delta", "text": "ok"}, self.server.stop_reason
         if call := next(self.server.calls, None):
             call_id, name, arguments = call
             block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
@@ -54,9 +55,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*calls: tuple[str, str, str], **usage: int) -> Iterator[Stub]:
+def serving(*calls: tuple[str, str, str], stop_reason: str = "end_turn", **usage: int) -> Iterator[Stub]:
     """Yield a running server; its port is free again afterwards. A call has an id, a name and arguments as JSON."""
-    stub = Stub(calls, {"input_tokens": 0, "output_tokens": 1, **usage})
+    stub = Stub(calls, {"input_tokens": 0, "output_tokens": 1, **usage}, stop_reason)
     thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

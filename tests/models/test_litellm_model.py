@@ -270,6 +270,27 @@ def test_the_output_limit_is_reported(route):
 
 
 @pytest.mark.parametrize("streams", [True, False])
+def test_an_answer_that_the_end_of_the_window_cut_off_is_reported(route, streams):
+    with serving(Say(pieces=("a",), finish="model_context_window_exceeded", streams=streams)) as stub:
+        assert model_at(stub, route)[0].reply(HELLO).cut_short
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "cut_short", "refused"),
+    [
+        ("end_turn", False, False),
+        ("max_tokens", True, False),
+        ("model_context_window_exceeded", True, False),
+        ("refusal", False, True),
+    ],
+)
+def test_the_reason_why_an_answer_of_anthropic_ended_is_reported(stop_reason, cut_short, refused):
+    with anthropic_stub.serving(stop_reason=stop_reason) as stub:
+        reply = LitellmModel(name=CLAUDE, api_base=stub.base, api_key="k" * 12).reply(HELLO)
+    assert (reply.message.text, reply.cut_short, reply.refused) == ("ok", cut_short, refused)
+
+
+@pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("pieces", [("I was going",), ()])
 def test_a_refusal_of_the_model_is_reported_and_not_tried_again(route, streams, pieces):
     with serving(Say(pieces=pieces, finish="content_filter", streams=streams)) as stub:
@@ -278,8 +299,10 @@ def test_a_refusal_of_the_model_is_reported_and_not_tried_again(route, streams, 
     assert (reply.refused, reply.cut_short, reply.message.text, waits) == (True, False, "".join(pieces), [])
 
 
-def test_an_answer_that_the_provider_ended_with_an_error_is_asked_for_again(route):
-    with serving(Say(pieces=("half",), finish="error", streams=False), OK) as stub:
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("finish", ["error", "network_error"])
+def test_an_answer_that_the_provider_ended_with_an_error_is_asked_for_again(route, finish, streams):
+    with serving(Say(pieces=("half",), finish=finish, streams=streams), OK) as stub:
         model, waits = model_at(stub, route)
         assert model.reply(HELLO).message.text == "ok"
     assert waits == [2]
