@@ -160,6 +160,11 @@ class Usage:
     cache_write_tokens: Measured = Measured(0)
 
     @property
+    def is_reported(self) -> bool:
+        """Whether the provider reported the numbers; a prompt of 0 tokens, as in some recordings and reports, is no report."""
+        return self.prompt_tokens > 0
+
+    @property
     def is_plausible(self) -> bool:
         """Whether all numbers are at most `MAX_REPORTED_TOKENS`; a larger number is an error of the provider."""
         return self.prompt_tokens <= MAX_REPORTED_TOKENS and max(self.output_tokens, self.reasoning_tokens) <= MAX_REPORTED_TOKENS

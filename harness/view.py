@@ -208,10 +208,10 @@ def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
 def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
     """Return the size of the context in tokens.
 
-    It is the number reported for the last model call, plus an estimate of the messages after that call. The computing time does
-    not depend on the length of the view.
+    It is the number reported for the last model call, plus an estimate of the messages after that call. If no number was
+    reported, all messages are estimated. The computing time does not depend on the length of the view.
     """
-    if usage is None:
+    if usage is None or not usage.is_reported:
         return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
     reported, trailing = usage.prompt_tokens + usage.output_tokens, 0
     for item in reversed(view.items):

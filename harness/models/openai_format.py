@@ -228,7 +228,7 @@ class StreamedReply:
 
         A chunk with neither returns an empty piece, so that a listener notices progress.
         """
-        if (usage := decode_usage(chunk.get("usage"))).prompt_tokens:
+        if (usage := decode_usage(chunk.get("usage"))).is_reported:
             self.usage = usage
         reasoning = text = ""
         for choice in _coerce_sequence(chunk.get("choices"))[:1]:

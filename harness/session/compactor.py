@@ -145,7 +145,8 @@ class SessionCompactor:
 
         Args:
             view: Messages that the model sees next.
-            usage: Token usage of the last model call; None if unknown.
+            usage: Token usage of the last model call; None if unknown. A usage of 0 prompt tokens, as in some recordings, is
+                unknown, too.
             step: Number of the step, for the log.
             hook: Point in the session at which the policy is asked, such as before a step or after an overflow.
             signal: Function that receives warnings and notices of waits.
@@ -155,7 +156,7 @@ class SessionCompactor:
         if hook not in HOOKS_WITHOUT_PAUSE and _should_hold_back(view):
             return None
         start_seconds = perf_counter()
-        plan = self.policy.plan(view, self.budget, usage, hook)
+        plan = self.policy.plan(view, self.budget, usage if usage is not None and usage.is_reported else None, hook)
         if plan is None:
             return None
         event = self._execute_plan(plan, view, _build_noop_event(view, plan, step, hook), signal)

@@ -14,8 +14,10 @@ from harness.agent.conversation import Inbox
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS, Agent, Limits, Outcome, Session
 from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.cuts import LastMessages
-from harness.compaction.presets.inspect_ai import InspectEdit
+from harness.compaction.presets.cline import ClineClassic
+from harness.compaction.presets.inspect_ai import InspectEdit, InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.roo_code import RooSliding
 from harness.compaction.presets.window import MessageWindow
@@ -561,6 +563,27 @@ def test_tool_results_before_a_stopped_answer_still_count() -> None:
         assert [item.message.role for item in view.items][-2:] == ["tool", "assistant"]
         assert measure_tokens("reported-and-since", view, continued.usage) == view.tokens > 2_000
         assert measure_tokens("rescaled", view, continued.usage) == view.tokens
+
+
+class Unreporting(FakeModel):
+    """A model whose usage reports are zeros, as in some recordings."""
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+        usage = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
+        return replace(super().reply(request, listen), usage=usage)
+
+
+@pytest.mark.parametrize("policy", [InspectTrim(), Letta(), ClineClassic(spare_tokens=1_000)], ids=lambda policy: policy.kind)
+def test_a_report_of_no_prompt_tokens_counts_as_no_report(policy: Policy) -> None:
+    replies = [assistant("y" * 400, call(number)) for number in range(40)]
+    model, log, signals = Unreporting([*replies, assistant("done")], window_tokens=4_000), MemoryLog(), list[ContextUsage]()
+    summarizer = FakeModel([assistant("sum")] * 9)
+    make(
+        model, log, policy, summarizer, listen=lambda item: signals.append(item) if isinstance(item, ContextUsage) else None
+    ).run(STARTED, "s")
+    compactions = [entry.event for entry in log.entries() if isinstance(entry.event, Compaction)]
+    assert any(event.status == "applied" for event in compactions)
+    assert all(signal.tokens == signal.trailing_tokens > 0 for signal in signals)
 
 
 def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None:
