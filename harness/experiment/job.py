@@ -229,7 +229,7 @@ class TrialRun:
     session_id: str = ""
     totals: TrialTotals = field(default_factory=TrialTotals)
     replayed_costs_usd: list[float] = field(default_factory=list)
-    """Cost in US dollars of each answer that was replayed from a recording (cassette); nothing was paid for it in this run."""
+    """Cost in US dollars of each answer that was replayed from a recording (cassette), less the money paid for it in this run."""
     fitted_policy: FittedPolicy | None = None
     """Policy of the trial, with its constants scaled to the window; None if the trial ended before its session was assembled."""
     sandbox: SandboxInfo | None = None
@@ -315,8 +315,9 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
 def _describe_cassette(cassette: Cassette, run: TrialRun) -> dict[str, object]:
     """Return the description of a recording of model answers (a cassette) that is stored with a trial.
 
-    While recording, known answers are replayed; their cost is then part of the description.
+    While recording, known answers are replayed. The description then has the part of their cost that was not paid. It is negative
+    if the trial paid more than its answers cost, because another trial recorded an answer to the same request at the same time.
     """
     replayed_usd = sum(run.replayed_costs_usd)
-    is_partly_replayed = cassette.mode == "record" and replayed_usd > 0
+    is_partly_replayed = cassette.mode == "record" and replayed_usd != 0
     return {**cassette.describe(), **({"replayed_usd": replayed_usd} if is_partly_replayed else {})}

@@ -93,7 +93,7 @@ def compute_real_cost_usd(trial: Trial, record: TrialRecord) -> float:
 
 
 def compute_spent_usd(trial: Trial, record: TrialRecord) -> float:
-    """Return the money in US dollars that a trial spent on real models; replayed answers count as 0."""
+    """Return the money in US dollars that a trial spent on real models; answers that were only replayed count as 0."""
     cassette = json.loads(record.provenance_json or "{}").get("cassette") or {}
     if cassette.get("mode") == "replay":
         return 0.0

@@ -88,14 +88,17 @@ class CassetteModel(WrappedModel):
     take: int = 0
     """Number that distinguishes the recorded answers to equal requests, such as those of two repetitions of a trial."""
     on_replay: Callable[[float], None] = ignore
-    """Listener that is called with the cost in US dollars of each answer that is replayed, for which nothing is paid."""
+    """Listener that is called for each answer that is replayed, with its cost in US dollars less the money paid for it.
+
+    Nothing is paid for most of these answers. If another process recorded an answer during a call, the call was paid for.
+    """
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer to a request, or call the model and record its answer.
 
         A recorded answer has the duration and the cost of the original call. If another process records an answer to the same
-        request during the call, that answer is returned, as in a replay. The listener then receives a piece marked `anew`, and
-        `on_replay` is not called, because the call was paid for.
+        request during the call, that answer is returned with its cost, as in a replay. The listener then receives a piece marked
+        `anew`, and `on_replay` the difference to the cost of the call, since both processes paid.
 
         Raises:
             ContextOverflow: The model refused the prompt, now or in the recording.
@@ -105,24 +108,36 @@ class CassetteModel(WrappedModel):
         tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)
         answer = tape.find(keys[-1])
         if answer is not None:
-            reply = _replay_answer(self.name, answer, listen)
-            self.on_replay(reply.cost_usd or 0.0)
-            return reply
+            return self._replay(answer, listen)
         if self.cassette.mode == "replay":
             known = next((number for number in range(len(keys) - 1, 0, -1) if tape.find(keys[number - 1])), 0)
             raise NotRecorded(self.name, str(self.cassette.path), len(request.messages), known)
         try:
             reply = self.model.reply(request, listen)
         except ContextOverflow as error:
+            paid_usd = error.cost_usd
             earlier_answer = tape.add(keys[-1], {"overflow": [error.prompt_tokens, error.window_tokens]})
             if earlier_answer is None:
                 raise
         else:
+            paid_usd = reply.cost_usd
             earlier_answer = tape.add(keys[-1], {"reply": codec.to_plain(reply)})
             if earlier_answer is None:
                 return reply
         listen(TextDelta(text="", anew=True))
-        return _replay_answer(self.name, earlier_answer, listen)
+        return self._replay(earlier_answer, listen, paid_usd or 0.0)
+
+    def _replay(self, answer: dict[str, Any], listen: Callable[[TextDelta], None], paid_usd: float = 0.0) -> Reply:
+        """Return a recorded answer, or raise the recorded error, and report the part of its cost that was not paid."""
+        if "overflow" in answer:
+            self.on_replay(0.0 - paid_usd)
+            raise ContextOverflow(self.name, *answer["overflow"])
+        reply = codec.from_plain(Reply, answer["reply"], "cassette")
+        if reply.message.reasoning:
+            listen(TextDelta(text=reply.message.reasoning, part="reasoning"))
+        listen(TextDelta(text=reply.message.text))
+        self.on_replay((reply.cost_usd or 0.0) - paid_usd)
+        return reply
 
 
 @lru_cache(maxsize=8)
@@ -130,16 +145,6 @@ def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
     """Return the SHA-256 digest of a file; the other arguments only make the cache miss after a change."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelta], None]) -> Reply:
-    if "overflow" in answer:
-        raise ContextOverflow(name, *answer["overflow"])
-    reply = codec.from_plain(Reply, answer["reply"], "cassette")
-    if reply.message.reasoning:
-        listen(TextDelta(text=reply.message.reasoning, part="reasoning"))
-    listen(TextDelta(text=reply.message.text))
-    return reply
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:

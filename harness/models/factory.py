@@ -59,7 +59,7 @@ class Wiring:
     """Time in seconds without data from a provider after which a call is repeated. Local models have a limit of their own."""
 
     on_replay: Callable[[float], None] = ignore
-    """Listener that is called with the cost in US dollars of each answer that a cassette replays."""
+    """Listener that is called for each answer that a cassette replays, with its cost in US dollars less the money paid for it."""
 
     def __post_init__(self) -> None:
         if not self.stall_seconds > 0:

@@ -67,7 +67,7 @@ class SessionResources:
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Servers of the local models that the session calls, by model name."""
     on_replay: Callable[[float], None] = ignore
-    """Listener for replayed answers: called with the cost in US dollars of each answer that comes from a recording (cassette)."""
+    """Listener that is called for each answer from a recording (cassette), with its cost in US dollars less the money paid."""
     model: Model | None = None
     """Model of the agent; None opens the model that the configuration names."""
     summarizer: Model | None = None

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
+from harness.experiment.job import Job, TrialRun, collect_provenance
 from harness.experiment.limits import RunLimits, compute_real_cost_usd, compute_spent_usd
 from harness.experiment.trial import Trial
+from harness.models.cassette import Cassette
+from harness.models.factory import Wiring
 from harness.policies import KeepLast
+from harness.session.totals import TrialTotals
 from harness.store.results import load
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
@@ -60,6 +64,7 @@ def test_only_models_that_cost_money_spend_it():
         ({"mode": "replay", "file": "c.jsonl"}, 0.0),
         ({"mode": "record", "file": "c.jsonl"}, 1.25),
         ({"mode": "record", "file": "c.jsonl", "replayed_usd": 0.75}, 0.5),
+        ({"mode": "record", "file": "c.jsonl", "replayed_usd": -0.5}, 1.75),
     ],
 )
 def test_answers_replayed_from_a_cassette_cost_no_money(cassette, spent_usd):
@@ -67,6 +72,24 @@ def test_answers_replayed_from_a_cassette_cost_no_money(cassette, spent_usd):
     paid = record(cost_usd=1.0, summarizer_cost_usd=0.25, provenance_json=json.dumps({"cassette": cassette}))
     assert compute_spent_usd(trial, paid) == spent_usd
     assert compute_real_cost_usd(trial, paid) == 1.25
+
+
+@pytest.mark.parametrize("unpaid_usd", [-0.5, 0.75])
+def test_the_money_of_a_trial_that_records_a_cassette_is_the_cost_of_its_answers_less_what_it_did_not_pay(tmp_path, unpaid_usd):
+    trial = Trial(task="flashcards", policy="keep-last", model="openai/gpt-4o")
+    job = Job(
+        trial=trial,
+        trial_id=trial.trial_id,
+        experiment="e",
+        arm="a",
+        axes={},
+        backend="bubblewrap",
+        provenance=collect_provenance("prices-1"),
+        journal=tmp_path / "j.sqlite",
+        wiring=Wiring(cassette=Cassette(path=tmp_path / "c.jsonl", mode="record")),
+    )
+    run = TrialRun(started_at=1.0, totals=TrialTotals(cost_usd=1.0), replayed_costs_usd=[unpaid_usd])
+    assert compute_spent_usd(trial, run.build_finished_trial(job, 2.0).record) == 1.0 - unpaid_usd
 
 
 @pytest.mark.slow

@@ -155,13 +155,25 @@ class Overtaken(Counting):
 
 
 OVERFLOW = ContextOverflow("counting", 120, 100)
+USAGE = Usage(input_tokens=Measured(5), output_tokens=Measured(2))
+
+
+@pytest.mark.parametrize("slower", [None, OVERFLOW])
+@pytest.mark.parametrize(("faster", "booked_usd"), [(None, 0.25), (OVERFLOW, 0.0)])
+def test_of_two_calls_recorded_at_the_same_time_both_are_paid(tmp_path, faster, slower, booked_usd):
+    """What a trial spends is the cost of its answers less what it reports as not paid."""
+    path, unpaid_usd = tmp_path / "c.jsonl", list[float]()
+    paid = Reply(message=assistant("slower"), usage=USAGE, seconds=1.0, cost_usd=0.5)
+    model = Overtaken(answer=slower or paid, recorded_first=taped(path, "record", Counting(answer=faster)))
+    with suppress(ContextOverflow):
+        replace(taped(path, "record", model), on_replay=unpaid_usd.append).reply(HELLO)
+    assert booked_usd - sum(unpaid_usd) == (0.0 if slower else 0.5)
 
 
 @pytest.mark.parametrize("slower", [None, OVERFLOW])
 def test_of_two_answers_recorded_at_the_same_time_both_processes_use_the_first(tmp_path, slower):
     path, heard = tmp_path / "c.jsonl", StreamBuffer()
-    usage = Usage(input_tokens=Measured(5), output_tokens=Measured(2))
-    first = Reply(message=assistant("faster"), usage=usage, seconds=1.0, cost_usd=0.5)
+    first = Reply(message=assistant("faster"), usage=USAGE, seconds=1.0, cost_usd=0.5)
     model = Overtaken(answer=slower, recorded_first=taped(path, "record", Counting(answer=first)))
     assert taped(path, "record", model).reply(HELLO, heard.add) == first
     assert heard.text == "faster"
