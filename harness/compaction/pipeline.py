@@ -207,6 +207,11 @@ class Preset(StrictFields, ABC):
         return 0
 
     @property
+    def _assumed_window_tokens(self) -> int | None:
+        """Context window in tokens that the policy assumes if that of the model is unknown; None assumes none."""
+        return None
+
+    @property
     @abstractmethod
     def pipeline(self) -> Pipeline:
         """Pipeline of rules that defines what the policy does, built from the policy's fields."""
@@ -228,6 +233,8 @@ class Preset(StrictFields, ABC):
             UsageError: The reserves leave nothing of the window.
         """
         own: int | None = getattr(self, "context_window", None)
+        if own is None and window.tokens == 0:
+            own = self._assumed_window_tokens
         if own is not None:
             window = Window(tokens=own, source="policy")
         return _build_pipeline(self).division.compute_budget(window)

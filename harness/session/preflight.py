@@ -75,6 +75,11 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
     yield from (f"policy {kind!r}: {text}" for text in _compare_windows(budget.window_tokens, window))
     if has_unknown_threshold(policy, window):
         yield f"policy {kind!r} never compacts: the context window of model {spec.model!r} is unknown; set window_tokens"
+    if window.tokens == 0 < budget.window_tokens and getattr(policy, "context_window", None) is None:
+        yield (
+            f"policy {kind!r} assumes a window of {budget.window_tokens:,} tokens: the context window of model {spec.model!r} is "
+            "unknown; set window_tokens"
+        )
     request_tokens = sum(map(policy.counter.count, (system(spec.system_prompt, spec.instructions), user(spec.request))))
     summary_tokens = getattr(policy, "summary_max_tokens", None) or 0
     if budget.threshold_tokens is not None and budget.threshold_tokens <= request_tokens + summary_tokens:

@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.prompts import build_system_prompt
+from harness.compaction.presets.cline import Cline
+from harness.compaction.presets.inspect_ai import InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear
 from harness.compaction.presets.none import NoCompaction
@@ -54,6 +56,25 @@ def test_trials_are_checked_likewise():
     check_trials([trial])
     with pytest.raises(WindowTooSmall):
         check_trials([replace(trial, window_tokens=least - 1)])
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (KeepLast(), ["policy 'keep-last' never compacts: the context window of model 'hosted_vllm/x' is unknown"]),
+        (Cline(), ["policy 'cline' assumes a window of 142,223 tokens: the context window of model 'hosted_vllm/x' is unknown"]),
+        (InspectTrim(), ["policy 'inspect-trim' assumes a window of 128,000 tokens"]),
+        (InspectTrim(context_window=30_000), []),
+        (NoCompaction(), []),
+    ],
+)
+def test_an_unknown_window_is_told_with_what_the_policy_makes_of_it(policy, said):
+    spec = SessionSpec(request="Build it.", model="hosted_vllm/x", policy=policy)
+    warnings = list(find_warnings(spec, look_up_window("hosted_vllm/x")))
+    assert len(warnings) == len(said)
+    assert all(
+        warning.startswith(start) and warning.endswith("set window_tokens") for warning, start in zip(warnings, said, strict=True)
+    )
 
 
 def test_the_policy_is_checked_as_it_will_run():

@@ -1,5 +1,6 @@
 """Policies of the agent Cline, which summarize messages, replace them by a list of old work, or evict half of them."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -343,6 +344,10 @@ MERGE = "Fold the new messages into the previous summary."
 SUMMARY_HEADING = "Context summary of the earlier conversation:"
 
 
+DEFAULT_INPUT_TOKENS = 128_000
+"""Longest input in tokens that the policies assume for a model whose context window is unknown."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClineSdk(Preset):
     """Common fields of Cline's two current policies, which set when compaction begins and how much it leaves.
@@ -362,6 +367,10 @@ class _ClineSdk(Preset):
     target_share: Share = 0.7
     long_target_share: Share = 0.5
     long_answers: Positive = 5
+
+    @property
+    def _assumed_window_tokens(self) -> int:
+        return math.ceil(DEFAULT_INPUT_TOKENS / self.input_share)
 
     def _build_target(self) -> SizeTarget:
         return SizeTarget(
@@ -397,6 +406,8 @@ class Cline(_ClineSdk, SummarizingPreset):
     replaces the messages. An empty summary leaves the conversation unchanged. Without newer messages to summarize, a former
     summary is not summarized again, and the conversation stays unchanged too.
 
+    If the window of the model is unknown, the model's longest input is assumed to be 128,000 tokens.
+
     One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
 
     Attributes:
@@ -422,9 +433,12 @@ class Cline(_ClineSdk, SummarizingPreset):
     def revision(self) -> int:
         """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The only change: a former summary is not summarized again without newer messages, as in the original.
+        The changes, both as in the original:
+
+        - A former summary is not summarized again without newer messages.
+        - If the window of the model is unknown, an input of 128,000 tokens is assumed; before, the policy did not act.
         """
-        return 1
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:
@@ -451,6 +465,8 @@ class ClineBasic(_ClineSdk):
     turn, the newest messages that fit the target size. The list, called the notice, is appended to the user's last message and
     updated at each compaction.
 
+    If the window of the model is unknown, the model's longest input is assumed to be 128,000 tokens.
+
     Example:
         Compare the notice with the summary that a model writes, on three seeds of a task:
 
@@ -463,6 +479,15 @@ class ClineBasic(_ClineSdk):
     """
 
     kind: Literal["cline-basic"] = "cline-basic"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: if the window of the model is unknown, an input of 128,000 tokens is assumed, as in the original; before,
+        the policy did not act.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

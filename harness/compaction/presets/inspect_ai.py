@@ -59,6 +59,10 @@ MAX_PASSES = 4
 """Maximum number of evictions in one compaction; all but the first happen only while the conversation exceeds the threshold."""
 
 
+DEFAULT_WINDOW_TOKENS = 128_000
+"""Context window in tokens that the policies assume for a model whose window is unknown."""
+
+
 INPUT_MESSAGES = 2
 """Number of messages at the beginning that are always retained, namely the system message and the user's request."""
 
@@ -69,11 +73,25 @@ class _Inspect(Preset):
 
     Attributes:
         threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
-        context_window: Context window in tokens that the policy assumes; None uses the window of the model. Default: `None`.
+        context_window: Context window in tokens that the policy assumes; None uses the window of the model, or 128,000 tokens if
+            it is unknown. Default: `None`.
     """
 
     threshold: Share = 0.9
     context_window: Positive | None = None
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
+
+        The only change: if the window of the model is unknown, 128,000 tokens are assumed, as in the original; before, the policy
+        did not act.
+        """
+        return int(self.context_window is None)
+
+    @property
+    def _assumed_window_tokens(self) -> int:
+        return DEFAULT_WINDOW_TOKENS
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         rules = (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, hook="overflow"))

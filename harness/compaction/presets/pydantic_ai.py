@@ -193,6 +193,10 @@ COUNTER = QuarterOfTexts()
 RETRY_REQUEST = "The answer was empty. Write the summary."
 
 
+DEFAULT_WINDOW_TOKENS = 200_000
+"""Context window in tokens of which `trigger_share` is a share if the window of the model is unknown."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PydanticAi(Preset):
     """Base of the three policies of pydantic-ai-harness, with the fields that set when compaction is triggered.
@@ -201,7 +205,8 @@ class _PydanticAi(Preset):
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
-            estimate of later messages; None disables this trigger. Default: `None`.
+            estimate of later messages. A window of 200,000 tokens is assumed if that of the model is unknown. None disables this
+            trigger. Default: `None`.
         trigger_tokens: Number of tokens in the conversation above which compaction is triggered; cannot be combined with
             `trigger_share`. Default: `None`.
         trigger_messages: Number of requests and answers above which compaction is triggered as well. Default: `None`.
@@ -210,6 +215,19 @@ class _PydanticAi(Preset):
     trigger_share: Share | None = None
     trigger_tokens: Positive | None = None
     trigger_messages: Positive | None = None
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
+
+        The only change: if `trigger_share` is set and the window of the model is unknown, 200,000 tokens are assumed, as in the
+        original; before, the share triggered nothing.
+        """
+        return int(self.trigger_share is not None)
+
+    @property
+    def _assumed_window_tokens(self) -> int | None:
+        return None if self.trigger_share is None else DEFAULT_WINDOW_TOKENS
 
     def check_combination(self) -> None:
         check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
@@ -248,7 +266,8 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
-            estimate of later messages; None disables this trigger. Default: `0.9`.
+            estimate of later messages. A window of 200,000 tokens is assumed if that of the model is unknown. None disables this
+            trigger. Default: `0.9`.
         keep_messages: Number of newest requests and answers that are retained, at least one; more if a tool result would be
             separated from its call. Default: `20`.
         keep_tokens: Minimum number of tokens in the retained newest messages; replaces `keep_messages` if set. Default: `None`.
@@ -350,7 +369,8 @@ class PydanticClear(_PydanticAi):
 
     Attributes:
         trigger_share: Share of the window above which tool results are cleared, measured by the provider's last report and an
-            estimate of later messages; None disables this trigger. Default: `None`.
+            estimate of later messages. A window of 200,000 tokens is assumed if that of the model is unknown. None disables this
+            trigger. Default: `None`.
         trigger_tokens: Number of tokens in the conversation above which tool results are cleared; cannot be combined with
             `trigger_share`. Default: `100_000`.
         trigger_messages: Number of requests and answers since the newest cleared result above which results are cleared as well.

@@ -327,9 +327,13 @@ SHARED: dict[str, float] = {
     "presets.gemini.POINTER_CHARACTERS": 300,
     # Cline 21cb8d25
     "presets.cline.NOTICE_TEXTS": 3,
-    # Inspect AI 0.3.285: passes of its trimming, and the messages of its input
+    "presets.cline.DEFAULT_INPUT_TOKENS": 128_000,
+    # Inspect AI 0.3.285: its default window, the messages of its input, and passes of its trimming
+    "presets.inspect_ai.DEFAULT_WINDOW_TOKENS": 128_000,
     "presets.inspect_ai.INPUT_MESSAGES": 2,
     "presets.inspect_ai.MAX_PASSES": 4,
+    # pydantic-ai-harness 0.62.0
+    "presets.pydantic_ai.DEFAULT_WINDOW_TOKENS": 200_000,
     # LangChain 1.4.7
     "presets.langchain.CharactersAndOverhead.characters_per_token": 4,
     "presets.langchain.CharactersAndOverhead.overhead_tokens": 3,

@@ -7,7 +7,10 @@ from dataclasses import MISSING, fields
 
 import pytest
 
+from harness.compaction.presets.cline import SizeTarget
 from harness.policies import PRESETS
+from harness.tokens import Window
+from harness.view import View
 
 SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 
@@ -301,3 +304,36 @@ def test_the_defaults_of_a_preset_are_those_of_its_source(kind: str) -> None:
     found = defaults_of(kind)
     expected = {name: value for name, value in SHARED.items() if name in found} | DEFAULTS[kind]
     assert found == expected
+
+
+UNKNOWN = Window(tokens=0, source="unknown")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields_set", "threshold_tokens"),
+    [
+        ("cline", {}, 115_200),
+        ("cline-basic", {}, 115_200),
+        ("cline", {"input_share": 1.0}, 115_200),
+        ("inspect-edit", {}, 115_200),
+        ("inspect-summary", {"threshold": 0.5}, 64_000),
+        ("inspect-trim", {}, 115_200),
+        ("inspect-trim", {"context_window": 10_000}, 9_000),
+        ("pydantic-summary", {}, 180_000),
+        ("pydantic-window", {}, None),
+        ("pydantic-window", {"trigger_share": 0.5}, 100_000),
+        ("pydantic-clear", {}, 100_000),
+    ],
+)
+def test_for_an_unknown_window_a_policy_assumes_what_its_original_assumes(kind, fields_set, threshold_tokens):
+    """Cline: an input of 128,000 tokens; Inspect: a window of 128,000; pydantic-ai-harness: a window of 200,000."""
+    policy = PRESETS[kind](**fields_set)
+    assert policy.budget(UNKNOWN).threshold_tokens == threshold_tokens
+    known = policy.budget(Window(tokens=1_000_000, source="registry"))
+    assert "context_window" in fields_set or known.window_tokens == 1_000_000
+
+
+def test_the_target_of_cline_follows_the_assumed_input():
+    policy = PRESETS["cline"]()
+    target = SizeTarget(input_share=policy.input_share, trigger_share=0.7, long_share=0.5, long_answers=0)
+    assert target.compute_tokens(View(), policy.budget(UNKNOWN)) == 64_000
