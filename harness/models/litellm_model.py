@@ -176,7 +176,7 @@ class LitellmModel:
 
     def _sum_costs_usd(self, answers: Sequence[StreamedReply]) -> float | None:
         """Return the cost in USD of the answers whose token usage is known; None if the price is unknown."""
-        costs = [compute_cost_usd(self.name, one.usage) for one in answers if one.usage and one.usage.is_plausible]
+        costs = [compute_cost_usd(self.name, answer.usage) for answer in answers if answer.usage and answer.usage.is_plausible]
         return None if None in costs else sum((cost for cost in costs if cost is not None), 0.0)
 
     def _build_arguments(self, request: Request) -> dict[str, Any]:
