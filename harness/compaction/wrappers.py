@@ -37,6 +37,21 @@ class OnFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OrElse:
+    """Part of a policy that shortens the conversation in one way or, if that finds nothing to do, in a second way."""
+
+    first: Reducer
+    """First way to shorten the conversation; its plan is used unless there is nothing to do."""
+    second: Reducer
+    """Second way to shorten the conversation, used if the first way finds nothing to do."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """Return the plan of the first way or, if that plan is empty, the plan of the second way."""
+        plan = self.first.reduce(view, budget, reason)
+        return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IfSaves:
     """Part of a policy that replaces old tool results by short texts only if that saves a required number of tokens."""
 

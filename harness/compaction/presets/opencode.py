@@ -1,17 +1,18 @@
 """Policies of OpenCode, which summarize everything before the last turns, or clear old tool results."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Mask, Prunable, Summarize, find_user_messages
+from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, UsableInput
-from harness.compaction.wrappers import WithClosingMessage
+from harness.compaction.wrappers import OrElse, WithClosingMessage
 from harness.errors import UsageError
 from harness.messages import user
+from harness.plan import Plan
 from harness.tokens import Budget, JsonCharacters
 from harness.view import Item, View
 
@@ -21,7 +22,8 @@ class BeforeTurns:
     """Rule that selects all messages before the last turns; these turns are retained as far as they fit a number of tokens.
 
     From the newest turn backwards, whole turns are retained as long as they fit. Of the first turn that does not fit, the longest
-    end that fits is retained.
+    end that fits is retained. If everything since the last summary fits, nothing is retained. Nothing is selected before the
+    model's first answer since that summary.
     """
 
     turns: int
@@ -35,26 +37,58 @@ class BeforeTurns:
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
         """Return the messages to evict: all before the last turns, and the beginning of a last turn that is too long."""
-        items, end = view.items, len(view.items)
+        items = view.items
+        first_new = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
+        if not any(item.message.role == "assistant" for item in items[first_new:]):
+            return ()
+        start = self._find_tail_start(view, budget)
+        return items[1:start] if start > first_new else items[1:]
+
+    def _find_tail_start(self, view: View, budget: Budget) -> int:
+        """Return the index from which on the last turns fit; the number of messages if no turn and no end of a turn fits."""
+        items, start = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
-        request_indexes = [index for index in find_user_messages(view) if not _is_before_summary(view, index)]
-        before = end
-        for start in request_indexes[::-1][: self.turns]:
-            size = sum(item.tokens for item in items[start:before])
+        for request_index in find_requests(view)[::-1][: self.turns]:
+            size = sum(item.tokens for item in items[request_index:start])
             if size > room:
-                fitting = start + 1 + find_fitting_start([item.tokens for item in items[start + 1 : before]], room)
-                return items[1 : Snap(direction="forward").find_legal_index(items[:before], fitting)]
-            before, room = start, room - size
-        return items[1:before]
+                fitting = find_fitting_start([item.tokens for item in items[request_index + 1 : start]], room)
+                return Snap(direction="forward").find_legal_index(items[:start], request_index + 1 + fitting)
+            start, room = request_index, room - size
+        return start
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None, since the size of the retained last turns is not known in advance."""
         return None
 
 
-def _is_before_summary(view: View, index: int) -> bool:
-    """Return whether a message is the question that a compaction inserted before a summary."""
-    return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeLastRequest:
+    """Part of a policy that summarizes only messages before the user's last message.
+
+    If the summary replaces all of them, the user's last message and everything after it are evicted without a summary. It is up
+    to another part of the policy to repeat that message.
+    """
+
+    reducer: Reducer
+    """Way to summarize the messages before the user's last message."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """Return the plan for the messages before the user's last message; empty if the view has no earlier user message."""
+        requests = find_requests(view)
+        if len(requests) < 2:
+            return Plan(reason=f"{reason}, but no message of the user precedes the last one")
+        earlier = view.items[: requests[-1]]
+        plan = self.reducer.reduce(replace(view, items=earlier), budget, reason)
+        retains_nothing = plan.slots and len(plan.forget) == len(earlier) - 1
+        return replace(plan, forget=tuple(item.item_id for item in view.items[1:])) if retains_nothing else plan
+
+
+def find_requests(view: View) -> list[int]:
+    """Return the indexes of the user's messages, without the question that a compaction inserted before a summary."""
+    items = view.items
+    return [
+        index for index in find_user_messages(view) if index + 1 == len(items) or items[index + 1].item_id not in view.summaries
+    ]
 
 
 SYSTEM_PROMPT = (
@@ -95,8 +129,14 @@ class OpenCode(SummarizingPreset):
     After a compaction, the conversation consists of a question of the user, the summary as the answer, the retained turns, and a
     request to continue. Each compaction updates the former summary.
 
-    After an overflow (a prompt that the provider refuses as too long), nothing is retained but the user's last message, which is
-    repeated behind the summary. If the summary fails or is empty, the conversation stays unchanged, while the original stops.
+    If everything since the last summary fits into the tokens for the last turns, nothing is retained and all is summarized.
+
+    After an overflow (a prompt that the provider refuses as too long), the summary covers only messages before the user's last
+    message, which is repeated at the end instead of the request to continue. If none of the messages before it is retained, what
+    the agent did for that message is lost, as in the original. If no other message of the user is in view, the policy acts as
+    before a step.
+
+    If the summary fails or is empty, the conversation stays unchanged, while the original stops.
 
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
@@ -139,9 +179,11 @@ class OpenCode(SummarizingPreset):
     def revision(self) -> int:
         """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The only change: without `input_limit_tokens`, the policy now uses the model's input limit from the registry of models.
+        Without `input_limit_tokens`, the policy now uses the model's input limit from the registry of models. After an overflow,
+        the summary now covers only what the original summarizes; and if everything fits the tokens for the last turns, everything
+        is summarized, as in the original.
         """
-        return int(self.input_limit_tokens is None)
+        return 1 + (self.input_limit_tokens is None)
 
     def check_combination(self) -> None:
         """Raise UsageError if `tail_least_tokens` exceeds `tail_most_tokens`, or if the reserve uses up the input limit."""
@@ -154,13 +196,15 @@ class OpenCode(SummarizingPreset):
 
     @property
     def pipeline(self) -> Pipeline:
-        """The policy's rules, which summarize all but the last turns at the threshold, and everything after an overflow."""
+        """The policy's rules, which summarize all but the last turns at the threshold, and older messages after an overflow."""
         tail = BeforeTurns(
             turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
-        nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
-        due = Rule(Full(measure="reported"), WithClosingMessage(reducer=self._build_summarize(tail), text=CONTINUE_REQUEST))
-        emergency = Rule(Always(), WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), hook="overflow")
+        summarize = self._build_summarize(tail)
+        usual = WithClosingMessage(reducer=summarize, text=CONTINUE_REQUEST)
+        repeating = WithClosingMessage(reducer=BeforeLastRequest(reducer=summarize), text="{said}")
+        due = Rule(Full(measure="reported"), usual)
+        emergency = Rule(Always(), OrElse(first=repeating, second=usual), hook="overflow")
         division = UsableInput(
             max_output_tokens=self.max_output_tokens,
             input_limit_tokens=self.input_limit_tokens,

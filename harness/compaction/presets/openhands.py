@@ -14,27 +14,12 @@ from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Range, 
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
 from harness.compaction.triggers import AllOf, Always, Amount, Full, MoreThan, NoThreshold, ShareOfAvailable
-from harness.compaction.wrappers import OnFailure
+from harness.compaction.wrappers import OnFailure, OrElse
 from harness.errors import UsageError
 from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
-from harness.plan import Plan, SummaryProcedure, SummaryRequest
+from harness.plan import SummaryProcedure, SummaryRequest
 from harness.tokens import Budget, Counter
-from harness.view import Item, View, count_events
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrElse:
-    """Part of a policy that shortens the conversation in one way or, if that finds nothing to do, in a second way."""
-
-    first: Reducer
-    """First way to shorten the conversation; its plan is used unless there is nothing to do."""
-    second: Reducer
-    """Second way to shorten the conversation, used if the first way finds nothing to do."""
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """Return the plan of the first way or, if that plan is empty, the plan of the second way."""
-        plan = self.first.reduce(view, budget, reason)
-        return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
+from harness.view import Item, count_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,13 +110,8 @@ CONSTANTS: dict[str, Numbers] = {
     "letta": {**UNRESERVED, "LastMessages.count": (0,), "UpToShare.goal_share": (0.7,)},
     # S4.1: the cap beside the system message
     "message-window": {"LastMessages.count": (99,), "Middle.head_messages": (2,), "MoreThan.count": (101,)},
-    # opencode 975d7312: characters / 4; nothing is kept after an overflow
-    "opencode": {
-        "BeforeTurns.least_tokens": (0,),
-        "BeforeTurns.most_tokens": (0,),
-        "BeforeTurns.turns": (0,),
-        "JsonCharacters.characters_of_token": (4,),
-    },
+    # opencode 975d7312: characters / 4
+    "opencode": {"JsonCharacters.characters_of_token": (4,)},
     # openhands-sdk 1.58.0: half of the tokens, of the events, and 0.8 of the length at each reset
     "openhands": {
         **UNRESERVED,

@@ -47,7 +47,6 @@ def test_what_is_usable_follows_from_the_limits_of_the_model(
 
 
 def test_the_input_limit_of_the_registry_is_used_where_there_is_one() -> None:
-    """S3.3."""
     assert OpenCode().budget(look_up_window("gpt-5")).threshold_tokens == 272_000 - 20_000
 
 
@@ -89,11 +88,55 @@ def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_
     assert QUESTION not in second.split("MESSAGES TO SUMMARIZE:")[1], "the question of the former answer is hidden"
 
 
-def test_after_an_overflow_only_the_summary_and_the_last_request_stay() -> None:
+def test_after_an_overflow_the_summary_covers_what_precedes_the_last_request_which_is_repeated_at_the_end() -> None:
     talk = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)])
     room = Room(SMALL, 10_000, "S")
     after = room.after(talk, room.ask(talk, hook="overflow"))
+    assert [item.message.text for item in after.items[1:3]] == [QUESTION, "S"]
+    assert after.items[3:-1] == talk.items[4:], "the last step of the turn before fits, and what follows it stays"
+    assert after.items[-1].message == user("the newest request")
+    (prompt,) = room.prompts()
+    assert "request 1" in prompt
+    assert "the newest request" not in prompt
+
+
+def test_after_an_overflow_the_work_on_the_last_request_is_lost_if_no_turn_before_it_stays() -> None:
+    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    talk = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)], policy=policy)
+    room = Room(policy, 10_000, "S")
+    after = room.after(talk, room.ask(talk, hook="overflow"))
     assert [item.message.text for item in after.items[1:]] == [QUESTION, "S", "the newest request"]
+    assert "v" * 900 not in room.prompts()[0]
+
+
+def test_after_an_overflow_in_a_session_of_one_request_the_newest_steps_stay_and_the_work_goes_on() -> None:
+    talk = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 400)), policy=SMALL)
+    room = Room(SMALL, 10_000, "ONE", "TWO")
+    after = room.after(talk, room.ask(talk, hook="overflow"))
+    assert [item.message.text for item in after.items[1:3]] == [QUESTION, "ONE"]
+    assert after.items[3:-1] == talk.items[-4:]
+    assert after.items[-1].message == user(CONTINUE_REQUEST)
+    later = grown(after, SMALL, *(message for at in range(10, 19) for message in step(at, "z" * 400)))
+    final = room.after(later, room.ask(later, hook="overflow"), seq=3_000)
+    assert [item.message.text for item in final.items[1:3]] == [QUESTION, "TWO"]
+    assert final.items[-1].message == user(CONTINUE_REQUEST)
+    assert "z" * 400 in room.prompts()[1], "the request to go on is no request whose work would be lost"
+
+
+def test_if_everything_fits_the_last_turns_everything_is_summarized() -> None:
+    policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=2_000, tail_most_tokens=2_000)
+    talk = view_of(user("do it"), *step(1, "x" * 900), policy=policy)
+    room = Room(policy, 10_000, "ONE", "TWO")
+    after = room.after(talk, room.ask(talk, report(150)))
+    assert [item.message.text for item in after.items[1:]] == [QUESTION, "ONE", CONTINUE_REQUEST]
+    event = room.ask(after, report(150))
+    assert event is not None
+    assert event.status == "no-op", "no answer has come since"
+    assert len(room.prompts()) == 1
+    later = grown(after, policy, *step(2, "w" * 900))
+    final = room.after(later, room.ask(later, report(150)), seq=3_000)
+    assert [item.message.text for item in final.items[1:]] == [QUESTION, "TWO", CONTINUE_REQUEST]
+    assert "w" * 900 in room.prompts()[1]
 
 
 @pytest.mark.parametrize("trouble", ["", ProviderFailed("s", 500, "down")])
