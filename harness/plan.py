@@ -94,9 +94,9 @@ class SummaryProcedure:
     """Second request, in which the summarizer reviews its draft of the summary; None disables the review."""
     stand_in: StandIn | None = None
     """Writer of a text that replaces a failed summary, whose failure is still logged; None disables the replacement."""
-    stand_in_for: Literal["empty", "failed"] = "failed"
-    """When a replacement text is used instead of the summary: only after an empty answer (`empty`), or after every failure
-    (`failed`)."""
+    empty_text: str | None = None
+    """Text used instead of an empty answer of the summarizer, which is still logged as a failure; the text may be empty, too.
+    None treats an empty answer like a failed request."""
     skips_empty: bool = False
     """Whether the compaction is skipped if the summarizer answers without text. All messages then stay, and the plan's
     `fallback` is not used."""

@@ -139,13 +139,12 @@ class Summarize:
     """Maximum length in tokens of the prompt for the summarizer; None applies only the summarizer's own limit."""
     role: Literal["system", "user", "assistant"] = "user"
     """Role of the message that contains the summary."""
-    former: Literal["apart", "among", "stays", "dropped"] = "apart"
+    former: Literal["apart", "among", "stays"] = "apart"
     """Treatment of summaries from former compactions.
 
     * `apart`: the summarizer reads them separately.
     * `among`: the summarizer reads them among the messages.
     * `stays`: the summarizer does not read them, and they stay in view.
-    * `dropped`: the summarizer does not read them, and they are evicted.
     """
     when_failed: Literal["skip", "forget"] = "skip"
     """Behaviour if the summary fails.
@@ -183,13 +182,10 @@ class Summarize:
             count = f"{len(forgotten_ids)} of {len(view.items)} messages"
             return Plan(reason=f"{reason}, but {count} are too few to be worth a summary")
         news = tuple(item for item in forgotten_ids if item not in former) if former else forgotten_ids
-        summarized_ids = news if self.former == "dropped" else forgotten_ids
-        if not summarized_ids:
-            return Plan(reason=reason, forget=forgotten_ids)
         slot = Slot(
             after=_find_anchor(view.items, forgotten_ids[0], stays),
             role=self.role,
-            stands_for=summarized_ids,
+            stands_for=forgotten_ids,
             format=self.format,
             max_tokens=self.max_tokens,
             max_input_tokens=self.max_input_tokens,
@@ -552,6 +548,14 @@ def find_user_messages(view: View, start: int = 1, end: int | None = None) -> li
     items = enumerate(view.items[start:end], start)
     # The condition is that of `is_from_user`; a call for each message of a long view would take most of the time of a plan.
     return [index for index, item in items if item.message.role == "user" and item.item_id not in view.summaries]
+
+
+def find_first_new(view: View) -> int:
+    """Return the index of the first message that was logged after the newest summary; 1 if there is no summary in view."""
+    if not view.summaries:
+        return 1
+    newest = max(view.summaries)
+    return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
 
 def find_last_user_text(view: View) -> str:

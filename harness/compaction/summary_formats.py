@@ -126,6 +126,8 @@ class CapTexts:
     """Maximum length in characters of any other text that the summarizer reads; None sets no limit."""
     without: str = ""
     """Text of a user message that is not shown to the summarizer, such as the question that an earlier summary answers."""
+    hides_arguments: bool = False
+    """Whether the summarizer reads only the names of the called tools, without the arguments of the calls."""
 
     def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages with long texts cut to their beginnings and without the message `without`."""
@@ -137,6 +139,8 @@ class CapTexts:
             return replace(part, output=truncate_text(part.output, self.result_characters))
         if isinstance(part, Text) and self.text_characters is not None:
             return replace(part, text=truncate_text(part.text, self.text_characters))
+        if isinstance(part, ToolCall) and self.hides_arguments:
+            return replace(part, arguments_json="{}")
         return part
 
 
@@ -146,19 +150,7 @@ def truncate_text(text: str, limit_characters: int) -> str:
     return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstantText:
-    """Writer that gives the same fixed text in place of every summary that failed or is empty."""
-
-    words: str
-    """Fixed text that the agent sees in place of a failed or empty summary."""
-
-    def write_summary(self, request: SummaryRequest) -> str:
-        """Return the fixed text that replaces a failed or empty summary; the request is ignored."""
-        return self.words
-
-
-ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="empty")
+ACCEPT_EMPTY = SummaryProcedure(empty_text="")
 """Procedure that accepts an empty answer of the summarizer as an empty summary, instead of treating it as a failure."""
 
 

@@ -237,11 +237,14 @@ class SessionCompactor:
         try:
             return self._ask_summarizer(slot, summary_prompt, outcome)
         except (ModelError, SummaryFailed) as error:
-            procedure = slot.procedure
-            if procedure.stand_in is None or (procedure.stand_in_for == "empty" and not isinstance(error, SummaryEmpty)):
+            if isinstance(error, SummaryEmpty) and slot.procedure.empty_text is not None:
+                text = slot.procedure.empty_text
+            elif slot.procedure.stand_in is not None:
+                text = slot.procedure.stand_in.write_summary(summary_prompt.request)
+            else:
                 raise
             outcome.failures.append(f"{type(error).__name__}: {error}")
-            return procedure.stand_in.write_summary(summary_prompt.request)
+            return text
 
     def _ask_summarizer(self, slot: Slot, summary_prompt: SummaryPrompt, outcome: _SummaryOutcome) -> str:
         """Return the text of the summarizer's answer, with the retries and the review that the policy specifies."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from harness.compaction.description import inspect_abilities
+from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.roo_code import RooCode
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
@@ -90,7 +91,7 @@ def kind(policy: Policy) -> str:
     return str(policy.kind)  # type: ignore[attr-defined]
 
 
-ROOMIER = (Letta(threshold=0.15), RooCode(max_output_tokens=12_400))
+ROOMIER = (Dexto(threshold=0.15), Letta(threshold=0.15), RooCode(max_output_tokens=12_400))
 """Presets that replace those of the same kind in the property tests, so that there is enough to summarize when they compact."""
 ASKING = [
     policy for policy in POLICIES if inspect_abilities(policy).can_summarize and kind(policy) not in set(map(kind, ROOMIER))

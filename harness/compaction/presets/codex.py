@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import find_answered_end, find_user_messages
-from harness.compaction.summary_formats import Brief, ConstantText
+from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
 from harness.events import Replace
 from harness.messages import Message, Text
@@ -163,8 +163,6 @@ class Codex(SummarizingPreset):
             format=Brief(instruction=INSTRUCTION, heading=SUMMARY_HEADING, layout="session"),
             max_tokens=self.summary_max_tokens,
             counter=counter,
-            procedure=SummaryProcedure(
-                shorter=WithoutOldest(), stand_in=ConstantText(words="(no summary available)"), stand_in_for="empty"
-            ),
+            procedure=SummaryProcedure(shorter=WithoutOldest(), empty_text="(no summary available)"),
         )
         return Pipeline(division, (Rule(Full(measure="reported-and-since"), hand_over),), counter=counter)

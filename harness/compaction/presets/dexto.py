@@ -1,50 +1,16 @@
 """Policy of Dexto, which clears old tool results and, if that is not enough, summarizes everything before the last turns."""
 
-import collections
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
-from harness.compaction.stages import Mask, Summarize, find_user_messages
+from harness.compaction.stages import Mask, Prunable, find_first_new, find_last_user_text, find_user_messages
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
-from harness.compaction.triggers import Amount, Division, Full, ShareOfAvailable
-from harness.compaction.wrappers import IfMessages
-from harness.plan import SummaryProcedure, SummaryRequest
+from harness.compaction.triggers import Division, Full, ShareOfAvailable
+from harness.plan import Excerpt, Plan, Slot, SummaryProcedure, SummaryRequest
 from harness.tokens import Budget, Window
-from harness.view import Item, View
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeTurnsOrShare:
-    """Rule that selects the messages to summarize: normally all messages before the last turns.
-
-    If there are no messages between the last summary and the last turns, only a share of the messages since the summary is
-    retained; all older messages are selected.
-    """
-
-    turns: int
-    """Number of turns retained at the end of the conversation."""
-    share: float
-    """Share of the messages since the last summary to retain, used if no messages precede the last turns."""
-    least_messages: int
-    """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
-
-    def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages before the last turns; if there are none, all messages but the newest few."""
-        items = view.items
-        first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
-        request_indexes = find_user_messages(view, first)
-        cut = request_indexes[-self.turns] if len(request_indexes) >= self.turns else first
-        if cut <= first:
-            new = len(items) - first
-            cut = Snap().find_legal_index(items, len(items) - max(self.least_messages, int(self.share * new)))
-        return items[1:cut] if cut > first else ()
-
-    def compute_kept_amount(self, budget: Budget) -> Amount | None:
-        """Return None, since the size of the retained last turns is not known in advance."""
-        return None
+from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +35,28 @@ class WindowCap:
 class RequestsAndTools:
     """Writer of a replacement for a failed summary, which lists the user's requests and the tools used."""
 
-    request_characters: int = 200
-    """Maximum length in characters of a user request in the text that replaces a failed summary."""
-    requests: int = 5
+    current_task: str = ""
+    """Text of the user's newest message, even if the summary does not cover it; an empty text is left out."""
+    requests: int = 3
     """Maximum number of user requests in the text that replaces a failed summary; the newest ones are taken."""
+    request_characters: int = 100
+    """Maximum length in characters of a user request in the text that replaces a failed summary."""
+    task_characters: int = 500
+    """Maximum length in characters of the current task in the text that replaces a failed summary."""
 
     def write_summary(self, request: SummaryRequest) -> str:
-        """Return a text with a line for each user request, and a line with the number of calls of each tool."""
-        request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
-        newest = (" ".join(text.split()) for text in request_texts[-self.requests :])
-        lines = [f"- asked: {truncate_text(text, self.request_characters)}" for text in newest]
-        tools = collections.Counter(call.name for message in request.to_summarize for call in message.calls)
-        used = ", ".join(f"{name} ({count})" for name, count in tools.most_common())
-        return "\n".join((*lines, f"- tools used: {used or 'none'}", f"- messages: {len(request.to_summarize)}"))
+        """Return a text with the newest user requests, the tools used, the number of messages and the current task."""
+        texts = [" ".join(message.text.split()) for message in request.to_summarize if message.role == "user"]
+        asked = "; ".join(text[: self.request_characters] for text in texts[-self.requests :])
+        tools = ", ".join(dict.fromkeys(call.name for message in request.to_summarize for call in message.calls))
+        lines = [
+            f"asked: {asked or 'various things'}",
+            f"tools used: {tools or 'none'}",
+            f"messages: {len(request.to_summarize)}",
+        ]
+        if self.current_task:
+            lines.append(f"current task: {truncate_text(self.current_task, self.task_characters)}")
+        return "\n".join(lines)
 
 
 INSTRUCTION = """\
@@ -93,21 +68,88 @@ Create a summary of the messages above. Answer in this form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SummarizeNews:
+    """Part of a policy that replaces everything before the last turns by a summary of what was added since the former summary.
+
+    The former summary, and the messages that the compaction before retained, are evicted without being summarized. The prompt for
+    the summarizer also contains the user's newest message.
+    """
+
+    turns: int
+    """Maximum number of turns retained at the end of the conversation; a turn begins with a user message."""
+    share: float
+    """Share of the messages added since the former summary to retain, used if none of them precedes the last turns."""
+    least_kept_messages: int
+    """Minimum number of messages to retain when a share of the messages, instead of whole turns, is retained."""
+    least_messages: int
+    """Minimum number of messages since the former summary; with fewer, no further summary is requested."""
+    max_tokens: int
+    """Maximum number of tokens that the summarizer may write."""
+    format: Brief
+    """Format of the prompt for the summarizer and of the summary that the agent sees; the user's newest message is added to its
+    instruction."""
+    excerpt: Excerpt
+    """Rule that prepares the messages for the summarizer, for example by shortening long tool results."""
+    stand_in: RequestsAndTools
+    """Writer of a text that replaces a failed summary; the user's newest message is passed to it."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """Return a plan that evicts all before the last turns, and summarizes those messages that no summary covered."""
+        first = find_first_new(view)
+        count = len(view.items) - first
+        if view.summaries and count < self.least_messages:
+            return Plan(reason=f"{reason}, but {count} messages since the last summary are fewer than {self.least_messages}")
+        cut = self._find_cut(view, first)
+        if cut <= first:
+            return Plan(reason=f"{reason}, but nothing lies before the kept messages")
+        task = find_last_user_text(view)
+        slot = Slot(
+            after=view.items[0].item_id,
+            role="assistant",
+            stands_for=tuple(item.item_id for item in view.items[first:cut]),
+            format=replace(self.format, instruction=f"CURRENT TASK:\n{task}\n\n{self.format.instruction}"),
+            max_tokens=self.max_tokens,
+            excerpt=self.excerpt,
+            procedure=SummaryProcedure(stand_in=replace(self.stand_in, current_task=task), empty_text=""),
+        )
+        return Plan(reason=reason, forget=tuple(item.item_id for item in view.items[1:cut]), slots=(slot,))
+
+    def _find_cut(self, view: View, first: int) -> int:
+        """Return the index of the first message to retain; an index up to `first` if there is nothing to summarize."""
+        newest_requests = find_user_messages(view, first)[-self.turns :]
+        if newest_requests and newest_requests[0] > first:
+            return newest_requests[0]
+        kept = max(self.least_kept_messages, int(self.share * (len(view.items) - first)))
+        return Snap().find_legal_index(view.items, len(view.items) - kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dexto(SummarizingPreset):
-    """Policy that, above 90 % of the window, clears old tool results and, if needed, summarizes all but the last 2 turns.
+    """Policy that clears over 20K tokens of old results at a time and, above 90 % of the window, summarizes all but 2 turns.
 
     Choose it when you compare Dexto, or want old tool results cleared first and a summary only when that is not enough.
 
     Source: Dexto ea2b1863, `packages/core/src/context/compaction`.
 
-    If the conversation has no more than two turns, the last fifth of the messages since the last summary is retained, at least 3
-    messages. The original may separate a call from its result there; here such a call is retained too.
+    Old tool results are cleared before every step, at any size of the conversation.
 
-    A former summary is evicted without being summarized again, so its content is lost, as in the original. If the summary fails
-    or is empty, a list of the user's requests and of the tools used replaces it.
+    If no message since the last summary precedes the last two turns, the last fifth of the messages since that summary is
+    retained, at least 3 messages.
+
+    A summary covers only what was added since the former summary. The former summary, and the messages that the compaction before
+    retained, are evicted without being summarized again, so their content is lost, as in the original. The summarizer reads the
+    user's newest message in any case, and the names of the called tools without the arguments.
+
+    If the summary fails, a list of the user's requests and of the tools used replaces it. An empty summary is accepted.
+
+    Differences from the original:
+
+    - Where a fifth of the messages is retained, the original may separate a call from its result; here the call stays too.
+    - The conversation is measured again after results were cleared; the original uses the last report until the next call.
+    - Results that a compaction retained can be cleared later.
 
     Attributes:
-        threshold: Share of the window that triggers compaction when it is exceeded, above 0 and at most 1. Default: `0.9`.
+        threshold: Share of the window that triggers a summary when it is exceeded, above 0 and at most 1. Default: `0.9`.
         window_cap_tokens: Maximum size of the window in tokens; None uses the window of the model. Default: `None`.
         protect_tokens: Number of tokens of the newest tool output that are never cleared. Default: `40_000`.
         least_saved_tokens: Number of tokens; old results are cleared only if that saves more than this. Default: `20_000`.
@@ -146,21 +188,31 @@ class Dexto(SummarizingPreset):
     kind: Literal["dexto"] = "dexto"
 
     @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        As in the original, results are now cleared before every step, the summarizer reads the current task and no arguments of
+        calls, messages retained by the compaction before are not summarized, and an empty summary is accepted.
+        """
+        return 1
+
+    @property
     def pipeline(self) -> Pipeline:
-        """The policy's two rules, which act at the same threshold; the first clears old tool results, the second summarizes."""
-        stretch = BeforeTurnsOrShare(turns=self.keep_turns, share=self.keep_share, least_messages=self.keep_least_messages)
-        summary = Summarize(
-            middle=stretch,
-            format=Brief(instruction=INSTRUCTION, heading="<session_compaction>", closing="</session_compaction>"),
+        """The policy's two rules; the first clears old tool results, the second summarizes above the threshold."""
+        summary = SummarizeNews(
+            turns=self.keep_turns,
+            share=self.keep_share,
+            least_kept_messages=self.keep_least_messages,
+            least_messages=self.least_messages,
             max_tokens=self.summary_max_tokens,
-            role="assistant",
-            former="dropped",
-            excerpt=CapTexts(result_characters=self.result_characters, text_characters=self.text_characters),
-            procedure=SummaryProcedure(stand_in=RequestsAndTools()),
+            format=Brief(instruction=INSTRUCTION, heading="<session_compaction>", closing="</session_compaction>"),
+            stand_in=RequestsAndTools(),
+            excerpt=CapTexts(
+                result_characters=self.result_characters, text_characters=self.text_characters, hides_arguments=True
+            ),
         )
         mask = Mask(keep_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens)
-        full = Full(measure="reported-and-since", above=True)
         division: Division = ShareOfAvailable(share=self.threshold)
         division = division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division)
-        rules = (Rule(full, mask, quiet=True), Rule(full, IfMessages(count=self.least_messages, reducer=summary)))
-        return Pipeline(division, rules)
+        full = Full(measure="reported-and-since", above=True)
+        return Pipeline(division, (Rule(Prunable(mask=mask), mask, quiet=True), Rule(full, summary)))

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
-from harness.compaction.stages import find_user_messages, is_from_user, make_split_slots
+from harness.compaction.stages import find_first_new, find_user_messages, is_from_user, make_split_slots
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Amount, Full, NoThreshold, WindowMinusReserve
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
@@ -41,7 +41,7 @@ class SummarizeSplitTurn:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
-        floor = self._find_floor(view)
+        floor = find_first_new(view) if self.forgets_kept else 1
         start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
         cut = Snap(direction="forward").find_legal_index(view.items, start)
         if start <= floor or cut == len(view.items):
@@ -66,13 +66,6 @@ class SummarizeSplitTurn:
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""
         return Amount(self.keep_tokens, "tokens")
-
-    def _find_floor(self, view: View) -> int:
-        """Return the index of the first message that may be summarized."""
-        if not self.forgets_kept or not view.summaries:
-            return 1
-        newest = max(view.summaries)
-        return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
     def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
         """Return the index at which the partly retained turn begins; `cut` if every turn is whole."""

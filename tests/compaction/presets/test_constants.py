@@ -145,8 +145,6 @@ REFUSED: Choices = {"Rule.hook": ("overflow",)}
 RETOLD: Choices = {"Summarize.former": ("among",)}
 """Constants of a summary that treats a former summary as one of the messages."""
 BY_ASSISTANT: Choices = {"Summarize.role": ("assistant",)}
-AT_LEAST_EMPTY: Choices = {"SummaryProcedure.stand_in_for": ("empty",)}
-"""Constants of a procedure that accepts or replaces an empty summary."""
 
 CHOICES: dict[str, Choices] = {
     # Anthropic SDK 009b0353 and LangChain 1.4.7: on a copy of what was said, for every request
@@ -161,7 +159,7 @@ CHOICES: dict[str, Choices] = {
     "cline-basic": REFUSED,
     "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
     # Codex 6ad6d5c9: the session itself and one more message; `no summary available`
-    "codex": {**SINCE, **AT_LEAST_EMPTY, "Brief.layout": ("session",)},
+    "codex": {**SINCE, "Brief.layout": ("session",)},
     # SWE-agent 3ea751c0 and The Complexity Trap: before every model call
     "complexity-trap-mask": {"Rule.quiet": (True,)},
     "complexity-trap-summary": {"SummarizeOldestTurns.latest_only": (False,)},
@@ -171,14 +169,13 @@ CHOICES: dict[str, Choices] = {
     "deepagents": {
         **REFUSED,
         **RETOLD,
-        **AT_LEAST_EMPTY,
         "CharactersAndOverhead.with_system": (True,),
         "Full.measure": ("reported", "rescaled", "unedited"),
         "Rule.quiet": (True,),
         "ShortenArguments.tools": ("edit_file", "write_file"),
     },
-    # dexto ea2b1863: the former summary is filtered out
-    "dexto": {**ABOVE, **SINCE, **BY_ASSISTANT, "Rule.quiet": (True,), "Summarize.former": ("dropped",)},
+    # dexto ea2b1863: names of the called tools only
+    "dexto": {**ABOVE, **SINCE, "CapTexts.hides_arguments": (True,), "Rule.quiet": (True,)},
     # Gemini CLI 5411f113
     "gemini-cli": {
         **RETOLD,
@@ -200,13 +197,13 @@ CHOICES: dict[str, Choices] = {
     },
     # Inspect AI 0.3.285
     "inspect-edit": {**ABOVE, **SINCE, **REFUSED},
-    "inspect-summary": {**ABOVE, **SINCE, **REFUSED, **RETOLD, **AT_LEAST_EMPTY, "Sections.with_task": (True,)},
+    "inspect-summary": {**ABOVE, **SINCE, **REFUSED, **RETOLD, "Sections.with_task": (True,)},
     "inspect-trim": {**ABOVE, **SINCE, **REFUSED, "Snap.direction": ("forward",)},
     # S0.5
     "keep-last": BY_ASSISTANT,
     # LangChain 1.4.7
     "langchain-clear-tool-uses": {**ABOVE, "Full.measure": ("unedited",), "Mask.exempt_count": (True,), "Rule.quiet": (True,)},
-    "langchain-summary": {**RETOLD, **AT_LEAST_EMPTY, "Full.measure": ("reported", "rescaled")},
+    "langchain-summary": {**RETOLD, "Full.measure": ("reported", "rescaled")},
     # Letta 56ba9c25
     "letta": {**ABOVE, **REPORTED, **REFUSED, **RETOLD},
     # S4.1
@@ -224,7 +221,6 @@ CHOICES: dict[str, Choices] = {
         **ABOVE,
         **REFUSED,
         **RETOLD,
-        **AT_LEAST_EMPTY,
         "SummaryProcedure.shorter_for": ("failed",),
         "MoreThan.unit": ("events",),
         "Snap.direction": ("forward",),
@@ -309,8 +305,9 @@ SHARED: dict[str, float] = {
     "cuts.LastShare.excluded_messages": 0,
     "cuts.LastTokens.least_messages": 0,
     # dexto ea2b1863: dexto's list for a summary that did not come
-    "presets.dexto.RequestsAndTools.request_characters": 200,
-    "presets.dexto.RequestsAndTools.requests": 5,
+    "presets.dexto.RequestsAndTools.request_characters": 100,
+    "presets.dexto.RequestsAndTools.requests": 3,
+    "presets.dexto.RequestsAndTools.task_characters": 500,
     # S0.6
     "summary_formats.SixSections.max_tokens": 800,
     # Cline 21cb8d25: what cline's basic digest shows of a command and of a text
