@@ -91,15 +91,13 @@ class IfMessages:
     """Minimum number of messages since the last summary, or in the whole conversation if there is no summary."""
     reducer: Reducer
     """Way to shorten the conversation, used if there are enough messages since the last summary."""
-    with_summary: bool = False
-    """Whether the last summary itself counts as one of the messages since the last summary."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return the plan of the reducer; an empty plan if too few messages follow the last summary."""
         message_count = len(view.items) - 1
         if view.summaries:
             summary_index = [item.item_id for item in view.items].index(view.summaries[-1])
-            message_count = len(view.items) - summary_index - (not self.with_summary)
+            message_count = len(view.items) - 1 - summary_index
         if message_count < self.count:
             return Plan(reason=f"{reason}, but {message_count} messages since the last summary are fewer than {self.count}")
         return self.reducer.reduce(view, budget, reason)

@@ -248,13 +248,13 @@ class ForgetHalf:
     place: Literal["behind", "in-answer"]
     """Place of the notice: a message behind the first ones (`behind`), or the beginning of the first answer (`in-answer`).
 
-    The message is one of the user. In the answer, the notice is inserted only once.
+    The message is one of the user, and each eviction adds one. In the answer, the notice is inserted only once.
     """
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that keeps the first messages, evicts a share of the messages after them, and inserts a notice."""
-        notices = {item.item_id for item in view.items if self._is_notice(item)}
-        units = group_results([item for item in view.items[1:] if item.item_id not in notices])
+        notices = [item for item in view.items if self._is_notice(item)]
+        units = group_results([item for item in view.items[1:] if item not in notices])
         count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
         first = self.keep_first
         while first < len(units) and units[first][0].message.role == "tool":
@@ -265,10 +265,9 @@ class ForgetHalf:
             gone.append(rest.pop(0))
         if not gone:
             return Plan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
-        ids = {item.item_id for item in gone} | (notices if self.place == "behind" else set())
-        forget = tuple(item.item_id for item in view.items if item.item_id in ids)
-        kept = [view.items[0], *(item for unit in units[:first] for item in unit)]
-        return self._add_notice(Plan(reason=reason, forget=forget), view, kept[-1], len(gone))
+        plan = Plan(reason=reason, forget=tuple(item.item_id for item in gone))
+        kept = [view.items[0], *(item for unit in units[:first] for item in unit), *notices]
+        return self._add_notice(plan, view, kept[-1], len(gone))
 
     def _add_notice(self, plan: Plan, view: View, last_kept: Item, count: int) -> Plan:
         text = self.notice.replace("{count}", str(count))

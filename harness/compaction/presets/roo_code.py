@@ -112,6 +112,15 @@ class _RooCode(Preset):
     hard_share: Share = 0.9
     drop_share: Share = 0.5
 
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        As in the original, each eviction now adds a notice instead of replacing the former one, and a summary alone with one
+        further message is not summarized again.
+        """
+        return 1
+
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
 
@@ -137,8 +146,8 @@ class RooCode(_RooCode, SummarizingPreset):
     Attributes:
         condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original
             allows 0.05 to 1. Default: `1.0`.
-        least_messages: Minimum number of messages since the last summary, including that summary; with fewer, no further summary
-            is requested. Default: `2`.
+        least_messages: Minimum number of messages since the last summary; with fewer, no further summary is requested.
+            Default: `2`.
         drop_share: Share of the messages behind the first one that is evicted if the summary fails, rounded down to an even
             number of messages. Default: `0.5`.
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -169,7 +178,7 @@ class RooCode(_RooCode, SummarizingPreset):
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        alone = IfMessages(count=self.least_messages, reducer=summarize, with_summary=True)
+        alone = IfMessages(count=self.least_messages, reducer=summarize)
         reducer = OnFailure(first=alone, then=self._build_forget_half())
         soft, hard = ShareOfAvailable(share=self.condense_share), self._build_hard_division()
         full: Measure = "reported-and-since"
@@ -183,7 +192,7 @@ class RooCode(_RooCode, SummarizingPreset):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooSliding(_RooCode):
-    """Policy that, when the window is full, evicts half of the messages after the first one; a notice gives their number.
+    """Policy that, when the window is full, evicts half of the messages after the first one and adds a notice with their number.
 
     Choose it when you compare Roo Code with its summaries disabled, or want a sliding window without a summarizer.
 

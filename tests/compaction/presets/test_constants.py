@@ -260,7 +260,6 @@ CHOICES: dict[str, Choices] = {
         "Brief.drops": ("analysis",),
         "ForgetHalf.place": ("behind",),
         "FullBy.measure": ("reported-and-since",),
-        "IfMessages.with_summary": (True,),
         "Rule.on_request": (False,),
     },
     "roo-sliding": {**SINCE, **REFUSED, "ForgetHalf.place": ("behind",)},

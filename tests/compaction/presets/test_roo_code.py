@@ -48,6 +48,18 @@ def test_roo_does_not_condense_what_it_has_just_condensed() -> None:
     assert (event.status, event.summarizer) == ("no-op", "")
 
 
+def test_roo_does_not_condense_a_summary_with_a_single_message_behind_it() -> None:
+    room = Room(ROO, 5_000, "SUMMARY", "AGAIN")
+    view = view_of(user("request"), *work(0, 9), policy=ROO)
+    after = room.after(view, room.ask(view, report(4_000)))
+    event = room.ask(grown(after, ROO, user("more")), report(4_000))
+    assert event is not None
+    assert (event.status, len(room.prompts())) == ("no-op", 1)
+    event = room.ask(grown(after, ROO, *work(30, 1)), report(4_000))
+    assert event is not None
+    assert event.status == "applied"
+
+
 @pytest.mark.parametrize(("steps", "gone"), [(1, 0), (2, 2), (3, 2), (4, 4), (9, 8)])
 def test_half_of_the_visible_messages_behind_the_first_goes_in_even_numbers(steps: int, gone: int) -> None:
     policy = RooSliding(max_output_tokens=1_000)
@@ -61,7 +73,7 @@ def test_half_of_the_visible_messages_behind_the_first_goes_in_even_numbers(step
         assert numbers(after)[:2] == [1, 2]
 
 
-def test_results_of_one_answer_are_one_message_and_the_notice_is_replaced() -> None:
+def test_results_of_one_answer_are_one_message_and_each_eviction_adds_a_notice() -> None:
     policy = RooSliding(max_output_tokens=1_000)
     talk: list[Message] = [user("request")]
     for at in range(6):
@@ -72,7 +84,8 @@ def test_results_of_one_answer_are_one_message_and_the_notice_is_replaced() -> N
     after = room.after(view, room.ask(view, report(4_000)))
     assert numbers(after) == [1, 2, 1_000, *range(15, 27)], "6 of 12 go: three answers with three results each"
     again = room.after(after, room.ask(after, report(4_000)), seq=5_000)
-    assert numbers(again) == [1, 2, 5_000, *range(19, 27)]
+    assert numbers(again) == [1, 2, 1_000, 5_000, *range(19, 27)]
+    assert [again.items[index].message.text.split()[0] for index in (2, 3)] == ["[12", "[4"]
 
 
 def test_a_share_of_nothing_is_refused() -> None:
