@@ -464,7 +464,12 @@ class ClineBasic(_ClineSdk):
     turn, the newest messages that fit the target size. The list, called the notice, is appended to the user's last message and
     updated at each compaction.
 
-    If the window of the model is unknown, the model's longest input is assumed to be 128,000 tokens.
+    Differences from the original:
+
+    - In the original, no later compaction evicts what one has retained. In a session with a single request, later compactions
+      therefore evict all new steps, without a notice. Here the oldest messages are evicted each time.
+    - All evicted work is listed below the user's last message; in the original, below the message that it follows.
+    - Answers of older turns are always retained; in the original, only those that fit the target size.
 
     Example:
         Compare the notice with the summary that a model writes, on three seeds of a task:

@@ -67,6 +67,9 @@ class Goose(SummarizingPreset):
     Differences from the original:
 
     - Single tool calls with their results are not summarized in the background.
+    - The lists of files follow the summary; the original passes them to the summarizer.
+    - Before a turn, the summarizer does not read the user's new message.
+    - The note has the same text in every case; the original has three texts.
     - A threshold of 1 stands for the whole window instead of turning compaction off.
 
     Attributes:

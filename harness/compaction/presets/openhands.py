@@ -297,6 +297,7 @@ class OpenHands(_OpenHands):
     Differences from the original:
 
     - Tokens are estimated from characters.
+    - The instruction and the events are one message of the user; the original has the instruction in the system message.
     - A summary must be shorter than the messages that it replaces.
     - A view that is still too large is compacted again only before the next step.
 

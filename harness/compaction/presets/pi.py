@@ -113,7 +113,14 @@ class Pi(SummarizingPreset):
     empty, the conversation stays unchanged.
 
     In the original at that commit, a second compaction loses the messages that the first one retained; `fixed=False` reproduces
-    this defect. Thinking is not summarized, because a view does not contain it.
+    this defect.
+
+    Differences from the original:
+
+    - If only a former summary precedes a turn that is cut in two, this summary is updated; the original drops it.
+    - The beginning of a turn is passed to the summarizer as a transcript, and results in it are cut too.
+    - Both parts of a summary have lists of files; the original has one list at the end.
+    - Thinking is not summarized, because a view does not contain it.
 
     One difference from the original: after an overflow (a prompt that the provider refuses as too long), the original compacts
     only once.

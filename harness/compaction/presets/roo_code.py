@@ -141,7 +141,11 @@ class RooCode(_RooCode, SummarizingPreset):
     prompt that the provider refuses as too long), half of the messages are evicted without a summary; below that limit, the
     conversation stays unchanged. An empty summary counts as failed.
 
-    One difference from the original: file outlines made by a parser, editor commands and environment details are left out.
+    Differences from the original:
+
+    - File outlines made by a parser, editor commands and environment details are left out.
+    - Messages that were evicted without a summary stay evicted; the original summarizes them later.
+    - After an overflow, one attempt is made instead of up to three.
 
     Attributes:
         condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original
