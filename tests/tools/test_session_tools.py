@@ -81,7 +81,7 @@ def test_the_oracle_keeps_the_cut_of_its_policy() -> None:
 
 
 CHANGED_OTHERWISE = {
-    **dict.fromkeys(("cline", "codex", "dexto", "gemini-masking", "goose", "langchain-clear-tool-uses"), 1),
+    **dict.fromkeys(("cline", "codex", "dexto", "gemini-masking", "goose", "langchain-clear-tool-uses", "letta"), 1),
     **dict.fromkeys(("roo-code", "roo-sliding"), 1),
     "opencode": 2,
 }

@@ -22,8 +22,8 @@ class UpToShare:
     """Rule that selects as few of the oldest messages as needed, so that the rest fits a share of the window.
 
     The first attempt selects `first_share` + `step_share` of the messages. Each further attempt adds `step_share`, until the rest
-    fits. A selection always ends before an answer of the model. If none is large enough, everything but the system message is
-    selected.
+    fits. A selection always ends before an answer of the model. The last attempt usually selects everything before the newest
+    answer. If not even the rest of this attempt fits, everything but the system message is selected.
     """
 
     first_share: float
@@ -37,12 +37,12 @@ class UpToShare:
         """Return as few of the oldest messages as needed for the rest to fit, or else all but the system message."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
-        steps = 1
-        while (share := self.first_share + steps * self.step_share) < 1 - 1e-9:
+        share = self.first_share
+        # The sum grows as in the original: its rounding errors keep a share of nominally 1 below 1, so that step is tried too.
+        while (share := share + self.step_share) < 1:
             end = max((index for index in answers if index <= round(share * len(items))), default=None)
             if end is not None and items[0].tokens + sum(item.tokens for item in items[end:]) < goal:
                 return items[1:end]
-            steps += 1
         return items[1:]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
@@ -130,6 +130,15 @@ class Letta(SummarizingPreset):
     summary_clip_characters: Positive = 50_000
     result_characters: Positive = 2_000
     kind: Literal["letta"] = "letta"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: if nothing else fits, the newest answer with its results is tried before everything is summarized, as in
+        the original.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

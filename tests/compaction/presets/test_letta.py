@@ -24,6 +24,14 @@ def test_letta_evicts_40_percent_or_more_until_what_stays_is_below_70_percent_of
     assert not kept or sum(item.tokens for item in (view.items[0], *after.items[2:])) < 0.7 * size
 
 
+def test_letta_tries_the_newest_answer_alone_before_everything_is_summarized() -> None:
+    view = view_of(user("request"), *work(0, 28, 40), *work(40, 1, 8_000), *work(50, 1, 40), policy=LETTA)
+    room = Room(LETTA, 2_500, "SUMMARY")
+    after = room.after(view, room.ask(view, report(2_500)))
+    assert round(0.9 * len(view.items)) < len(view.items) - 3, "the first 90 % end before the long result"
+    assert after.items[2:] == view.items[-2:]
+
+
 def test_letta_sums_up_everything_when_the_sliding_summary_fails_and_cuts_a_long_one() -> None:
     policy = Letta(summary_clip_characters=100)
     view = view_of(user("request"), *work(0, 9), policy=policy)
