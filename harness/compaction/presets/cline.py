@@ -464,6 +464,8 @@ class ClineBasic(_ClineSdk):
     turn, the newest messages that fit the target size. The list, called the notice, is appended to the user's last message and
     updated at each compaction.
 
+    If the window of the model is unknown, the model's longest input is assumed to be 128,000 tokens.
+
     Differences from the original:
 
     - In the original, no later compaction evicts what one has retained. In a session with a single request, later compactions

@@ -145,7 +145,6 @@ class RooCode(_RooCode, SummarizingPreset):
 
     - File outlines made by a parser, editor commands and environment details are left out.
     - Messages that were evicted without a summary stay evicted; the original summarizes them later.
-    - After an overflow, one attempt is made instead of up to three.
 
     Attributes:
         condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original
