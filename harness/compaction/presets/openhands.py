@@ -16,7 +16,7 @@ from harness.compaction.summary_formats import ACCEPT_EMPTY
 from harness.compaction.triggers import AllOf, Always, Amount, Full, MoreThan, NoThreshold, ShareOfAvailable
 from harness.compaction.wrappers import OnFailure, OrElse
 from harness.errors import UsageError
-from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
+from harness.messages import Message, Part, Reasoning, Text, ToolCall, system, user
 from harness.plan import SummaryProcedure, SummaryRequest
 from harness.tokens import Budget, Counter
 from harness.view import Item, count_events
@@ -135,9 +135,11 @@ class EventList:
     """Whether a long text in the summarizer's prompt loses its middle instead of its end."""
     with_arguments: bool = False
     """Whether the prompt for the summarizer contains the arguments of tool calls."""
+    instructs_in_system: bool = False
+    """Whether the instruction with the section titles is a system message, instead of the beginning of the user message."""
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """Return one user message with the section titles, the former summary and the list of events."""
+        """Return messages with the section titles, the former summary and the list of events."""
         titles = "\n".join(f"{title}:" for title in self.titles)
         former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut_text(request.previous_summary)}\n</PREVIOUS SUMMARY>"
         events = "\n".join(f"<EVENT>\n{event.format_line()}\n</EVENT>" for event in self.list_events(request.to_summarize))
@@ -145,7 +147,8 @@ class EventList:
             "You keep the memory of a coding agent. Bring it up to date with the events below, so that the agent can go on "
             f"without them. Write under these headings, and leave out those for which there is nothing:\n\n{titles}"
         )
-        return (user(f"{asked}{former if request.previous_summary else ''}\n\n{events}"),)
+        material = f"{former if request.previous_summary else ''}\n\n{events}"
+        return (system(asked), user(material.strip())) if self.instructs_in_system else (user(f"{asked}{material}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """Return the summarizer's answer without surrounding white space, as it is inserted into the view."""
@@ -297,7 +300,6 @@ class OpenHands(_OpenHands):
     Differences from the original:
 
     - Tokens are estimated from characters.
-    - The instruction and the events are one message of the user; the original has the instruction in the system message.
     - A summary must be shorter than the messages that it replaces.
     - A view that is still too large is compacted again only before the next step.
 
@@ -324,6 +326,14 @@ class OpenHands(_OpenHands):
     minimum_progress: Annotated[float, Range(lambda value: 0 < value < 1, "must be above 0 and below 1")] = 0.1
     full_events: bool = False
     kind: Literal["openhands"] = "openhands"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: the instruction to the summarizer is now a system message, as in the original.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:
@@ -360,7 +370,9 @@ class OpenHands(_OpenHands):
     def _build_summarize(self, procedure: SummaryProcedure) -> Summarize:
         return Summarize(
             middle=EVERYTHING,
-            format=EventList(titles=SECTIONS, characters=self._event_characters, with_arguments=self.full_events),
+            format=EventList(
+                titles=SECTIONS, characters=self._event_characters, with_arguments=self.full_events, instructs_in_system=True
+            ),
             max_tokens=self.summary_max_tokens,
             former="among",
             in_events=True,

@@ -221,6 +221,7 @@ CHOICES: dict[str, Choices] = {
         **ABOVE,
         **REFUSED,
         **RETOLD,
+        "EventList.instructs_in_system": (True,),
         "SummaryProcedure.shorter_for": ("failed",),
         "MoreThan.unit": ("events",),
         "Snap.direction": ("forward",),

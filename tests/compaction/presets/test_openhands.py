@@ -9,6 +9,7 @@ from harness.compaction.presets.openhands import EventList, OpenHands, OpenHands
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, Hook, MessageAdded, Patch
 from harness.messages import Message, assistant
+from harness.plan import SummaryRequest
 from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.tokens import Window
@@ -54,6 +55,19 @@ def test_the_summarizer_reads_five_hundred_characters_of_an_event_or_all_of_it()
             assert event.text.count("y") == read
 
 
+def test_the_sdk_has_its_instruction_in_the_system_message_and_v0_before_the_events():
+    request = SummaryRequest(to_summarize=session(2), previous_summary="OLD", task="", round=2)
+    sdk, v0 = (
+        next(part for part in walk_parts(policy.pipeline.rules) if isinstance(part, EventList)).build_prompt(request)
+        for policy in (OpenHands(), OpenHandsV0())
+    )
+    assert [message.role for message in sdk] == ["system", "user"]
+    assert "VERSION_CONTROL_STATUS:" in sdk[0].text
+    assert "<EVENT>" not in sdk[0].text
+    assert [message.role for message in v0] == ["user"]
+    assert v0[0].text == f"{sdk[0].text}\n\n{v0[0].text[v0[0].text.index('<PREVIOUS SUMMARY>') :]}"
+
+
 @pytest.mark.parametrize("kind", [OpenHands, OpenHandsV0])
 def test_half_of_the_size_must_hold_the_head_the_summary_and_one_event_more(kind: type[OpenHands | OpenHandsV0]):
     assert kind(max_size=16, keep_first=6).pipeline.rules
@@ -79,9 +93,9 @@ def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], ho
 def test_a_refused_prompt_whose_summary_fails_has_all_summarized_at_once_with_shorter_and_shorter_events():
     messages = session(20, "y" * 3_000)
     puppet, event = asked([*[DOWN] * 5, assistant("at last")], messages, "overflow")
-    longest = [max(map(len, re.findall("y+", request.messages[0].text))) for request in puppet.requests]
+    longest = [max(map(len, re.findall("y+", request.messages[1].text))) for request in puppet.requests]
     assert longest == [500, 500, 198, 158, 126, 100], "of the cut ones either end, half of 400, 320, 256 and 204, less the mark"
-    assert [request.messages[0].text.count("<EVENT>") for request in puppet.requests] == [22, 41, 41, 41, 41, 41]
+    assert [request.messages[1].text.count("<EVENT>") for request in puppet.requests] == [22, 41, 41, 41, 41, 41]
     assert (event.status, len(event.patch.forget), event.summary) == ("applied", 41, "at last")
     assert "4 times" in event.reason
 
