@@ -274,7 +274,7 @@ class Experiment:
             KeyboardInterrupt: The run was interrupted with Ctrl-C; finished trials are stored.
         """
         display = choose_display(progress) if isinstance(progress, str) else progress
-        folder = self.output if output is None else Path(output)
+        folder = (self.output if output is None else Path(output)).absolute()  # another thread may change the working folder
         count = workers
         if workers is None:
             count = getattr(executor, "_max_workers", None) or os.cpu_count() or 1

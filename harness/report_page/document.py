@@ -28,7 +28,7 @@ from harness.report_page.session_blocks import MAX_SESSIONS, build_blocks, choos
 from harness.report_page.values import build_parts, build_progress_parts
 from harness.store.database import replace_file
 from harness.store.journal import Journal
-from harness.store.results import Results
+from harness.store.results import Results, shorten_path
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.text import escape_control_characters, replace_surrogates
 from harness.widgets.assets import load_script, load_style
@@ -133,7 +133,7 @@ def collect_page(
         "is_withheld": withheld is not None,
         "planned": 0 if withheld is None else withheld.family.planned_trials,
         "headlines": list_headlines(document),
-        "inspect_command": f"harness inspect --in {shlex.quote(str(results.output))}",
+        "inspect_command": f"harness inspect --in {shlex.quote(str(shorten_path(results.output)))}",
         "served": False,
         "digest": results.digest,
         "sessions": len(blocks),

@@ -10,6 +10,7 @@ If the Parquet files are missing or older than the journal, the tables are read 
 experiments can therefore be loaded.
 """
 
+import glob
 import hashlib
 import json
 import os
@@ -69,7 +70,7 @@ class Results:
     """
 
     def __init__(self, output: str | os.PathLike[str]) -> None:
-        self.output = Path(output)
+        self.output = Path(output).absolute()  # tables are read later, perhaps from another working folder
         self._tables: dict[str, pa.Table] = {}
         self._registered: set[str] = set()
 
@@ -78,7 +79,7 @@ class Results:
         status_counts = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items()) or "none"
         arms = format_count(trials["arm"].nunique(), "arm")
         return (
-            f"Results({str(self.output)!r}: {format_count(len(trials), 'trial')} ({status_counts}) in {arms}; "
+            f"Results({str(shorten_path(self.output))!r}: {format_count(len(trials), 'trial')} ({status_counts}) in {arms}; "
             f"tables {', '.join(TABLES)} and axes)"
         )
 
@@ -190,11 +191,18 @@ class Results:
 
     def _register(self, name: str) -> None:
         if paths := self._list_exported(name):
-            quoted = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-            self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
+            self._create_view(name, map(str, paths))
         else:
             self._connection.register(name, self._load_table(name))
         self._registered.add(name)
+
+    def _create_view(self, name: str, addresses: Iterable[str]) -> None:
+        """Create the view of a table over its Parquet files.
+
+        DuckDB would take a folder such as `run[1]` for a pattern, and a folder such as `seed=3` for a column of the table.
+        """
+        quoted = ", ".join("'" + glob.escape(address).replace("'", "''") + "'" for address in addresses)
+        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}], hive_partitioning=false)")
 
     def _load_frame(self, name: str, column_names: Sequence[str] | None = None) -> pd.DataFrame:
         return self._convert_table(name, [] if name in self._tables else self._list_exported(name), column_names)
@@ -283,8 +291,8 @@ class PublishedResults(Results):
     """Results of one experiment that are read from the store to which its runs have copied them."""
 
     def __init__(self, store: ObjectStore) -> None:
-        super().__init__(Path(store.url))
-        self._store = store
+        super().__init__(store.url)
+        self.output, self._store = Path(store.url), store
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -297,8 +305,7 @@ class PublishedResults(Results):
         return connection
 
     def _register(self, name: str) -> None:
-        quoted = ", ".join("'" + self._find_address(file).replace("'", "''") + "'" for file in self._list_table(name))
-        self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{quoted}])")
+        self._create_view(name, map(self._find_address, self._list_table(name)))
         self._registered.add(name)
 
     def _find_address(self, file: str) -> str:
@@ -334,7 +341,7 @@ class JoinedResults(Results):
     """
 
     def __init__(self, parts: Sequence[Results]) -> None:
-        super().__init__(Path(os.path.commonpath([str(part.output.absolute()) for part in parts])))
+        super().__init__(os.path.commonpath([one.output.absolute() for one in parts]))
         self._parts = tuple(parts)
 
     @property
@@ -403,6 +410,11 @@ def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
 def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
     nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(column.dtype)
     return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
+
+
+def shorten_path(path: Path) -> Path:
+    """Return a path relative to the working folder if it lies inside of it, else the same path."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Results:

@@ -99,7 +99,7 @@ class GridWidget(SnapshotWidget):
         limits: RunLimits | None = None,
     ) -> None:
         super().__init__()
-        self.output = experiment.output if output is None else Path(output)
+        self.output = (experiment.output if output is None else Path(output)).absolute()  # for a notebook that changes its folder
         self._state: RunState = "new"
         self.failure = ""
         self.experiment, self._workers, self.limits = experiment, workers, limits

@@ -27,6 +27,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
+from harness.experiment.progress import NoDisplay
 from harness.experiment.trial import Trial
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.sandboxes.backends import SandboxChoice
@@ -331,6 +332,21 @@ def test_another_machine_continues_with_the_trials_in_the_store(tmp_path):
     assert again.trials.sort_values("trial_id", ignore_index=True).equals(
         results.trials.sort_values("trial_id", ignore_index=True)  # the times, too: nothing was run again
     )
+
+
+@pytest.mark.slow
+@REAL
+def test_a_run_stays_in_its_folder_when_the_working_folder_changes(tmp_path, monkeypatch):
+    class Wanderer(NoDisplay):
+        def show(self, standing):
+            monkeypatch.chdir(tmp_path / "elsewhere")
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    results = replace(SMALL, axes={"seed": [0]}, arms=()).run("one", workers=1, progress=Wanderer())
+    assert len(results.trials) == 1
+    assert len(results.steps) > 1
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_two_runs_never_write_to_one_folder(tmp_path):

@@ -284,6 +284,14 @@ def test_sql_joins_the_tables(folder: Path) -> None:
     assert frame.to_numpy().tolist() == [["keep-last 0.8", 6]]
 
 
+@pytest.mark.parametrize("name", ["arm=other", "seed=9", "run[1]", "run*", "what?", "it's", "50%", "ein Lauf ü"])
+def test_the_name_of_a_folder_is_no_part_of_its_rows(tmp_path: Path, name: str) -> None:
+    exported(experiment(tmp_path / "run1", trials=3))  # would match the patterns
+    results = load(exported(experiment(tmp_path / name, trials=1)))
+    frame = results.sql("SELECT trial_id, arm, seed FROM trials")
+    pd.testing.assert_frame_equal(frame, results.trials[["trial_id", "arm", "seed"]], check_dtype=False)
+
+
 def test_a_wrong_query_is_told_with_what_it_could_have_been(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="trials"):
         load(experiment(tmp_path)).sql("SELECT * FROM trial")
@@ -293,6 +301,18 @@ def test_a_wrong_query_is_told_with_what_it_could_have_been(tmp_path: Path) -> N
 
 def test_the_output_folder_itself_loads_too(folder: Path) -> None:
     assert len(load(str(folder / "output")).trials) == 2
+
+
+def test_results_stay_those_of_their_folder_when_the_working_folder_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    exported(experiment(tmp_path / "one"))
+    monkeypatch.chdir(tmp_path)
+    results = load("one")
+    assert repr(results).startswith("Results('one/output': 2 trials")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len(results.trials) == len(results.sql("SELECT DISTINCT session_id FROM steps")) == 2
 
 
 def test_rows_that_are_newer_than_the_parquet_are_read_from_the_journal(tmp_path: Path) -> None:
