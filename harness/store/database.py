@@ -156,7 +156,8 @@ def _place_empty_journal(path: Path) -> None:
 
 
 def _open_writable(path: Path) -> sqlite3.Connection:
-    if not path.exists():
+    # If the log of a deleted journal is still there, SQLite removes it only beside a file that it creates itself.
+    if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         _place_empty_journal(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import StoreError
 from harness.store.journal import Journal
-from tests.store.samples import ENDED, opening, plain, step
+from tests.store.samples import ENDED, begun, opening, plain, step
 
 STEPS = 150
 
@@ -79,6 +79,19 @@ def test_a_new_journal_is_the_same_where_no_file_can_be_laid_in_one_go(tmp_path:
     )
     assert laid == made
     assert sorted(path.name for path in tmp_path.iterdir()) == ["laid.sqlite", "made.sqlite"]
+
+
+def test_the_log_of_a_deleted_journal_does_not_return_in_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with Journal.open(path) as journal:
+        begun(journal, "old").append(opening("old"))
+        log = (tmp_path / "journal.sqlite-wal").read_bytes()
+    path.unlink()
+    (tmp_path / "journal.sqlite-wal").write_bytes(log)  # as if the process had been killed
+    with Journal.open(path) as journal:
+        assert journal.list_session_ids() == ()
+        begun(journal, "new").append(opening("new"))
+        assert plain(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 def test_two_threads_that_write_through_one_connection_wait_for_each_other(tmp_path: Path) -> None:
