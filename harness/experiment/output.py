@@ -13,6 +13,7 @@ the trial is complete; else they are deleted and the trial runs again.
 import hashlib
 import json
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -103,7 +104,7 @@ class OutputFolder:
             self._publish(self, finished_trial.record.trial_id)
         source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
-            merge(source, self.journal)
+            merge(source, self.journal, replace=True)
         self.journal.record_trial(finished_trial.record, finished_trial.checks)
         remove_journal(source)
 
@@ -111,7 +112,7 @@ class OutputFolder:
         """Import the complete trials that an interrupted run left behind, and delete the journals of the others.
 
         Raises:
-            StoreError: A journal cannot be published. It is kept, and the next run publishes it.
+            StoreError: A journal cannot be read or published. It is kept, and the next run imports it.
         """
         for source in list_trial_journals(self.folder):
             finished_trial = read_finished_trial(source)
@@ -157,7 +158,7 @@ def open_output(folder: Path, publish: "Callable[[OutputFolder, str], None] | No
 
 def remove_journal(path: Path) -> None:
     """Delete a journal file together with the temporary files of its database."""
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+    for name in (f"{path.name}-wal", f"{path.name}-shm", path.name):
         path.with_name(name).unlink(missing_ok=True)
 
 
@@ -173,14 +174,20 @@ def _make_earlier_label(record: TrialRecord) -> Label:
 
 
 def read_finished_trial(source: Path) -> FinishedTrial | None:
-    """Return the records in the journal of one trial; None if the trial did not end or was cancelled."""
+    """Return the records in the journal of one trial; None if the trial did not end or was cancelled.
+
+    Raises:
+        StoreError: The journal cannot be read at present, e.g. because the disk is full, and may hold a finished trial.
+    """
     if not source.exists():
         return None
     try:
         with Journal.open(source) as journal:
             ended_records = [record for record in journal.list_trials() if record.reason != "cancelled"]
             return FinishedTrial(ended_records[0], journal.list_checks(ended_records[0].trial_id)) if ended_records else None
-    except StoreError:
+    except StoreError as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError):  # a damaged file causes other errors of SQLite
+            raise
         return None
 
 

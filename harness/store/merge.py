@@ -13,7 +13,7 @@ _SESSION_TABLES = (
 )
 
 
-def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
+def merge(source: Path, target: Journal, *, only: str | None = None, replace: bool = False) -> None:
     """Copy the contents of a journal file into an open journal, in one transaction.
 
     Merging a second time changes nothing. If both journals hold the same session, the target takes over the source's copy in two
@@ -24,6 +24,8 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
         source: Journal file to copy from.
         target: Journal to copy to.
         only: Id of the single session to copy, together with its texts and its trial; None copies everything.
+        replace: Whether the target takes over the source's copy of every session, also if the copy seems to be older, since the
+            clocks of two machines differ or a clock was set back. Default: False.
 
     Raises:
         StoreError: The source is no journal, or the target cannot be written; the target journal is then unchanged.
@@ -37,7 +39,7 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     try:
         with database.transaction():
             _merge_contents(target, only)
-            _merge_sessions(target, only)
+            _merge_sessions(target, only, replace=replace)
             _merge_trials(target, only)
     finally:
         database.fetch("DETACH source")
@@ -62,11 +64,15 @@ def _merge_contents(target: Journal, only: str | None) -> None:
         executemany(copied, [(needed_name,) for needed_name in needed_names[table]])
 
 
-def _merge_sessions(target: Journal, only: str | None) -> None:
+def _merge_sessions(target: Journal, only: str | None, *, replace: bool) -> None:
     execute = target.database.execute
     chosen, parameters = ("", ()) if only is None else ("AND theirs.id = ?", (only,))
     last = "coalesce((SELECT max(seq) FROM {0}.event AS e WHERE e.session = {1}.key), 0)"
-    newer = f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
+    newer = (
+        "TRUE"
+        if replace
+        else f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
+    )
     # CROSS JOIN makes SQLite begin with the source, which usually has a single session; the target can have many thousands.
     replaced_sql = f"FROM source.session AS theirs CROSS JOIN main.session AS ours ON ours.id = theirs.id AND {newer} {chosen}"
     sub_agent_sql = "JOIN main.session AS a ON a.id > ours.id || '.' AND a.id < ours.id || '/'"  # '/' follows '.' in ASCII

@@ -2,16 +2,19 @@
 
 import json
 import re
+import resource
 import time
+from contextlib import contextmanager
 
 import pytest
 
-from harness.errors import FileMissing
+from harness.errors import FileMissing, StoreError
 from harness.experiment.job import FinishedTrial
 from harness.experiment.output import Label, open_output
 from harness.store.journal import Journal
 from harness.store.records import CheckRecord
 from tests.experiment.made import record
+from tests.store.samples import begun, opening, step
 
 CHECK = CheckRecord(trial_id="t", check="c", title="C", passed=True)
 
@@ -30,6 +33,16 @@ def test_a_trial_is_taken_over_with_its_checks_and_its_own_journal_goes(tmp_path
         assert output.journal.list_trials() == (record(score=0.2),)
         assert output.journal.list_checks("t") == (CHECK,)
         assert list((tmp_path / "journals").iterdir()) == []
+
+
+def test_a_trial_that_is_run_again_has_its_new_steps_although_a_clock_was_set_back(tmp_path):
+    with open_output(tmp_path) as output:
+        for created_at_ms, steps in ((2_000, 1), (1_000, 3)):
+            with Journal.open(output.locate_trial_journal("t")) as journal:
+                events = [*opening("t"), *(event for number in range(steps) for event in step(number + 1))]
+                begun(journal, "t", created_at_ms).append(events)
+            output.import_trial(FinishedTrial(record(session_id="t", steps=steps), ()))
+            assert len(output.journal.query("SELECT * FROM step")) == steps
 
 
 def test_what_crashed_is_run_again_and_what_outer_causes_failed_only_when_asked(tmp_path):
@@ -57,6 +70,26 @@ def test_of_a_dead_run_what_was_finished_is_kept_and_the_rest_is_deleted(tmp_pat
         assert output.list_finished(retry_failed=False) == {"done"}
         assert output.journal.list_session_ids() == ()
         assert list((tmp_path / "journals").iterdir()) == []
+
+
+@contextmanager
+def no_space():
+    """Let files of this process grow no longer, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_finished_trial_that_a_full_disk_hides_is_kept_for_the_next_run(tmp_path):
+    with open_output(tmp_path) as output:
+        left_behind(output, record())
+        with no_space(), pytest.raises(StoreError, match="disk"):
+            output.recover_journals()
+    with open_output(tmp_path) as output:
+        assert output.list_finished(retry_failed=False) == {"t"}
 
 
 def test_kept_trials_take_the_names_of_the_plan_of_today(tmp_path):

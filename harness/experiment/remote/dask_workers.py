@@ -27,7 +27,7 @@ from distributed import Client, get_worker
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.scheduler import KilledWorker
 
-from harness.errors import UsageError, WorkerDied, WorkersUnavailable, format_count
+from harness.errors import StoreError, UsageError, WorkerDied, WorkersUnavailable, format_count
 from harness.experiment.job import FinishedTrial, Job, Provenance
 from harness.experiment.output import read_finished_trial, remove_journal
 from harness.experiment.preflight import SandboxNeed
@@ -456,7 +456,7 @@ class DaskWorkers:
         try:
             finished = outcome.resolve()
         except WorkerDied as error:
-            if read_finished_trial(attempt.job.journal):
+            if _may_be_recorded(attempt.job):
                 attempt.future.set_exception(error)
             elif outcome.end.kind == "stopped":
                 self._retry(attempt)
@@ -494,6 +494,13 @@ class DaskWorkers:
             detail = f"{format_count(attempt.losses, 'worker')} left before the trial began"
         attempts = max(1, len(attempt.deaths))
         attempt.future.set_exception(WorkerDied(exit_code=exit_code, has_begun=True, attempts=attempts, detail=detail))
+
+
+def _may_be_recorded(job: Job) -> bool:
+    try:
+        return read_finished_trial(job.journal) is not None
+    except StoreError:  # the runner reads the journal again, and ends the run if it still cannot
+        return True
 
 
 def _format_address(client: Any) -> str:
