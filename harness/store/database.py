@@ -129,6 +129,12 @@ class Database:
             self._connection.close()
 
 
+def locate_log(journal: Path) -> Path:
+    """Return the path of a journal's write-ahead log, which SQLite writes beside the file itself, not beside a link to it."""
+    file = Path(os.path.realpath(journal))
+    return file.with_name(f"{file.name}-wal")
+
+
 def is_database(path: Path) -> bool:
     """Return whether a path is a readable SQLite file, judged by its first bytes."""
     try:
@@ -157,7 +163,7 @@ def _place_empty_journal(path: Path) -> None:
 
 def _open_writable(path: Path) -> sqlite3.Connection:
     # If the log of a deleted journal is still there, SQLite removes it only beside a file that it creates itself.
-    if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
+    if not path.exists() and not locate_log(path).exists():
         _place_empty_journal(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
@@ -176,7 +182,7 @@ def _find_unlocked_file(path: Path) -> os.stat_result | None:
     SQLite can lock such a journal only by creating files beside it, which a reader must not do.
     """
     try:
-        return path.stat() if path.is_file() and not path.with_name(f"{path.name}-wal").exists() else None
+        return path.stat() if path.is_file() and not locate_log(path).exists() else None
     except FileNotFoundError:
         return None
 

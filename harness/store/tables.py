@@ -227,7 +227,7 @@ def _export_tables(journal: Journal, results_dir: Path) -> Iterator[Path]:
                 if block in outdated:
                     yield _write_block(reader, name, list(keys), states[block], _locate_block(folder, block))
         current = {_locate_block(folder, block) for block in states}
-        for path in [path for path in folder.iterdir() if path not in current]:
+        for path in [path for path in folder.iterdir() if path not in current and not path.is_dir()]:
             path.unlink(missing_ok=True)
         locate_old_file(results_dir, name).unlink(missing_ok=True)
 

@@ -154,6 +154,16 @@ def test_a_reader_whose_journal_changes_on_the_disk_gets_an_error_and_no_wrong_r
         assert len(list(reader.read_entries("s"))) == 6, "a deleted file does not change"
 
 
+def test_a_reader_through_a_link_sees_what_is_committed_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(tmp_path / "disk" / "journal.sqlite")
+    with Journal.open(link) as writer:
+        writer.record_trial(trial("t"))
+        with Journal.open(link, read_only=True) as reader:
+            assert [one.trial_id for one in reader.list_trials()] == ["t"]
+
+
 def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
     with pytest.raises(StoreError, match="no such column"):
         journal.query("SELECT colour FROM messages")

@@ -387,6 +387,14 @@ def test_an_export_leaves_only_its_files(tmp_path: Path) -> None:
     assert files == sorted(f"{name}/000000.parquet" for name in TABLES)
 
 
+def test_a_folder_among_the_exported_files_stops_no_export(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path, trials=1))
+    (folder / "output" / "results" / "steps" / ".ipynb_checkpoints").mkdir()
+    with Journal.open(folder / "output" / "journal.sqlite") as journal:
+        run(journal, "t1", "s1")
+    assert len(load(exported(folder)).sql("SELECT DISTINCT session_id FROM steps")) == 2
+
+
 def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
     folder = experiment(tmp_path)
     (tmp_path / "file").write_text("")

@@ -4,6 +4,7 @@ import threading
 from typing import NamedTuple
 
 from harness.protocols import Clock
+from harness.store.database import locate_log
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.sessions.locks import has_running_session
@@ -95,8 +96,7 @@ def _remove(journal: Journal, table: str, needed: set[str]) -> int:
 
 
 def _measure_size(journal: Journal) -> int:
-    log = journal.path.with_name(f"{journal.path.name}-wal")
-    return sum(path.stat().st_size for path in (journal.path, log) if path.exists())
+    return sum(path.stat().st_size for path in (journal.path, locate_log(journal.path)) if path.exists())
 
 
 def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:

@@ -31,7 +31,8 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
     if journal is None:
         yield
         return
-    path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}{_SUFFIX}")
+    file = Path(os.path.realpath(journal))  # a link to the journal has the same lock
+    path = file.with_name(f"{file.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}{_SUFFIX}")
     busy = (
         f"session {session_id!r} of journal {str(journal)!r} is already running, here or in another process; continue it there, "
         "close it there first, or fork it"
@@ -46,7 +47,8 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
 
 def has_running_session(journal: Path) -> bool:
     """Return whether any process, this one included, holds the lock of a session of a journal file."""
-    for path in journal.parent.glob(f"{glob.escape(journal.name)}.*{_SUFFIX}"):
+    file = Path(os.path.realpath(journal))
+    for path in file.parent.glob(f"{glob.escape(file.name)}.*{_SUFFIX}"):
         with suppress(FileNotFoundError), path.open() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from harness.errors import UsageError
-from harness.store.sessions.locks import lock_session
+from harness.store.sessions.locks import has_running_session, lock_session
 
 OWNER = """
 import pathlib, sys
@@ -36,6 +36,15 @@ def test_a_session_is_owned_by_one_process_until_that_ends_or_dies(tmp_path, che
     with lock_session(journal, "one"), pytest.raises(UsageError), lock_session(journal, "one"):
         pass
     assert list(journal.parent.iterdir()) == []
+
+
+def test_a_link_to_a_journal_has_the_locks_of_the_journal(tmp_path):
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(tmp_path / "journal.sqlite")
+    with lock_session(tmp_path / "journal.sqlite", "s"):
+        assert has_running_session(link)
+        with pytest.raises(UsageError, match="already running"), lock_session(link, "s"):
+            pass
 
 
 def test_many_who_want_one_session_have_it_one_after_the_other(tmp_path):
