@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -86,16 +87,19 @@ def search_sessions(text: str, places: tuple[Path, ...], limit: int) -> None:
     Example: `harness sessions search "config.toml"`
     """
     hit_count = 0
+
+    def search_journal(journal: Journal) -> Sequence[queries.SearchHit]:
+        return list(islice(queries.search(journal, text), limit + 1 - hit_count))
+
     for path in [path for place in resolve_places(places) for path in list_journals(place)]:
-        with Journal.open(path, read_only=True) as journal:
-            for hit in queries.search(journal, text):
-                hit_count += 1
-                if hit_count > limit:
-                    click.echo(f"more than {format_count(limit, 'message')} found; --limit shows more of them")
-                    return
-                gone = ", compacted" if hit.is_compacted else ""
-                print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
-                click.echo(f"    {format_line(hit.excerpt)}")
+        for hit in read_journal(path, search_journal):
+            hit_count += 1
+            if hit_count > limit:
+                click.echo(f"more than {format_count(limit, 'message')} found; --limit shows more of them")
+                return
+            gone = ", compacted" if hit.is_compacted else ""
+            print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
+            click.echo(f"    {format_line(hit.excerpt)}")
     if not hit_count:
         click.echo("no message contains the text")
 
@@ -150,9 +154,8 @@ def show_message(name: str, places: tuple[Path, ...]) -> None:
 
 def _read_totals(path: Path, session_id: str) -> SessionTotals:
     totals = SessionTotals()
-    with Journal.open(path, read_only=True) as journal:
-        for entry in journal.read_entries(session_id, kinds=TOTALLED_KINDS):
-            totals(entry)
+    for entry in read_journal(path, lambda journal: list(journal.read_entries(session_id, kinds=TOTALLED_KINDS))):
+        totals(entry)
     return totals
 
 

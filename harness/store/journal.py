@@ -78,7 +78,10 @@ class Journal(AbstractContextManager["Journal"]):
                 raise StoreError(
                     f"cannot create the folder of journal {str(path)!r}: {error.strerror}; specify another path"
                 ) from error
-        return cls(Database(path, read_only=read_only))
+        try:
+            return cls(Database(path, read_only=read_only))
+        except OSError as error:
+            raise StoreError(f"cannot open journal {str(path)!r}: {error.strerror}; specify another path") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()

@@ -43,6 +43,12 @@ def test_sessions_are_listed_newest_first(place):
     assert "and 1 more" in within("sessions", "list", "--limit", "1", "--in", place).stdout
 
 
+def test_the_journal_of_a_trial_that_is_just_being_created_stops_no_search(place):
+    (place / "output" / "journals").mkdir()
+    (place / "output" / "journals" / "new.sqlite").write_bytes(b"torn")
+    assert within("sessions", "search", "needle", "--in", place).stdout.startswith("first/")
+
+
 def test_sessions_of_one_name_in_two_journals_are_two_and_told_apart(tmp_path):
     for name in ("a.sqlite", "b.sqlite"):
         with Journal.open(tmp_path / name) as journal:

@@ -122,6 +122,9 @@ def test_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
         Journal.open(tmp_path / "file" / "j.sqlite")
     with pytest.raises(StoreError, match="unable to open"):
         Journal.open(tmp_path)
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="File name too long; specify another path"):
+            Journal.open(tmp_path / f"{'x' * 300}.sqlite", read_only=read_only)
 
 
 def test_a_reader_sees_what_is_committed_while_a_writer_works(journal: Journal) -> None:
