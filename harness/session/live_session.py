@@ -112,7 +112,8 @@ class LiveSession:
         ids: IdFactory = TIME_ORDERED_IDS,
     ) -> None:
         """Create a live session; nothing runs before `start` is called."""
-        self.spec = spec
+        # a notebook may change its working folder while the session lives
+        self.spec = spec if spec.journal is None else replace(spec, journal=spec.journal.absolute())
         self.session_id = session_id or ids.make_descending()
         self._clock, self._ids = clock, ids
         self._control = SessionControl(self.session_id, on_event)
@@ -518,7 +519,7 @@ class LiveSession:
             raise UsageError(
                 f"session {self.session_id!r} cannot be forked at this point: its workspace is missing ({FAILED_SAVE})"
             )
-        path = overrides[0] or self.spec.journal
+        path = overrides[0].absolute() if overrides[0] else self.spec.journal
         spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = self._ids.make_descending()
         events = (*history.build_fork_events(entries, new_id, to_event, encode_setup(spec)), *extra_events)

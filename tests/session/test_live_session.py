@@ -410,6 +410,18 @@ def test_a_fork_has_the_workspace_of_its_step_wherever_it_is_kept(living, tmp_pa
     assert all(check.passed for check in fork.close().checks)
 
 
+def test_a_fork_has_the_workspace_of_its_step_when_the_working_folder_changes(living, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    live = living(journal="j.sqlite")
+    live.wait(SECONDS)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    fork = living.too(live.fork(9)).start()
+    assert fork.wait(SECONDS) == "idle", fork.failure
+    assert [(one.path, one.kind) for one in fork.summarize_changes().changes] == [("conf.txt", "added")]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_the_changes_of_a_turn_are_told_by_path(living):
     """S3.11."""
     live = living()
