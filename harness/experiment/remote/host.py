@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from harness.errors import StoreError
 from harness.experiment.output import remove_journal
 from harness.experiment.remote.child_process import POLL_SECONDS, CallEnd, ChildProcess
 from harness.experiment.remote.parcel import Outcome, Parcel, compress_journal, locate_journal, name_stored_journal
@@ -132,7 +133,10 @@ class TrialHost:
                 self._folder = None
 
     def _pack(self, parcel: Parcel, end: CallEnd, folder: Path) -> Outcome:
-        """Return the outcome of a job with its compressed journal, and delete the journal of the worker."""
+        """Return the outcome of a job with its compressed journal, and delete the journal of the worker.
+
+        A journal that cannot be written to the store of the run is returned to the client, so that no finished trial is lost.
+        """
         journal = locate_journal(folder, parcel.trial_id)
         if end.kind == "stopped" or not journal.exists():
             remove_journal(journal)
@@ -142,11 +146,10 @@ class TrialHost:
         remove_journal(journal)
         if parcel.store:
             name = name_stored_journal(parcel.trial_id)
-            try:
+            with suppress(StoreError):
                 ObjectStore(parcel.store).write_file(name, packed)
-            finally:
                 packed.unlink()
-            return Outcome(end=end, stored_name=name, journal_bytes=size, machine=name_machine())
+                return Outcome(end=end, stored_name=name, journal_bytes=size, machine=name_machine())
         if parcel.inline_bytes is not None and size > parcel.inline_bytes:
             return Outcome(end=end, journal_file=str(packed), journal_bytes=size, machine=name_machine())
         content = packed.read_bytes()

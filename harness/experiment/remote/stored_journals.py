@@ -12,13 +12,15 @@ from harness.store.sessions.lookup import JOURNALS_FOLDER
 def list_missing(output: OutputFolder, store: ObjectStore) -> set[str]:
     """Return the ids of trials that have a journal in a store but no record in the output folder yet.
 
-    A run that was killed leaves such journals, and another machine may have run the trials.
+    A run that was killed leaves such journals, and another machine may have run the trials. A record with the reason
+    `store_error` does not count, because the run may have failed to read the journal of a finished trial from the store.
 
     Raises:
         StoreError: The store cannot be reached or read.
     """
     names = store.list_names(JOURNALS_FOLDER)
-    return {name.removesuffix(STORED_SUFFIX) for name in names if name.endswith(STORED_SUFFIX)} - output.list_stored()
+    recorded = {trial_id for trial_id, (_, reason) in output.journal.list_statuses().items() if reason != "store_error"}
+    return {name.removesuffix(STORED_SUFFIX) for name in names if name.endswith(STORED_SUFFIX)} - recorded
 
 
 def fetch_journals(output: OutputFolder, store: ObjectStore, trial_ids: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """Journals of trials in a store, a folder or S3: workers write them there, and a later run finds them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -67,6 +68,31 @@ def test_a_trial_that_could_not_be_stored_is_stored_by_the_next_run(store, tmp_p
         assert list((tmp_path / "output" / "journals").iterdir()) == []
     with open_output(tmp_path / "other") as output:
         assert list_missing(output, store) == {job.trial_id}
+
+
+def test_a_finished_trial_that_a_run_could_not_read_from_the_store_is_imported_by_the_next_run(tmp_path):
+    store, job = ObjectStore(f"file://{tmp_path}/store"), make_sample_job("finish", 0, tmp_path / "first" / "journals")
+    with open_output(tmp_path / "first", partial(store_journal, store=store)) as output:
+        finished = run_sample_job(job)
+        output.import_trial(finished)
+    with open_output(tmp_path / "output") as output:
+        unread = replace(finished.record, status="failed", reason="store_error", session_id="")
+        output.import_trial(finished._replace(record=unread))
+        assert list_missing(output, store) == {job.trial_id}
+        fetch_journals(output, store, [job.trial_id])
+        assert output.journal.list_trials() == (finished.record,)
+        assert list_missing(output, store) == set()
+
+
+@pytest.mark.slow
+def test_a_journal_that_the_store_refuses_comes_back_with_the_result(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "journals").write_text("a file where the folder should be")
+    job = make_sample_job("finish", 0, tmp_path / "journals")
+    with ThreadPoolExecutor(1) as executor:
+        workers = ExecutorWorkers(executor, None, run_sample_job, 60.0, f"file://{tmp_path}/store")
+        assert workers.submit(job).result(60) == read_finished_trial(job.journal)
+        workers.close()
 
 
 def test_the_journal_of_another_trial_is_refused(store, tmp_path):
