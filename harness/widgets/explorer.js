@@ -82,7 +82,8 @@ class Explorer {
     this.bars = make("div", { class: "h-bars" });
     this.sums = make("tbody");
     const heads = ["disposition", "messages", "tokens as logged", "tokens in view"].map((text) => make("th", { text, scope: "col" }));
-    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" });
+    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the selected message", role: "region" },
+      make("p", { class: "h-faint", text: "select a message in the list to read its text" }));
     this.list = createRowList(
       "messages", (row) => this.buildRow(row),
       (index) => this.model.send({ kind: "read", message: index }), (wanted) => this.model.send({ kind: "rows", rows: wanted }),

@@ -1,6 +1,6 @@
 // Chart of tokens over the steps of a session: whole conversation, view, threshold, and a mark for each compaction.
 
-const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80 };
+const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80, short: 12, line: 16 };
 
 /** Return the points of a line through one value per step; for a long session each point is the largest value of several steps. */
 function buildPoints(values, steps, top) {
@@ -26,6 +26,26 @@ function groupRanges(indices) {
   return found;
 }
 
+/** Return the limits in descending order, in groups whose names would overlap on lines of their own. `level` gives the place of a limit. */
+function groupLimits(limits, level) {
+  const groups = [];
+  for (const one of [...limits].sort((a, b) => b.tokens - a.tokens)) {
+    const last = groups[groups.length - 1];
+    if (last && level(one) - level(last[0]) < TIMELINE.line) last.push(one);
+    else groups.push([one]);
+  }
+  return groups;
+}
+
+/** Return a sentence that explains the lines of a timeline. */
+function describeLines({ whole, pinned, marks, isCut, isCrowded }) {
+  const parts = ["Solid line: tokens in view"];
+  if (whole.length) parts.push(`dotted: the whole conversation, ${formatNumber(whole[whole.length - 1])} tokens at the end${isCut ? ", above the chart" : ""}`);
+  if (pinned.length) parts.push("dashed: pinned settings");
+  if (marks.length) parts.push(isCrowded ? "short lines at the top: compactions" : "▼ compactions");
+  return `${parts.join("; ")}.`;
+}
+
 /**
  * Create a timeline. A click calls `choose(index)`. `show` takes `whole`, `pinned` and `curve` (tokens by step; the first two may be
  * empty), `oversized` (indices of steps whose request exceeds the window), `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (index of the current step) and `label`.
@@ -35,7 +55,8 @@ function createTimeline(choose) {
   const names = make("div", { class: "h-limits", "aria-hidden": "true" });
   const ticks = make("div", { class: "h-marks" });
   const top = make("span", { class: "h-top h-faint" });
-  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top));
+  const key = make("p", { class: "h-key h-faint" });
+  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top), key);
   let steps = 1;
   svg.addEventListener("click", (event) => {
     const box = svg.getBoundingClientRect();
@@ -46,18 +67,20 @@ function createTimeline(choose) {
     steps = Math.max(whole.length, curve.length, 1);
     const seen = [...curve, ...pinned, ...limits.map((one) => one.tokens)].reduce((most, one) => Math.max(most, one), 1);
     const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.length ? whole[whole.length - 1] : 0));
-    const clipped = whole.map((tokens) => Math.min(tokens, most));
+    const end = whole.findIndex((tokens) => tokens > most);
+    const drawn = (end < 0 ? whole : whole.slice(0, end + 1)).map((tokens) => Math.min(tokens, most)); // ends where it leaves the chart
+    const isCrowded = marks.length > TIMELINE.ticks; // longer lines would hide the curve
     const cursor = ((at + 0.5) / steps) * TIMELINE.width;
-    const level = (one) => (TIMELINE.height * (1 - one.tokens / most)).toFixed(1);
+    const level = (one) => TIMELINE.height * (1 - one.tokens / most);
     svg.replaceChildren(
-      draw("polyline", { class: "h-whole", points: buildPoints(clipped, steps, most) }),
-      draw("polyline", { class: "h-pinned", points: buildPoints(pinned, steps, most) }),
-      draw("polyline", { class: "h-curve", points: buildPoints(curve, steps, most) }),
-      ...limits.map((one) => draw("line", { class: `h-${one.kind}`, x1: 0, x2: TIMELINE.width, y1: level(one), y2: level(one) })),
       ...marks.map((one) => {
         const x = ((one.index + 0.5) / steps) * TIMELINE.width;
-        return draw("line", { class: `h-mark h-${one.kind}`, x1: x, x2: x, y1: 0, y2: TIMELINE.height });
+        return draw("line", { class: `h-mark h-${one.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short : TIMELINE.height });
       }),
+      draw("polyline", { class: "h-whole", points: buildPoints(drawn, steps, most) }),
+      draw("polyline", { class: "h-pinned", points: buildPoints(pinned, steps, most) }),
+      draw("polyline", { class: "h-curve", points: buildPoints(curve, steps, most) }),
+      ...limits.map((one) => draw("line", { class: `h-${one.kind}`, x1: 0, x2: TIMELINE.width, y1: level(one).toFixed(1), y2: level(one).toFixed(1) })),
       ...groupRanges(oversized).map(([first, end]) => {
         const [x, width] = [first, Math.max(end - first, steps / TIMELINE.width)].map((one) => (one / steps) * TIMELINE.width);
         return draw("rect", { class: "h-oversized", x, width, y: 0, height: TIMELINE.height });
@@ -66,15 +89,15 @@ function createTimeline(choose) {
     );
     svg.setAttribute("aria-label", label);
     names.replaceChildren(
-      ...limits.map((one) => {
-        const name = make("span", { class: `h-name-${one.kind}`, text: `${one.name} ${formatNumber(one.tokens)}` });
-        name.style.top = `${100 * (1 - one.tokens / most)}%`;
-        return name;
+      ...groupLimits(limits, level).map((group) => {
+        const name = (one) => make("span", { class: `h-name-${one.kind}`, text: `${one.name} ${formatNumber(one.tokens)}` });
+        const line = make("div", {}, ...group.map(name).reverse());
+        line.style.top = `${(100 * level(group[0])) / TIMELINE.height}%`;
+        return line;
       }),
     );
     ticks.replaceChildren(
-      // too many marks would overlap, so only their lines are drawn
-      ...(marks.length > TIMELINE.ticks ? [] : marks).map((one) => {
+      ...(isCrowded ? [] : marks).map((one) => {
         const tick = make("button", {
           type: "button", class: `h-tick h-${one.kind}`, title: one.text, "aria-label": one.text, tabindex: "-1", text: "▼",
           on: { click: () => choose(one.index) },
@@ -83,7 +106,8 @@ function createTimeline(choose) {
         return tick;
       }),
     );
-    top.textContent = `${formatNumber(most / 1.08)} tokens`;
+    top.textContent = formatCount(Math.round(most / 1.08), "token");
+    key.textContent = describeLines({ whole, pinned, marks, isCut: end >= 0, isCrowded });
   };
   return { element, show };
 }

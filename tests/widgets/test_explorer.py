@@ -307,6 +307,49 @@ def test_the_values_found_are_those_of_the_form_that_its_button_opens(link, expl
     explorer.close()
 
 
+DISTANCES = """() => {
+    const [one, other] = [...document.querySelectorAll('.h-limits span')].map(name => name.getBoundingClientRect());
+    return [Math.max(one.left - other.right, other.left - one.right), Math.max(one.top - other.bottom, other.top - one.bottom)];
+}"""
+"""Return the distances of two names across and down, negative where they overlap."""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("threshold", [0.3, 0.9, 0.99])
+def test_the_names_of_threshold_and_window_never_overlap(link, session, post, page, threshold):
+    linked = link(CompactionExplorer(session, policy=Codex(threshold=threshold), window_tokens=WINDOW_TOKENS, sender=post))
+    linked.settle()
+    assert {name.split()[0] for name in page.locator(".h-limits span").all_inner_texts()} == {"threshold", "window"}
+    assert max(page.evaluate(DISTANCES)) >= 0
+
+
+@pytest.mark.browser
+def test_the_line_of_the_conversation_ends_where_it_leaves_the_chart_and_all_lines_are_explained(link, post, page):
+    session = RecordedSession(name="s", entries=build_sample_log(120_000))
+    explorer = CompactionExplorer(session, window_tokens=WINDOW_TOKENS, sender=post)
+    link(explorer)
+    places = [point.split(",") for point in page.locator(".h-whole").get_attribute("points").split()]
+    assert [height for _, height in places].count("0.0") == 1
+    assert float(places[-1][0]) < 900
+    total = f"{explorer._exploration.uncompacted_tokens[-1]:,}"
+    key = (
+        f"Solid line: tokens in view; dotted: the whole conversation, {total} tokens at the end, above the chart; ▼ compactions."
+    )
+    assert page.locator(".h-key").inner_text() == key
+
+
+@pytest.mark.browser
+def test_in_a_narrow_cell_of_a_wide_window_rows_show_their_text_and_long_names_are_wrapped(link, post, page):
+    explorer = CompactionExplorer(RecordedSession(name="n" * 500, entries=build_sample_log(SAID_TOKENS)), sender=post)
+    link(explorer)
+    surface = page.locator(".harness-surface")
+    surface.evaluate("one => { one.parentElement.style.width = '400px'; }")
+    assert page.locator(".h-row .h-label").first.bounding_box()["width"] > 60
+    assert page.locator(".h-texts").bounding_box()["width"] > 300
+    assert surface.evaluate("one => one.scrollWidth - one.clientWidth") == 0
+    assert page.locator(".h-texts").inner_text() == "select a message in the list to read its text"
+
+
 @pytest.mark.browser
 def test_a_policy_is_pinned_and_requests_that_exceed_the_window_are_marked(link, explorer, page):
     linked = link(explorer)

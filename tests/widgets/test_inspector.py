@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -234,6 +235,22 @@ def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_p
     assert len(points) == inspector.step_count
     covered = page.locator(".h-top").evaluate("one => getComputedStyle(one).backgroundColor")
     assert covered != "rgba(0, 0, 0, 0)"  # the line of the window goes through the label of the largest value
+
+
+@pytest.mark.browser
+def test_many_compactions_do_not_hide_the_curve(link, post, page):
+    applied = next(one.event for one in compacted_session().entries if isinstance(one.event, Compaction))
+    events = []
+    for entry in small_log(*[("go", "done", None)] * 100):
+        events.append(entry.event)
+        if isinstance(entry.event, StepFinished):
+            events.append(replace(applied, status="no-op", step=entry.event.step, patch=Patch(), summary=""))
+    session = RecordedSession(name="s", entries=tuple(Entry(seq, event) for seq, event in enumerate(events, 1)))
+    link(SessionInspector(session, sender=post))
+    ends = set(page.locator(".h-mark").evaluate_all("all => all.map(one => Number(one.getAttribute('y2')))"))
+    assert page.locator(".h-mark").count() > 80
+    assert max(ends) < 20
+    assert "short lines at the top: compactions" in page.locator(".h-key").inner_text()
 
 
 @pytest.mark.browser
