@@ -45,9 +45,10 @@ function fillCell(cell, arm, name, planned, choose, good, metric) {
   const shade = good === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.max(0, Math.floor(good * SHADES)))}`;
   cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
   const other = metric && metric.name !== "success";
-  const count = make("b", { text: !finished ? `0 of ${planned}` : other ? text : `${succeeded}/${n}` });
+  const isExcluded = finished > 0 && share === null; // all finished trials ended by infrastructure failures
+  const count = make("b", { text: !finished ? `0 of ${planned}` : isExcluded ? "0 valid" : other ? text : `${succeeded}/${n}` });
   const rates = other ? `n=${n}, ${interval}` : `${formatPercent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
-  const small = share === null ? "finished" : rates;
+  const small = !finished ? "finished" : isExcluded ? `of ${finished} finished` : rates;
   const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
   const mean = `${score === null ? "" : `, mean score ${score.toFixed(2)}`}${finished && other && metric.name !== "score" ? `, ${metric.name} ${text}` : ""}`;
   cell.title = `${name}: ${finished ? `${succeeded} of ${n} succeeded${n < finished ? `, ${finished - n} excluded because of infrastructure failures` : ""}` : "no trial finished"}${mean}${rest}`;
@@ -67,7 +68,7 @@ function layTables(box, plan) {
     const at = new Map(table.places.map(([row, column, arm]) => [`${row}/${column}`, arm]));
     const head = make("tr", {}, make("td", { class: "h-faint", text: table.down ? `${table.down} ↓` : "" }),
       ...table.columns.map((name) => make("th", { scope: "col", text: name })));
-    const rows = table.rows.map((name, row) => make("tr", {}, make("th", { scope: "row", text: table.down ? name : "" }),
+    const rows = table.rows.map((name, row) => make("tr", {}, table.down ? make("th", { scope: "row", text: name }) : make("td"),
       ...table.columns.map((_, column) => (at.has(`${row}/${column}`) ? cell(at.get(`${row}/${column}`)) : make("td")))));
     const words = [table.title, table.across && `${table.across} →`].filter(Boolean).join("; ");
     box.append(make("table", { class: "g-heat" }, make("caption", { text: words }), make("thead", {}, head), make("tbody", {}, ...rows)));
@@ -142,15 +143,15 @@ function createView({ model, el }) {
   };
   const showChosen = ({ name: arm, trials, finished, planned }) => {
     const rows = trials.map(([trial, problem, outcome]) => make("tr", {},
-      make("td", {}, make("button", { type: "button", text: problem, title: `open the transcript of trial ${trial}`,
+      make("td", {}, make("button", { type: "button", text: problem, title: `open the transcript of trial ${trial}`, "data-key": trial,
         on: { click: () => model.send({ kind: "open", trial }) } })),
       make("td", { text: outcome })));
     const more = finished > trials.length ? `, the first ${formatNumber(trials.length)} of them below` : "";
     const words = finished ? "A click on a trial opens its transcript." : "No trial has finished yet.";
     chosen.hidden = false;
-    chosen.replaceChildren(make("h4", { text: arm }),
+    keepFocus(chosen, () => chosen.replaceChildren(make("h4", { text: arm }),
       make("p", { class: "h-faint", text: `${formatNumber(finished)} of ${formatCount(planned, "trial")} finished${more}. ${words}` }),
-      make("table", { class: "g-trials" }, make("tbody", {}, ...rows)));
+      make("table", { class: "g-trials" }, make("tbody", {}, ...rows))));
   };
   const nested = nest(model, "inspector", transcript);
 

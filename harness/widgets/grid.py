@@ -436,7 +436,7 @@ class GridWidget(SnapshotWidget):
                 record_look(self.output, self._recorded_ids)
             self.channel.append(items)
             self._publish_metric()
-            self._list_trials(self._listed_arm)
+        self._list_trials(self._listed_arm)
         self._publish_standing()
 
     def _publish_standing(self) -> None:
@@ -468,6 +468,8 @@ class GridWidget(SnapshotWidget):
             if items:
                 self.channel.append(items)
                 self._publish_state()
+            if any(item["arm"] == self._listed_arm for item in items):
+                self._list_trials(self._listed_arm)
         remaining_trials = progress.total_trials - progress.previously_finished - progress.finished
         elapsed_seconds = time.monotonic() - self._started_seconds
         left_seconds = elapsed_seconds / progress.finished * remaining_trials if progress.finished else None

@@ -315,6 +315,39 @@ def test_the_remaining_time_follows_from_the_trials_of_this_run(page, tmp_path):
 
 
 @pytest.mark.browser
+def test_the_open_list_of_trials_grows_with_the_run_and_keeps_the_focus(page, tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    linked = Linked(page, widget, SHARED_SENDER)
+    cells = [cell for cell in GRID.grid if cell.arm == GRID.grid[0].arm]
+    progress = RunProgress(experiment="e", total_trials=TRIALS)
+    for number, cell in enumerate(cells[:3], 1):
+        finished = record(trial_id=cell.trial.trial_id, arm=cell.arm, seed=cell.trial.seed, success=True)
+        progress = progress.with_record(finished)
+        widget._show_progress(progress)
+        linked.settle()
+        if number == 1:
+            page.locator(".g-cell button").first.click()
+            until(linked, "() => document.querySelector('.g-trials button') !== null")
+            page.locator(".g-trials button").focus()
+        assert page.locator(".g-trials tr").count() == number
+        assert page.locator(".g-chosen p").inner_text().startswith(f"{number} of {SEEDS} trials finished")
+        assert page.evaluate("document.activeElement.textContent") == "flashcards, seed 0"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("metric", ["success", "cost"])
+def test_the_cell_of_an_arm_without_a_valid_trial_says_so(page, tmp_path, metric):
+    widget = GridWidget(GRID, tmp_path / "output")
+    linked = Linked(page, widget, SHARED_SENDER)
+    widget.metric = metric
+    cell = GRID.grid[0]
+    crashed = record(trial_id=cell.trial.trial_id, arm=cell.arm, status="crashed")
+    widget._show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(crashed))
+    linked.settle()
+    assert page.locator(".g-cell").first.inner_text().split("\n") == ["0 valid", "of 1 finished"]
+
+
+@pytest.mark.browser
 def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     linked = Linked(page, widget, SHARED_SENDER, "dark")
