@@ -48,7 +48,8 @@ function buildLayout(root) {
       make("div", { class: "a-main" },
         keep("scroll", make("div", { class: "a-scroll", role: "log", "aria-live": "off", "aria-label": "Transcript", tabindex: "0" },
           keep("earlier", make("button", { type: "button", class: "a-earlier", hidden: true })),
-          keep("rows", make("div", { class: "a-rows" })))),
+          keep("rows", make("div", { class: "a-rows" })),
+          make("p", { class: "a-hint h-faint", text: "No message yet. The button Start begins the session." }))),
         keep("newest", make("button", { type: "button", class: "a-newest", text: "Back to the newest rows", hidden: true })),
         keep("waiting", make("div", { class: "a-waiting h-faint", role: "status" })),
         keep("queue", make("ol", { class: "a-queue", "aria-label": "Queued messages" })),
@@ -60,11 +61,11 @@ function buildLayout(root) {
           keep("send", make("button", { type: "submit", text: "Send" }))),
         keep("note", make("p", { class: "h-faint", hidden: true }))),
       make("div", { class: "a-side" },
-        card("Context", keep("gauge", make("div", { class: "a-gauge", role: "meter", "aria-label": "Context in use", "aria-valuemin": "0" })),
-          keep("gaugeWords", make("div", { class: "a-words" })), keep("rule", make("div", { class: "a-words h-faint" }))),
+        card("Context", keep("gauge", make("div", { class: "a-gauge", role: "meter", "aria-label": "Context in use", "aria-valuemin": "0", "aria-valuemax": "0", "aria-valuenow": "0" })),
+          keep("gaugeWords", make("div", { class: "a-words h-faint", text: "empty until the session starts" })), keep("rule", make("div", { class: "a-words h-faint" }))),
         card("Compactions", keep("curve", make("div", { class: "a-curve" })),
           keep("rounds", make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }))),
-        card("Totals", keep("figures", make("table", { class: "a-figures" }))),
+        card("Totals", keep("figures", make("table", { class: "a-figures" }, make("tbody", {}, make("tr", {}, make("td", { class: "h-faint", text: "none yet" })))))),
         card("Branch", make("div", { class: "a-bar" },
           make("label", {}, "step ", keep("branchStep", make("input", { type: "number", min: "0", value: "0", name: "step" }))),
           button("fork", "Fork", "Open another session, below, that continues from the end of this step"),
@@ -96,6 +97,7 @@ function showGauge(parts, gauge) {
   const rest = [];
   if (reserved) rest.push(`${formatNumber(reserved)} reserved`);
   if (reported) rest.push(`${formatNumber(reported)} at the last call, as counted by the provider`);
+  parts.gaugeWords.classList.remove("h-faint");
   parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-faint", text })]));
 }
 
@@ -105,7 +107,8 @@ function showCurve(parts, points, rounds, gauge) {
   const applied = rounds.filter((one) => one.status === "applied");
   const threshold = gauge.threshold ?? null;
   const steps = Math.max(10, ...points.map((point) => point[0]), ...applied.map((one) => one.step));
-  const most = Math.max(1, threshold ?? 0, ...points.map((point) => point[1]), ...applied.map((one) => one.before)) * 1.08;
+  const largest = Math.max(0, ...points.map((point) => point[1]), ...applied.map((one) => one.before));
+  const most = Math.max(1, threshold ?? 0, largest) * 1.08;
   const [x, y] = [(step) => (step / steps) * (width - 8) + 4, (tokens) => floor - (tokens / most) * (floor - 6)];
   const falls = applied.flatMap((one) => [[one.step - 0.6, one.before], [one.step - 0.5, one.after]]);
   const line = [...points, ...falls].sort((a, b) => a[0] - b[0]).map(([step, tokens]) => `${x(step).toFixed(1)},${y(tokens).toFixed(1)}`);
@@ -113,7 +116,7 @@ function showCurve(parts, points, rounds, gauge) {
     draw("line", { x1: 4, x2: width - 4, y1: floor, y2: floor, class: "a-axis" }),
     draw("polyline", { points: line.join(" "), class: "a-line" }),
     draw("text", { x: width - 4, y: height - 1, "text-anchor": "end", text: `step ${formatNumber(steps)}` }),
-    draw("text", { x: 4, y: height - 1, text: "tokens in view over the steps" }));
+    draw("text", { x: 4, y: height - 1, text: `tokens in view over the steps, at most ${formatNumber(largest)}` }));
   if (threshold !== null) svg.append(draw("line", { x1: 4, x2: width - 4, y1: y(threshold), y2: y(threshold), class: "a-limit" }));
   for (const one of applied) {
     const at = x(one.step - 0.5);
@@ -424,6 +427,7 @@ function createView({ model, el }) {
   };
   parts.draft.value = memory.draft;
   showSending(parts);
+  showRounds(parts, [], openRound);
   parts.draft.addEventListener("input", keepDraft);
   parts.draft.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
@@ -496,7 +500,7 @@ function createView({ model, el }) {
   const beat = setInterval(() => {
     if (document.hidden || state.phase === "closed") heardAt = performance.now();
     else if (performance.now() - heardAt > MISSED_MS) showSilence(true);
-    ask({ kind: "beat" });
+    trySend(model, { kind: "beat", view: me });
   }, BEAT_MS);
   if (memory.round) openRound(memory.round, parts.rounds.parentElement);
   return () => {
@@ -524,7 +528,10 @@ function showRounds(parts, rounds, openRound) {
   const earlier = rounds.length - MOST_BUTTONS;
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];
   if (earlier > 0) words.push(make("span", { class: "h-faint", text: `${formatNumber(earlier)} earlier compactions can be opened from the transcript ` }));
-  keepFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-MOST_BUTTONS).map(button)));
+  const box = parts.rounds;
+  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+  keepFocus(box, () => box.replaceChildren(...words, ...rounds.slice(-MOST_BUTTONS).map(button)));
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
 }
 
 // Every widget has its own module, so this state survives when a view is created again.

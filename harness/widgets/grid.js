@@ -232,7 +232,7 @@ function createView({ model, el }) {
   const beat = setInterval(() => {
     if (document.hidden) heardAt = performance.now();
     else if (performance.now() - heardAt > LOST_MS) showSilence();
-    model.send({ kind: "beat" });
+    trySend(model, { kind: "beat" });
   }, HEARTBEAT_MS);
   return () => {
     end();

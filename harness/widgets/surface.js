@@ -63,6 +63,15 @@ function createRoot(el, label) {
   return root;
 }
 
+/** Send a message that no user asked for. It fails if the kernel was restarted, about which the page informs the user after a while. */
+function trySend(model, message) {
+  try {
+    model.send(message);
+  } catch (error) {
+    console.debug(error);
+  }
+}
+
 const SILENCE_MS = 10000;
 
 /**
@@ -75,7 +84,7 @@ function connect(model, listeners) {
   let [have, last, answered] = [0, null, false];
   let [items, changed, skipped, frame] = [[], {}, 0, 0];
 
-  const ask = () => model.send({ kind: "sync", have });
+  const ask = () => trySend(model, { kind: "sync", have });
   const deliver = () => {
     frame = 0;
     const now = [items, changed, skipped];

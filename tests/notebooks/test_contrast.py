@@ -124,6 +124,14 @@ def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     panel.close()
 
 
+def new_agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
+    """Show a session that has not started."""
+    panel = AgentWidget.from_session(SessionSpec(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
+    Linked(page, panel, SHARED_SENDER, theme)
+    assert page.locator(".a-hint").is_visible()
+    panel.close()
+
+
 def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """Show a grid with a trial for each kind of end, every shade, and an alarm."""
     widget = GridWidget(GRID, folder / "output")
@@ -182,6 +190,7 @@ SHOWN: dict[str, tuple[Callable[[Page, MessageSender, Path, Theme], None], Marks
             *FIELDS,
         ],
     ),
+    "new_agent": (new_agent, FIELDS),
     "grid": (grid, [(".g-alarm", "borderLeftColor"), (".g-partial.g-empty", "borderTopColor")]),
     "explorer": (
         explorer,

@@ -15,7 +15,7 @@ import pytest
 from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
+from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import user
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import SessionResult
@@ -28,6 +28,7 @@ from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
 from tests.models.openai_stub import Say, serving
 from tests.widgets.linked import Linked
+from tests.widgets.test_inspector import compacted_session
 
 pytestmark = [pytest.mark.browser, pytest.mark.bubblewrap]
 
@@ -130,7 +131,7 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
 def test_a_session_is_forked_and_rolled_back_from_its_page(page, panel):
     widget = panel()
     linked = Panel(page, widget, SHARED_SENDER)
-    assert page.locator(".a-main p").inner_text().startswith("This agent is scripted: it follows the script of its task")
+    assert page.locator(".a-main > p").inner_text().startswith("This agent is scripted: it follows the script of its task")
     assert page.get_by_role("button", name="Fork", exact=True).is_disabled()
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-compaction').length >= 1")
@@ -395,6 +396,24 @@ def test_a_repeated_call_that_is_always_allowed_is_not_asked_about_again(page, p
     assert [heard["answer"] for heard in linked.heard if heard["kind"] == "answer"] == ["always"]
 
 
+def test_a_widget_explains_its_empty_parts_and_stays_small_when_a_long_summary_is_opened(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, SHARED_SENDER)
+    assert page.locator(".a-hint").inner_text() == "No message yet. The button Start begins the session."
+    assert page.get_by_role("group", name="Compactions").inner_text() == "none yet"
+    assert page.locator(".a-figures").inner_text() == "none yet"
+    for entry in compacted_session().entries:
+        event = entry.event
+        widget._listen(entry._replace(event=replace(event, summary="line\n" * 400)) if isinstance(event, Compaction) else entry)
+    linked.until("() => document.querySelectorAll('.a-rounds button').length === 1")
+    assert page.locator(".a-hint").is_hidden()
+    assert "tokens in view over the steps, at most 900" in page.locator(".a-curve").text_content()
+    height = page.locator(".a-root").bounding_box()["height"]
+    page.locator(".a-rounds button").click()
+    linked.until("() => !document.querySelector('.a-details').hidden")
+    assert page.locator(".a-root").bounding_box()["height"] < height + 500
+
+
 def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     page.clock.install()
     widget = panel()
@@ -410,11 +429,12 @@ def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     linked.phase("waiting for you")
     name = widget.session.session_id
     assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{name}')" in falls_silent(page).inner_text()
+    assert linked.errors == []
 
 
 def falls_silent(page):
-    """Block all messages to the kernel and return the alarm about it."""
-    page.evaluate("model.send = () => {}")
+    """Let every message to the kernel fail, as JupyterLab does after a restart, and return the alarm about it."""
+    page.evaluate("() => { model.send = () => { throw new Error('Cannot send'); }; }")
     page.clock.run_for(25_000)
     alarm = page.locator(".a-alarm").first
     alarm.wait_for()

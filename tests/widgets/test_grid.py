@@ -223,11 +223,14 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
     assert widget.wait(300) == state, widget.failure
     page.clock.install()
     linked = Linked(page, widget, SHARED_SENDER)
-    linked.page.evaluate("model.send = () => {}")
+    linked.page.evaluate(
+        "() => { model.send = () => { throw new Error('Cannot send'); }; }"
+    )  # as JupyterLab does after a restart
     page.clock.run_for(40_000)
     alarm = page.locator(".g-alarm")
     alarm.wait_for()
     assert alarm.inner_text() == f"The kernel does not answer. {said}"
+    assert linked.errors == []
     widget.close()
 
 
