@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 COLUMNS = ("trial_id", "arm", "place", "settings", "task", "seed", "rounds", "success", "level")
 ROW_INCHES = 0.28
 MAX_COLUMNS = 32
-"""Largest number of positions along the horizontal axis; a wider range of compactions is divided into equal classes."""
+"""Largest number of positions along the horizontal axis.
+
+A wider range of compactions is divided into equal classes; trials without a compaction have a class of their own.
+"""
 
 
 def table(results: Tables) -> pd.DataFrame:
@@ -95,7 +98,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     from matplotlib.ticker import MaxNLocator
 
     colours = style.read_colours()
-    class_width = max(1, -(-(int(table["rounds"].max()) + 1) // MAX_COLUMNS))
+    class_width = max(1, -(-int(table["rounds"].max()) // (MAX_COLUMNS - 1)))
     counts = count_bubbles(table, class_width)
     trials = table["place"].value_counts()
     draw_arms(ax, table, {"n": {int(place): str(trials[place]) for place in trials.index}})
@@ -109,7 +112,7 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     for place in range(int(table["place"].max()) + 1):
         ax.axhline(place + 0.5, color=colours.faint, linewidth=0.6, zorder=0)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    classes = "" if class_width == 1 else f", in classes of {class_width}, at the smallest number of each"
+    classes = "" if class_width == 1 else f", from 1 in classes of {class_width}, at the largest number of each"
     ax.set(xlabel=f"compaction rounds per trial (count{classes})")
     ax.set_xlim(-0.7 * class_width, max(1, int(counts["rounds"].max())) + 0.7 * class_width)
     ax.grid(axis="x", zorder=0)
@@ -120,7 +123,8 @@ def count_bubbles(table: pd.DataFrame, class_width: int = 1) -> pd.DataFrame:
 
     Args:
         table: Table of the chart.
-        class_width: Number of different counts of compactions that share a bubble; `rounds` is the smallest of them.
+        class_width: Number of different counts of compactions that share a bubble; `rounds` is the largest of them. Trials
+            without a compaction share no bubble with others.
     """
-    rounds = table["rounds"] // class_width * class_width
+    rounds = -(-table["rounds"] // class_width) * class_width
     return table.assign(rounds=rounds).groupby(["place", "success", "rounds"]).size().rename("trials").reset_index()

@@ -24,6 +24,16 @@ def test_no_trial_hides_another():
     assert {"3", "2"} <= {text.get_text() for text in figure.axes[0].texts}
 
 
+def test_trials_without_a_compaction_share_no_bubble_with_others():
+    rows = [{"seed": seed, "compactions": rounds, "success": True} for seed, rounds in enumerate((0, 1, 2, 3, 4, 90))]
+    table = compaction_rounds.table(results(rows))
+    bubbles = compaction_rounds.count_bubbles(table, 3)
+    assert bubbles[["rounds", "trials"]].to_numpy().tolist() == [[0, 1], [3, 3], [6, 1], [90, 1]]
+    figure: Any = compaction_rounds.draw(table)
+    label = "compaction rounds per trial (count, from 1 in classes of 3, at the largest number of each)"
+    assert figure.axes[0].get_xlabel() == label
+
+
 def test_bubbles_add_up_to_the_trials_of_each_arm():
     table = compaction_rounds.table(grid())
     for class_width in (1, 4):
