@@ -135,6 +135,7 @@ function showFigures(parts, figures, session, step) {
     ["tokens out", formatTokens(figures.output_tokens)],
     ...(figures.sub_agent_tokens ? [["of which sub-agents", `${formatTokens(figures.sub_agent_tokens)} tokens in and out`]] : []),
     ["cost", formatCost(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
+    ...(figures.summary_prompt_tokens ? [["of which summaries", `${formatCost(figures.summary_cost_usd)}, for further ${formatTokens(figures.summary_prompt_tokens)} tokens in and ${formatTokens(figures.summary_output_tokens)} out`]] : []),
   );
   parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
 }

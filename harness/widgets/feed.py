@@ -387,6 +387,9 @@ def _encode_totals(totals: SessionTotals) -> JsonObject:
         "same_tokens": totals.kept_prefix_tokens,
         "output_tokens": totals.all_output_tokens,
         "sub_agent_tokens": totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens,
+        "summary_prompt_tokens": totals.summarizer_prompt_tokens,
+        "summary_output_tokens": totals.summarizer_output_tokens,
+        "summary_cost_usd": totals.summarizer_cost_usd,
         "cost_usd": totals.total_cost_usd,
     }
 

@@ -115,6 +115,7 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
     linked.click("Compact")
     linked.until(f"() => document.querySelectorAll('.a-rounds button').length === {rounds + 1}")
     linked.phase("waiting for you")
+    shows_the_totals_of_the_journal(page, widget)
     linked.click("Since the start")
     linked.until("() => document.querySelector('.a-files table') !== null")
     assert "conf.txt" in page.locator(".a-files").inner_text()
@@ -207,6 +208,23 @@ def test_the_details_of_a_compaction_open_where_it_was_clicked(page, panel, widt
         assert details["width"] > 190
         page.keyboard.press("Escape")
         assert clicked.evaluate("button => button === document.activeElement")
+
+
+def shows_the_totals_of_the_journal(page, widget):
+    """Tokens and cost of the agent and of its summaries equal the sums of the journal's columns."""
+    with closing(sqlite3.connect(widget.session.spec.journal)) as journal:
+        ((tokens_in, tokens_out, cost),) = journal.execute(
+            "SELECT sum(input_tokens), sum(output_tokens), sum(cost_usd) FROM step"
+        )
+        ((summary_in, summary_out, summary_cost),) = journal.execute(
+            "SELECT sum(summarizer_input_tokens), sum(summarizer_output_tokens), sum(summarizer_cost_usd) FROM compaction"
+        )
+    rows = dict(line.split("\t") for line in page.locator(".a-figures").inner_text().splitlines())
+    short = [f"{tokens:,}" if tokens < 10_000 else f"{tokens / 1000:.1f}K" for tokens in (tokens_in, tokens_out)]
+    assert rows["tokens in"].startswith(f"{short[0]}, ")
+    assert rows["tokens out"] == short[1]
+    assert rows["cost"].startswith(f"${cost + summary_cost:.4f}")
+    assert rows["of which summaries"] == f"${summary_cost:.4f}, for further {summary_in:,} tokens in and {summary_out:,} out"
 
 
 def stops_and_goes_on(page, linked, widget):

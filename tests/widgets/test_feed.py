@@ -254,6 +254,9 @@ def test_figures_are_sums_and_an_unknown_price_makes_the_sum_unknown():
         "same_tokens": 0,
         "output_tokens": 4,
         "sub_agent_tokens": 0,
+        "summary_prompt_tokens": 0,
+        "summary_output_tokens": 0,
+        "summary_cost_usd": 0.0,
         "cost_usd": 0.75,
     }
     feed.receive(entry(3, priced(3, None)))
