@@ -432,6 +432,21 @@ def test_a_widget_explains_its_empty_parts_and_stays_small_when_a_long_summary_i
     assert page.locator(".a-root").bounding_box()["height"] < height + 500
 
 
+def test_a_widget_beside_another_has_room_and_a_narrow_one_has_a_single_column(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, SHARED_SENDER)
+    linked.click("Start")
+    linked.phase("waiting for you")
+    root, main, side = (page.locator(name) for name in (".a-root", ".a-main", ".a-side"))
+    assert 280 < side.bounding_box()["width"] <= 300
+    root.evaluate("one => { Object.assign(one.parentElement.parentElement.style, {display: 'flex', width: '900px'}); }")
+    root.evaluate("one => { one.parentElement.after(one.parentElement.cloneNode(true)); }")
+    assert [one["width"] > 400 for one in (root.first.bounding_box(), root.last.bounding_box())] == [True, True]
+    root.first.evaluate("one => { Object.assign(one.parentElement.style, {width: '400px', flex: 'none'}); }")
+    assert side.first.bounding_box()["y"] > main.first.bounding_box()["y"] + main.first.bounding_box()["height"]
+    assert side.first.bounding_box()["width"] == main.first.bounding_box()["width"] > 340
+
+
 def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     page.clock.install()
     widget = panel()
