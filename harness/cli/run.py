@@ -12,7 +12,7 @@ import click
 from harness.cli import options
 from harness.errors import format_count
 from harness.experiment.experiment import Experiment, connect_cluster
-from harness.experiment.forecast import Forecast, count_undeclared_trials
+from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_look
 from harness.experiment.limits import RunLimits
 from harness.experiment.preflight import SandboxNeeds, choose_backends, collect_warnings, describe_thresholds
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
@@ -103,11 +103,8 @@ def command(
     from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
 
     click.echo(describe_comparability(plan))
-    if undeclared := count_undeclared_trials(plan.grid, plan.family, folder):
-        click.echo(
-            f"warning: {format_count(undeclared, 'trial')} finished before these contrasts were declared, so nothing can be "
-            "claimed; declare them in an experiment of another name, with new seeds"
-        )
+    if note := describe_next_look(plan, folder):
+        click.echo(note)
     if dry_run:
         return
     try:
@@ -139,6 +136,36 @@ def command(
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def describe_next_look(experiment: Experiment, folder: Path) -> str:
+    """Return a line of text that says whether the report after a run can claim anything, or an empty text if nothing is special.
+
+    The report claims nothing if trials finished before the comparisons (contrasts) were declared, or if it would be one look too
+    many, e.g. because the plan was extended by seeds after its outcomes were shown.
+
+    Args:
+        experiment: Planned experiment.
+        folder: Output folder with the finished trials; it need not exist.
+
+    Raises:
+        StoreError: The journal or the record of looks in the folder cannot be read.
+    """
+    if undeclared := count_undeclared_trials(experiment.grid, experiment.family, folder):
+        return (
+            f"warning: {format_count(undeclared, 'trial')} finished before these contrasts were declared, so nothing can be "
+            "claimed; declare them in an experiment of another name, with new seeds"
+        )
+    declared, number = experiment.settings.looks, find_next_look(experiment.grid, experiment.family, folder)
+    if number is None or number == 1:
+        return ""
+    if number <= declared:
+        return f"looks: the next report will be look {number} of {declared} at the outcomes"
+    return (
+        f"warning: the next report will be look {number} at the outcomes, and the plan declares "
+        f"{format_count(declared, 'look')}, so nothing can be claimed; run the new trials as an experiment of another name, "
+        "with new seeds"
+    )
 
 
 def list_planned(results: "Results", experiment: Experiment) -> list[str]:

@@ -19,6 +19,7 @@ from harness.errors import HarnessError, format_count
 from harness.experiment.contrasts import Family
 from harness.experiment.grid import Cell, Grid
 from harness.experiment.limits import compute_real_cost_usd, is_paid
+from harness.experiment.looks import find_look
 from harness.experiment.trial import SharedFields, Trial, from_plain
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
 from harness.models.local.catalogue import is_local
@@ -201,18 +202,49 @@ def count_undeclared_trials(grid: Grid, family: Family, output: Path) -> int:
     Raises:
         StoreError: The journal cannot be read.
     """
-    file = output / JOURNAL_FILE
-    if not family.contrasts or not file.exists():
+    if not family.contrasts:
         return 0
-    with Journal.open(file, read_only=True) as journal:
-        rows = journal.query("SELECT trial_id, provenance_json FROM trial WHERE status != 'crashed'")
-        others = {trial_id for trial_id, text in rows if _read_declaration(text) != family.digest}
+    others = {trial_id for trial_id, one in _read_declarations(output).items() if one.digest != family.digest}
     return sum(cell.trial_id in others for cell in grid) if others else 0
 
 
-def _read_declaration(provenance_json: str) -> str:
-    plain = json.loads(provenance_json or "{}").get("family") or {}
-    return codec.from_plain(Family, plain, "family").digest
+def find_next_look(grid: Grid, family: Family, output: Path) -> int | None:
+    """Return the number, from 1, of the look that a report on all planned trials will be.
+
+    A look is a distinct set of trials whose outcomes were shown. The result is None if the outcomes of just these trials were
+    shown before, or if the plan declares no comparisons (contrasts), so that looks do not count.
+
+    Args:
+        grid: Trials of the experiment.
+        family: Comparisons that the plan declares now.
+        output: Folder with the journal of finished trials and with the record of looks; it need not exist.
+
+    Raises:
+        StoreError: The journal or the record of looks cannot be read.
+    """
+    if not family.contrasts:
+        return None
+    if not (output / JOURNAL_FILE).exists():
+        return 1
+    look = find_look(output, (cell.trial_id for cell in grid))
+    if look.is_recorded:
+        return None
+    if look.is_recorded_from_start:
+        return look.number
+    declarations = _read_declarations(output)
+    planned = {declarations[cell.trial_id] for cell in grid if cell.trial_id in declarations}
+    return max(look.number, len(planned | {family}))  # outcomes may have been shown whenever the plan was extended
+
+
+def _read_declarations(output: Path) -> dict[str, Family]:
+    """Return the comparisons that were declared when each trial in an output folder finished, by trial id."""
+    file = output / JOURNAL_FILE
+    if not file.exists():
+        return {}
+    with Journal.open(file, read_only=True) as journal:
+        rows = journal.query("SELECT trial_id, provenance_json FROM trial WHERE status != 'crashed'")
+        families = ((trial_id, json.loads(text or "{}").get("family") or {}) for trial_id, text in rows)
+        return {trial_id: codec.from_plain(Family, plain, "family") for trial_id, plain in families}
 
 
 def read_finished_records(output: Path) -> list[TrialRecord]:

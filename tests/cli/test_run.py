@@ -87,6 +87,37 @@ def test_a_pilot_runs_one_trial_and_says_how_long_the_others_take(experiment):
     assert "time: expected" in dry.stdout
 
 
+@pytest.mark.slow
+def test_a_dry_run_says_that_a_further_seed_makes_the_next_report_another_look(experiment):
+    declared = '[[contrasts]]\na = "threshold=0.5"\nb = "threshold=0.8"\nmetric = "prompt_tokens"\n'
+    (experiment / "plan.toml").write_text(PLAN + declared)
+    assert within("run", experiment, *RUN).exit_code == 0
+    finished = within("run", experiment, "--dry-run", "--unsafe-local")
+    assert (finished.exit_code, "next report" in finished.stdout) == (0, False)
+
+    extended = PLAN.replace("seed = [0, 1]", "seed = [0, 1, 2]") + declared
+    (experiment / "plan.toml").write_text(extended)
+    lines = within("run", experiment, "--dry-run", "--unsafe-local").stdout.splitlines()
+    assert (
+        "warning: the next report will be look 2 at the outcomes, and the plan declares 1 look, so nothing can be claimed; "
+        "run the new trials as an experiment of another name, with new seeds"
+    ) in lines
+    done = within("run", experiment, *RUN)
+    assert "this is look 2 at the results, after other trials had been seen, and the plan declared 1 look" in " ".join(
+        done.stdout.split()
+    )
+
+
+@pytest.mark.slow
+def test_a_dry_run_counts_the_looks_that_a_plan_declares(experiment):
+    declared = '[[contrasts]]\na = "threshold=0.5"\nb = "threshold=0.8"\nmetric = "prompt_tokens"\n[experiment]\nlooks = 2\n'
+    (experiment / "plan.toml").write_text(PLAN + declared)
+    assert within("run", experiment, *RUN).exit_code == 0
+    (experiment / "plan.toml").write_text(PLAN.replace("seed = [0, 1]", "seed = [0, 1, 2]") + declared)
+    lines = within("run", experiment, "--dry-run", "--unsafe-local").stdout.splitlines()
+    assert "looks: the next report will be look 2 of 2 at the outcomes" in lines
+
+
 def test_a_dry_run_checks_and_writes_nothing(experiment):
     done = within("run", experiment, "--dry-run", "--unsafe-local")
     assert done.exit_code == 0, done.stderr
