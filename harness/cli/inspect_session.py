@@ -45,7 +45,8 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
     SESSION is the id of a session or a trial (a unique beginning or end is enough), a journal file with one session, or a file in
     which another agent recorded a session. Without SESSION, there must be only one session. The session may be running.
 
-    Sizes in tokens are estimates by the token counter of the session's policy, except in the row `measured`.
+    Sizes in tokens are estimates by the token counter of the session's policy, except in the row `measured`. Numbers of messages
+    include the system message. They leave out the user message that some requests need in addition for the provider.
 
     Example: `harness inspect 3f416a --step 12 --whole`
     """
@@ -194,7 +195,11 @@ def _draw_compaction(point: CompactionPoint) -> Text:
 def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
     """Yield the printed parts of a step: its request message by message, the answer, and the tool results."""
     finished, usage = sent.end_event, sent.end_event.usage
-    yield Text(f"step {sent.step}: {format_count(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
+    viewed = format_count(len(sent.view.items), "message")
+    yield Text(f"step {sent.step}: {viewed} in view, {sent.view.tokens:,} tokens", style="bold")
+    if len(sent.messages) > len(sent.view.items):
+        note = "providers require a user message behind the system message"
+        yield Text(f"sent as {format_count(len(sent.messages), 'message')}: {note}", style="dim")
     logged = format_line(sent.logged_digest[:16]) or "none"
     note, style = (
         ("as logged", "dim") if sent.matches_log else (f"but the log says {logged}: this is not the request that was sent", "red")

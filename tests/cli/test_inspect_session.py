@@ -77,7 +77,8 @@ def test_experiments_below_the_folder_are_looked_through_where_no_place_is_named
 
 def test_a_step_shows_what_was_sent_and_what_came_back(journal):
     shown = within("inspect", "first", "--step", "3", "--in", journal).stdout
-    assert "step 3: 6 messages sent" in shown
+    assert "step 3: 5 messages in view" in shown
+    assert "sent as 6 messages: providers require a user message behind the system message" in shown
     assert "compaction before this step: applied" in shown
     assert "what was done" in shown
     assert "step 1" not in shown.split("[answer]")[0], "its messages were summarized"
