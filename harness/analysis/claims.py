@@ -19,6 +19,7 @@ from harness.analysis.families import (
     find_newest,
     find_unfinished,
     find_withheld,
+    is_selection,
     list_experiments,
     read_families,
     record_looks,
@@ -102,11 +103,12 @@ def look_at(results: Tables) -> ClaimReport | None:
     """Test the comparisons that the plan declared (contrasts), and record that their outcomes were seen.
 
     The record is in the output folder. Nothing is recorded for results that do not come from such a folder, or if only the
-    progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. The
-    result is None if the plan declares no comparisons.
+    progress may be shown. Joined results of several experiments count as a look at each of them, and nothing is claimed. Neither
+    is anything claimed from a selection of trials, which counts as a look at all of them. The result is None if the plan declares
+    no comparisons.
 
     Args:
-        results: Tables of results, which may contain trials of earlier plans.
+        results: Tables of results, which may contain trials of earlier plans, or a selection from them.
 
     Raises:
         StoreError: The record of how often results were seen cannot be read.
@@ -114,14 +116,18 @@ def look_at(results: Tables) -> ClaimReport | None:
     withheld = find_withheld(results)
     looks = record_looks(results) if withheld is None else []
     experiment_count = len(list_experiments(results))
-    if experiment_count == 1:
+    is_selected = is_selection(results)
+    if experiment_count == 1 and not is_selected:
         return judge_contrasts(drop_earlier_plans(results), looks[0] if looks else None)
     newest = find_newest(read_families(drop_earlier_plans(results)))
     if newest is None:
         return None
     if withheld is not None:
         return ClaimReport(family=withheld.family, refusal=str(withheld), is_in_progress=True)
-    refusal = f"{experiment_count} experiments are joined here, and only the report on one experiment tests its contrasts"
+    if is_selected:
+        refusal = "this report is on a selection of the trials, and only the report on all trials tests the contrasts"
+    else:
+        refusal = f"{experiment_count} experiments are joined here, and only the report on one experiment tests its contrasts"
     return ClaimReport(family=newest, refusal=refusal)
 
 

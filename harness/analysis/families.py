@@ -81,6 +81,19 @@ def find_unfinished(trials: pd.DataFrame, *, allows_interim_look: bool = True) -
     return None if may_be_shown else Unfinished(newest, finished_trials, crashed_trials)
 
 
+def find_source(results: Tables) -> Tables:
+    """Return the results from which trials were selected, or the results themselves if nothing was selected."""
+    while isinstance(results, Selection) and results.source is not None:
+        results = results.source
+    return results
+
+
+def is_selection(results: Tables) -> bool:
+    """Return whether results leave out trials of the current plan that their source contains."""
+    chosen, all_trials = (set(drop_earlier_plans(one).trials["trial_id"]) for one in (results, find_source(results)))
+    return chosen != all_trials
+
+
 def count_planned_trials(results: Tables) -> int:
     """Return how many trials the newest plan of each experiment has, as recorded with its newest trial.
 
@@ -112,13 +125,14 @@ def _list_parts(results: Tables) -> Sequence[Tables]:
 def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfinished | None:
     """Return the unfinished plan because of which only progress may be shown; None if outcomes may be shown.
 
-    For joined results, that is the first unfinished plan, with the planned and finished trials of all joined experiments.
+    For joined results, that is the first unfinished plan, with the planned and finished trials of all joined experiments. For
+    selected trials, it is the plan of the results from which they were selected.
 
     Args:
-        results: Results of one or of several experiments.
+        results: Results of one or of several experiments, or a selection from them.
         allows_interim_look: Whether the outcomes of a plan that declares several looks may be shown before the last trial.
     """
-    parts = [part.trials for part in list_experiments(results)]
+    parts = [part.trials for part in list_experiments(find_source(results))]
     withheld = [one for part in parts if (one := find_unfinished(part, allows_interim_look=allows_interim_look)) is not None]
     if not withheld or len(parts) == 1:
         return withheld[0] if withheld else None
@@ -130,18 +144,20 @@ def find_withheld(results: Tables, *, allows_interim_look: bool = True) -> Unfin
 def record_looks(results: Tables) -> list[Look]:
     """Record a look at the outcomes of each experiment whose plan declares contrasts, and return these looks.
 
-    A look is recorded in the output folder of its experiment; results without a folder have no record.
+    A look is recorded in the output folder of its experiment; results without a folder have no record. To see some of the trials
+    counts as a look at all trials from which they were selected.
 
     Args:
-        results: Results of one or of several experiments.
+        results: Results of one or of several experiments, or a selection from them.
 
     Raises:
         StoreError: A record of looks cannot be read.
     """
+    source = find_source(results)
     return [
         record_look(folder, part.trials["trial_id"])
-        for source, part in zip(_list_parts(results), list_experiments(results), strict=True)
-        if isinstance(folder := getattr(source, "output", None), Path) and find_newest(read_families(part)) is not None
+        for stored, part in zip(_list_parts(source), list_experiments(source), strict=True)
+        if isinstance(folder := getattr(stored, "output", None), Path) and find_newest(read_families(part)) is not None
     ]
 
 
@@ -159,9 +175,7 @@ def open_outcomes(results: Tables) -> None:
         UsageError: Trials of a plan that declares contrasts and a single look at the results are missing.
         StoreError: The record of looks cannot be read.
     """
-    while isinstance(results, Selection) and results.source is not None:
-        results = results.source
-    for part in list_experiments(results):
+    for part in list_experiments(find_source(results)):
         if unfinished := find_unfinished(part.trials):
             raise UsageError(
                 f"{unfinished}, and the plan declares contrasts and a single look at their outcomes: run the other trials first "

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import ClaimReport, build_progress_section, look_at
-from harness.analysis.families import count_planned_trials, find_withheld
+from harness.analysis.families import count_planned_trials, find_source, find_withheld, is_selection
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
@@ -273,7 +273,8 @@ def report(results: Tables, against: str | None = None) -> Report:
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
-            one after another and never pooled. Trials of earlier plans of the experiment are only counted. Required.
+            one after another and never pooled. Trials of earlier plans of the experiment are only counted. A report on
+            selected trials says so and claims nothing. Required.
         against: Name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
 
@@ -290,7 +291,7 @@ def report(results: Tables, against: str | None = None) -> Report:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
     judged = look_at(results)
     if judged is not None and judged.is_in_progress:
-        return report_progress(results, judged.family)
+        return report_progress(find_source(results), judged.family)
     current_results = drop_earlier_plans(results)
     return _assemble(
         results,
@@ -317,14 +318,13 @@ def _assemble(
 ) -> Report:
     trials, current_results = results.trials, drop_earlier_plans(results)
     names = ", ".join(sorted(trials["experiment"].unique()))
-    finished = int((current_results.trials["status"] != "crashed").sum())
-    if not is_withheld and finished < (planned := count_planned_trials(results)):
-        text = f"{finished} of {planned} planned trials have finished, so everything below may change; run the experiment again"
+    question = find_question(results)
+    openings = [f"Question: {question}"] if question else []
+    if not is_withheld:
+        openings += _describe_completeness(results, current_results)
+    if openings:
         first, *notes = all_sections[0].notes
-        all_sections[0] = replace(all_sections[0], notes=(f"Unfinished: {text}. {first}", *notes))
-    if question := find_question(results):
-        first, *notes = all_sections[0].notes
-        all_sections[0] = replace(all_sections[0], notes=(f"Question: {question} {first}", *notes))
+        all_sections[0] = replace(all_sections[0], notes=(" ".join([*openings, first]), *notes))
     if earlier := len(trials) - len(current_results.trials):
         note = (
             f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."
@@ -336,6 +336,21 @@ def _assemble(
         results=current_results,
         claims=claims,
     )
+
+
+def _describe_completeness(results: Tables, current_results: Tables) -> Iterator[str]:
+    """Yield sentences that say whether trials are missing because they were not selected or have not finished."""
+    finished = int((current_results.trials["status"] != "crashed").sum())
+    expected, kind = count_planned_trials(find_source(results)), "planned"
+    is_selected = is_selection(results)
+    selection = f"Selection: {len(current_results.trials)} of {format_count(expected, 'planned trial')}."
+    if is_selected:
+        expected, kind = len(current_results.trials), "selected"
+    if finished < expected:
+        text = f"{finished} of {expected} {kind} trials have finished, so everything below may change; run the experiment again"
+        yield f"Unfinished: {text}."
+    if is_selected:
+        yield selection
 
 
 def _keep_headlines(shown: Sequence[Section]) -> list[Section]:

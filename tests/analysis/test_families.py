@@ -76,6 +76,24 @@ def test_some_trials_of_a_complete_plan_may_be_compared_and_the_look_is_at_all(t
     assert looks(tmp_path) == [14]
 
 
+def test_a_report_on_some_trials_of_a_complete_plan_shows_outcomes_and_claims_nothing(tmp_path):
+    begin_record(tmp_path)
+    whole = Folder(tmp_path, rows(Family(contrasts=(SUCCESS,), planned_trials=14)))
+    part = select(whole, whole.trials[whole.trials["task"] != "t0"])
+    document = report(part)
+    assert "How the trials ended (L0 simulated)" in {section.heading for section in document.sections}
+    assert document.claims is not None
+    assert (document.claims.claims, document.claims.is_in_progress) == ((), False)
+    assert document.claims.refusal.startswith("this report is on a selection of the trials")
+    assert looks(tmp_path) == [14]
+
+
+def test_a_report_on_some_trials_of_an_incomplete_plan_shows_the_progress_of_all(tmp_path):
+    whole = Folder(tmp_path, rows(Family(contrasts=(SUCCESS,), planned_trials=20)))
+    (section,) = report(select(whole, whole.trials[whole.trials["task"] != "t0"])).sections
+    assert section.notes[0] == "14 of 20 planned trials have finished."
+
+
 def test_an_experiment_without_declared_contrasts_is_compared_at_any_time(tmp_path):
     begin_record(tmp_path)
     assert compare(Folder(tmp_path, rows(Family(planned_trials=20))), "a", "b").counts.pairs == 7

@@ -13,6 +13,7 @@ from harness.analysis.figures import heat_map
 from harness.analysis.formatting import Section
 from harness.analysis.headlines import HEADLINES
 from harness.analysis.report import Report, report
+from harness.analysis.tables import select
 from harness.errors import StoreError, UnknownName, UsageError
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
@@ -117,6 +118,18 @@ def test_an_unfinished_experiment_says_so_first():
     assert first.startswith("Unfinished: 2 of 6 planned trials have finished, so everything below may change; run the experiment")
     whole, *_ = report(results([{"seed": seed, "provenance_json": plan} for seed in range(6)])).sections[0].notes
     assert "Unfinished" not in whole
+
+
+def test_a_report_on_a_selection_says_so_and_is_unfinished_only_if_selected_trials_are_missing():
+    plan = json.dumps({"family": {"planned_trials": 6}})
+    whole = results([{"arm": arm, "seed": seed, "provenance_json": plan} for arm in "ab" for seed in range(3)])
+    part = select(whole, whole.trials[whole.trials["seed"] < 2])
+    first, *_ = report(part).sections[0].notes
+    assert first.startswith("Selection: 4 of 6 planned trials. ")
+    crashed = replace(part, trials=part.trials.assign(status=["crashed", *part.trials["status"][1:]]))
+    first, *_ = report(crashed).sections[0].notes
+    assert first.startswith("Unfinished: 3 of 4 selected trials have finished, so everything below may change; run the exp")
+    assert "Selection" not in report(select(whole, whole.trials)).sections[0].notes[0]
 
 
 @pytest.mark.slow
