@@ -131,6 +131,7 @@ class Grid(Sequence[Cell]):
         if count > MAX_TRIALS:
             raise UsageError(f"axes: {count:,} combinations of values are more than the {MAX_TRIALS:,} that a grid may have")
         self._shared = SharedFields()
+        self._shared.parse("policy", self._base["policy"], "base.policy")  # refuses an object that is not registered
         self._problem_axes = {path: values for path, values in self._axes.items() if is_block(path)}
         slots = list(self._list_slots(arms))
         templates = self._build_first_block(slots)

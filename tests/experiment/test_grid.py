@@ -5,7 +5,7 @@ import json
 import math
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -197,6 +197,33 @@ def test_an_arm_takes_a_policy_its_name_or_its_table(policy):
     arm = Arm(name="codex", trial={"policy": policy})
     assert json.dumps(dict(arm.trial))  # the plan of an experiment is stored as JSON
     assert [cell.trial_id for cell in Grid(BASE, {}, [arm])] == [BASE.trial_id, replace(BASE, policy=Codex()).trial_id]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unregistered(KeepLast):
+    kind: str = "my-own"  # type: ignore[assignment]
+
+
+def make_grid(base, axes=(), arms=()):
+    return Grid(replace(BASE, policy=base), {"policy": list(axes)} if axes else {}, arms)
+
+
+CONTROL = Arm(name="control", trial={"max_steps": 9})
+
+
+@pytest.mark.parametrize(
+    ("place", "grid"),
+    [
+        ("base", {"base": Unregistered()}),
+        ("base", {"base": Unregistered(), "arms": [CONTROL]}),
+        ("base", {"base": Unregistered(), "axes": ["codex"], "arms": [CONTROL]}),
+        ("axes", {"base": "codex", "axes": ["none", Unregistered()]}),
+        ("arms.own", {"base": "codex", "arms": [Arm(name="own", trial={"policy": Unregistered()})]}),
+    ],
+)
+def test_a_policy_that_is_not_registered_is_reported_with_its_place(place, grid):
+    with pytest.raises(UnknownName, match=f"unknown policy in {place}.policy: 'my-own'"):
+        make_grid(**grid)
 
 
 @pytest.mark.parametrize("values", [3, "0.5", {"a": 1}])
