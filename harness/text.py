@@ -1,4 +1,4 @@
-"""Functions that make untrusted text safe to display, for example without control characters and with limited length."""
+"""Functions that format text for display, and make untrusted text safe, e.g. without control characters."""
 
 from collections.abc import Sequence
 from html import escape
@@ -28,6 +28,13 @@ def shorten_line(text: str, max_characters: int) -> str:
     Each run of white space is replaced by one space.
     """
     return " ".join(text[: 4 * max_characters].split())[:max_characters]
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as text with its unit, e.g. `3 min`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
 _CELL_STYLE = "padding:2px 10px 2px 0;text-align:{align};white-space:nowrap;vertical-align:top"

@@ -1,9 +1,10 @@
 """Untrusted text in a terminal or on a chart."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.text import escape_control_characters, replace_control_characters, shorten_line
+from harness.text import escape_control_characters, format_duration, replace_control_characters, shorten_line
 
 
 def test_escape_sequences_lose_their_power():
@@ -29,3 +30,8 @@ def test_a_shortened_line_has_no_line_end_and_at_most_its_length(text, max_chara
     line = shorten_line(text, max_characters)
     assert len(line) <= max_characters
     assert len(line.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (5_399, "90 min"), (5_400, "1.5 h")])
+def test_a_duration_has_a_unit(seconds, text):
+    assert format_duration(seconds) == text

@@ -30,6 +30,7 @@ from harness.session.totals import add_costs
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.text import format_duration
 
 ASSUMED_REPLY_TOKENS = 4_000
 """Assumed number of tokens in the longest reply of a real model, used for the upper bound on the cost."""
@@ -283,13 +284,6 @@ def _has_known_cost(trial: Trial, record: TrialRecord) -> bool:
         (trial.sub_agent_model, record.sub_agent_cost_usd),
     )
     return all(cost is not None for model, cost in costs if model is not None and is_paid(model))
-
-
-def format_duration(seconds: float) -> str:
-    """Return a duration as text with its unit, e.g. `3 min`."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
 def describe_cost_bound(groups: Sequence[tuple[Trial, int]]) -> str:

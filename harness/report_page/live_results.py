@@ -20,6 +20,7 @@ from harness.report_page.session_blocks import compress, encode_session
 from harness.store.journal import Journal
 from harness.store.results import Results, load
 from harness.store.sessions.lookup import JOURNAL_FILE, list_trial_journals, read_journal
+from harness.text import format_duration
 
 MAX_PAUSE_SECONDS = 900.0
 """Pause between the starts of two trials after which the later one counts as part of another run."""
@@ -167,10 +168,3 @@ def estimate_seconds_left(starts: Sequence[float], remaining_trials: int, now: f
         return None
     count = next((index for index in range(1, len(starts)) if starts[index - 1] - starts[index] > MAX_PAUSE_SECONDS), len(starts))
     return max(0.0, now - starts[count - 1]) / count * remaining_trials
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration in words, rounded: `40 seconds`, `12 minutes` or `3.5 hours`."""
-    if seconds < 90:
-        return format_count(round(seconds), "second")
-    return format_count(round(seconds / 60), "minute") if seconds < 5400 else f"{seconds / 3600:.1f} hours"

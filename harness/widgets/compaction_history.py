@@ -11,17 +11,14 @@ from typing import NamedTuple
 from harness.events import Compaction, Entry, RolledBack
 from harness.inspection.disposition import MessageDisposition, classify_messages
 from harness.inspection.sample_run import CompactionAttempt
-from harness.messages import Message, extract_part_text
+from harness.inspection.session_steps import format_message_line
 from harness.metrics.measurement import FactProber
 from harness.store.records import FactRecord
 from harness.task import Task
-from harness.text import shorten_line
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.transcript import find_key_argument
 from harness.view import View, drop_rolled_back, fold
 
-MAX_LINE_CHARACTERS = 160
 MAX_LISTED_MESSAGES = 400
 """Maximum number of messages listed for one compaction; a longer list is cut in the middle."""
 
@@ -135,17 +132,10 @@ class CompactionHistory:
         return FactRetention(lost, tuple(facts[row.fact] for row in rows if row.seen_after))
 
 
-def format_message_line(message: Message) -> str:
-    """Return one line of at most 160 characters for a message: its tool calls, or the beginning of its text."""
-    calls = "; ".join(f"{call.name} {find_key_argument(call)}" for call in message.calls)
-    text = calls or " ".join(extract_part_text(part) for part in message.parts)
-    return shorten_line(text, MAX_LINE_CHARACTERS)
-
-
-def _encode_message(message: MessageDisposition) -> dict[str, object]:
-    text = format_message_line(message.message)
-    sizes = {"before": message.tokens_before, "after": message.tokens_after}
-    return {"disposition": message.disposition, "role": message.message.role, "text": text, **sizes}
+def _encode_message(one: MessageDisposition) -> dict[str, object]:
+    text = format_message_line(one.message)
+    sizes = {"before": one.tokens_before, "after": one.tokens_after}
+    return {"disposition": one.disposition, "role": one.message.role, "text": text, **sizes}
 
 
 def _encode_facts(records: tuple[FactRecord, ...]) -> list[dict[str, object]]:

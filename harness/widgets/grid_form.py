@@ -25,7 +25,6 @@ from harness.analysis.planning import describe_comparability
 from harness.compaction.description import find_summarizer, name_policy
 from harness.errors import HarnessError, MissingKey, UnknownName, UsageError, WindowTooSmall, format_count
 from harness.experiment.experiment import Experiment
-from harness.experiment.forecast import format_duration
 from harness.experiment.grid import Arm
 from harness.experiment.limits import SECONDS_PER_HOUR, RunLimits, is_paid
 from harness.experiment.preflight import collect_warnings
@@ -34,6 +33,7 @@ from harness.experiment.trial import Trial
 from harness.policies import KeepLast, list_policy_names, load_policy_class, policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.tasks import SUITE
+from harness.text import format_duration
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.controls import Control, build_controls
 from harness.widgets.grid import GridWidget

@@ -13,7 +13,6 @@ from harness.experiment.forecast import (
     count_undeclared_trials,
     describe_cost_bound,
     find_next_look,
-    format_duration,
     group_by_seed,
 )
 from harness.experiment.looks import LOOKS_FILE, begin_record, record_look
@@ -255,8 +254,3 @@ def test_a_pilot_replayed_from_a_cassette_costs_nothing_and_tells_what_the_model
     forecast = grid.estimate(tmp_path / "replayed")
     assert forecast.expected_usd == pytest.approx(2 * cost_usd)
     assert forecast.describe_cost().startswith(f"expected ${2 * cost_usd:,.2f} (from 1 finished trial), at most $")
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (5_399, "90 min"), (5_400, "1.5 h")])
-def test_a_duration_has_a_unit(seconds, text):
-    assert format_duration(seconds) == text

@@ -10,7 +10,7 @@ import pytest
 from harness.analysis.report import report
 from harness.errors import StoreError, UsageError
 from harness.experiment.looks import LOOKS_FILE, begin_record
-from harness.report_page.live_results import LiveResults, estimate_seconds_left, format_duration
+from harness.report_page.live_results import LiveResults, estimate_seconds_left
 from harness.store.journal import Journal
 from harness.store.results import load
 from tests.report_page.made import declare, write_experiment, write_trial
@@ -28,7 +28,7 @@ def test_progress_counts_planned_trials_and_notices_a_run(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         state = live.describe_progress()
     assert state.is_running
-    assert state.text == "18 of 20 trials finished, 0 trials running, about 10 seconds left"  # 90 s for 18 trials, 2 left
+    assert state.text == "18 of 20 trials finished, 0 trials running, about 10 s left"  # 90 s for 18 trials, 2 left
 
 
 @pytest.mark.parametrize("is_running", [False, True])
@@ -47,7 +47,7 @@ def test_progress_counts_neither_trials_of_earlier_plans_nor_crashed_ones(tmp_pa
         state = live.describe_progress()
     assert (state.finished, state.planned) == (2, 20)
     if is_running:
-        assert state.text == "2 of 20 trials finished, 0 trials running, about 45 seconds left"  # 5 s for 2 trials, 18 left
+        assert state.text == "2 of 20 trials finished, 0 trials running, about 45 s left"  # 5 s for 2 trials, 18 left
     else:
         assert state.text == "2 of 20 trials finished; no run is active, `harness run` continues it"
 
@@ -123,10 +123,3 @@ def test_a_folder_without_results_is_refused(tmp_path):
 )
 def test_the_remaining_time_follows_the_mean_speed_of_this_run(starts, remaining, now, seconds):
     assert estimate_seconds_left(starts, remaining, now) == seconds
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(1, "1 second"), (89, "89 seconds"), (90, "2 minutes"), (3_600, "60 minutes"), (9_000, "2.5 hours")]
-)
-def test_durations_are_words(seconds, text):
-    assert format_duration(seconds) == text

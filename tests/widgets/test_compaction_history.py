@@ -7,11 +7,12 @@ import pytest
 
 from harness.agent.loop import Limits
 from harness.events import Compaction, Entry, RolledBack, Signal
+from harness.inspection.session_steps import MAX_LABEL_CHARACTERS, format_message_line
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import execute_session
 from harness.session.spec import SessionSpec
 from harness.view import fold
-from harness.widgets.compaction_history import MAX_LINE_CHARACTERS, MAX_LISTED_MESSAGES, CompactionHistory, format_message_line
+from harness.widgets.compaction_history import MAX_LISTED_MESSAGES, CompactionHistory
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
 
@@ -84,10 +85,6 @@ def test_after_a_rollback_only_what_counts_is_there(session):
 
 def test_a_message_is_told_in_a_short_line(session):
     _, _, log = session
-    messages = [entry.event.message for entry in log if hasattr(entry.event, "message")]
-    assert messages
-    assert all(
-        len(format_message_line(message)) <= MAX_LINE_CHARACTERS and "\n" not in format_message_line(message)
-        for message in messages
-    )
-    assert len(messages) < MAX_LISTED_MESSAGES
+    lines = [format_message_line(entry.event.message) for entry in log if hasattr(entry.event, "message")]
+    assert 0 < len(lines) < MAX_LISTED_MESSAGES
+    assert all(len(line) <= MAX_LABEL_CHARACTERS and "\n" not in line for line in lines)

@@ -7,6 +7,7 @@ such pairs of arms. Arms that a plan adds to the grid never count.
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from harness.analysis.baselines import resolve_metrics
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import draw_arms, format_value
-from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_panel, make_panels
+from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_first_panel, make_panels
 from harness.analysis.measures import add_measures
 from harness.analysis.tables import Tables, require_single_level, select
 
@@ -100,11 +101,8 @@ def draw(
         UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "no two arms differ in exactly one axis of the plan, so there is no effect of an axis to draw"
-    return style.draw_chart(table, ax, _draw_figure, _draw_first_metric, theme=theme, width=width, empty_message=message)
-
-
-def _draw_first_metric(ax: "Axes", table: pd.DataFrame) -> None:
-    draw_panel(ax, table, str(table["metric"].iloc[0]), _draw_names)
+    draw_axes = partial(draw_first_panel, draw_names=_draw_names)
+    return style.draw_chart(table, ax, _draw_figure, draw_axes, theme=theme, width=width, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":

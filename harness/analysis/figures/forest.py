@@ -116,6 +116,11 @@ def make_panels(table: pd.DataFrame, draw_names: DrawNames) -> "Figure":
     return figure
 
 
+def draw_first_panel(ax: "Axes", table: pd.DataFrame, draw_names: DrawNames) -> None:
+    """Draw the effects on the first metric of a table, with the names of the rows."""
+    draw_panel(ax, table, str(table["metric"].iloc[0]), draw_names)
+
+
 def draw_panel(ax: "Axes", table: pd.DataFrame, metric: str, draw_names: DrawNames | None) -> float:
     """Draw the effects on one metric, with the names of the rows unless `draw_names` is None.
 

@@ -4,6 +4,7 @@ Scores and rates are compared by their difference, and amounts such as cost by t
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ from harness.analysis.baselines import compare_with_baseline, prepare_arms, reso
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.arm_rows import describe_arms, draw_arms
-from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_panel, make_panels
+from harness.analysis.figures.forest import COLOUR_NOTE, describe_estimands, draw_first_panel, make_panels
 from harness.analysis.formatting import format_label
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import format_count
@@ -102,11 +103,8 @@ def draw(
         UsageError: The table is empty, or it has several fidelity levels.
     """
     message = "no arm shares tasks and seeds with the baseline, so there are no paired differences to draw"
-    return style.draw_chart(table, ax, _draw_figure, _draw_first_metric, theme=theme, width=width, empty_message=message)
-
-
-def _draw_first_metric(ax: "Axes", table: pd.DataFrame) -> None:
-    draw_panel(ax, table, str(table["metric"].iloc[0]), _draw_names)
+    draw_axes = partial(draw_first_panel, draw_names=_draw_names)
+    return style.draw_chart(table, ax, _draw_figure, draw_axes, theme=theme, width=width, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":

@@ -9,17 +9,11 @@ import zlib
 from collections.abc import Sequence
 from functools import partial
 
-from harness.task import Fact, FactKind
+from harness.task import Fact
 from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 from harness.tasks.kit.texts import fill_text
-
-
-def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states."""
-    return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
-
 
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
@@ -32,14 +26,16 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
     make_prompt_fact("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
     make_prompt_fact("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
-    _look_up("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
-    _look_up("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
-    _look_up("second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"),
-    _look_up("cards_table", "artifact", "storage", "cards", r"[Cc]ards live in the table `(\w+)`"),
-    _look_up("hint_column", "value", "import-export", "hint", r"its header is `(\w+)`"),
-    _look_up("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
-    _look_up("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
-    _look_up("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
+    make_file_fact("initial_ease", "value", "docs/scheduling.md", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
+    make_file_fact("ease_floor", "value", "docs/scheduling.md", "1.30", r"ease never falls below (\d\.\d\d)\b"),
+    make_file_fact(
+        "second_interval_days", "value", "docs/scheduling.md", "6", r"second success in a row brings the card back after (\d+)"
+    ),
+    make_file_fact("cards_table", "artifact", "docs/storage.md", "cards", r"[Cc]ards live in the table `(\w+)`"),
+    make_file_fact("hint_column", "value", "docs/import-export.md", "hint", r"its header is `(\w+)`"),
+    make_file_fact("cloze_marker", "preference", "docs/generation.md", "[...]", r"gap is written `([^`\n]+)`"),
+    make_file_fact("tie_break", "decision", "docs/decisions.md", "card_id", r"due on the same day are ordered by `(\w+)`"),
+    make_file_fact("mature_days", "value", "docs/statistics.md", "21", r"mature once its interval has reached (\d+) days"),
     make_tool_fact("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
     make_tool_fact(
         "deck_checksum", "value", "tools/checksum.py decks/biology.csv", "00000000", r"crc32 of decks/biology\.csv: ([0-9a-f]{8})"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from harness.tasks.flashcards.structure import PARTS, WORK, Structure
+from harness.tasks.kit.agreements import load_all_fact_texts
 from harness.tasks.kit.texts import fill_text, load_text
 
 WORKSPACE_PATHS = (
@@ -27,7 +28,7 @@ PART_NAMES = {
 
 def build_workspace(values: Mapping[str, str], structure: Structure) -> tuple[tuple[str, str], ...]:
     """Return the path and the text of each file in the workspace at the start of the task."""
-    sheets = structure.work.sheets.render_files(PARTS, WORK.load_fact_texts(), values)
+    sheets = structure.work.sheets.render_files(PARTS, load_all_fact_texts(WORK.package), values)
     return *((path, _render_file(path, values, structure)) for path in WORKSPACE_PATHS), *sheets
 
 

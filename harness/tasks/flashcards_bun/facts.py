@@ -12,11 +12,6 @@ from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 
-def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states."""
-    return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
-
-
 def _ask_tool(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
     """Make a fact (a value to remember) that a TypeScript program of the workspace prints."""
     path = f"tools/{tool}.ts"
@@ -41,13 +36,15 @@ FACTS: tuple[Fact, ...] = (
         r"called mature after (\d+) days from this order on",
         former_patterns=(r"maturity began at an interval of (\d+) days",),
     ),
-    _look_up("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
-    _look_up("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
-    _look_up("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),
-    _look_up("cards_table", "artifact", "storage", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
-    _look_up("hint_column", "value", "decks", "hint", r"learner's nudge stands in the column `(\w+)`"),
-    _look_up("gap_mark", "preference", "generation", "[...]", r"gap of a card is written `([^`\n]+)`"),
-    _look_up("tie_break", "decision", "sessions", "id", r"due on the same day are ordered by `(\w+)`"),
+    make_file_fact(
+        "initial_ease", "value", "docs/scheduling.md", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"
+    ),
+    make_file_fact("ease_floor", "value", "docs/scheduling.md", "1.3", r"ease never sinks below (\d\.\d+)\b"),
+    make_file_fact("second_interval_days", "value", "docs/scheduling.md", "6", r"second success in a row gives (\d+) days"),
+    make_file_fact("cards_table", "artifact", "docs/storage.md", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
+    make_file_fact("hint_column", "value", "docs/decks.md", "hint", r"learner's nudge stands in the column `(\w+)`"),
+    make_file_fact("gap_mark", "preference", "docs/generation.md", "[...]", r"gap of a card is written `([^`\n]+)`"),
+    make_file_fact("tie_break", "decision", "docs/sessions.md", "id", r"due on the same day are ordered by `(\w+)`"),
     _ask_tool("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
     _ask_tool("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
     _ask_tool("next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", arguments=" first"),

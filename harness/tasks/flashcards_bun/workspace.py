@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 from harness.tasks.flashcards_bun.structure import PARTS, WORK, Structure
+from harness.tasks.kit.agreements import load_all_fact_texts
 from harness.tasks.kit.prose import write_specification
 from harness.tasks.kit.structure import StructureDraws
 from harness.tasks.kit.texts import load_text
@@ -28,6 +29,6 @@ def build_workspace(values: Mapping[str, str], structure: Structure, draws: Stru
         ("tests/README.md", "One file a module: NAME.test.ts.\n"),
         *((f"decks/{name}", load_text(__package__, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
         *structure.work.sheets.render_files(
-            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_fact_texts(), values
+            {part: f"after {words}" for part, words in PARTS.items()}, load_all_fact_texts(WORK.package), values
         ),
     )

@@ -67,6 +67,15 @@ def load_agreements() -> Mapping[str, FactText]:
     return load_fact_texts(__package__, "agreements.md")
 
 
+def load_all_fact_texts(package: str) -> dict[str, FactText]:
+    """Return the sentences for all facts that a task with agreements can state, by name of the fact.
+
+    Args:
+        package: Python package of the task, which has a file `constraints.md` in its folder `files`.
+    """
+    return {**load_agreements(), **load_fact_texts(package, "constraints.md")}
+
+
 def make_agreements(statements: Iterable[Statement]) -> tuple[Fact, ...]:
     """Return the facts about the organisation (agreements) that the texts of a task state.
 

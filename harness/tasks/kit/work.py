@@ -11,9 +11,9 @@ from string import Template
 from typing import NamedTuple
 
 from harness.task import Check, Fact
-from harness.tasks.kit.agreements import load_agreements
+from harness.tasks.kit.agreements import load_all_fact_texts
 from harness.tasks.kit.sheets import SheetPlan, draw_sheets
-from harness.tasks.kit.statements import FactText, load_fact_texts, render_request
+from harness.tasks.kit.statements import load_fact_texts, render_request
 from harness.tasks.kit.steps import StepSpec
 from harness.tasks.kit.structure import Levels, StructureDraws, draw_work_order
 from harness.tasks.kit.texts import load_text
@@ -151,8 +151,4 @@ class WorkChoices:
             action_time=self.action_times[work.action_time],
             order_of_work="; ".join(self.parts[part] for part in work.parts),
         )
-        return render_request(frame, work.sheets.statements, self.load_fact_texts(), values)
-
-    def load_fact_texts(self) -> dict[str, FactText]:
-        """Return the sentences for all facts that the request or a sheet can need, by name of the fact."""
-        return {**load_agreements(), **load_fact_texts(self.package, "constraints.md")}
+        return render_request(frame, work.sheets.statements, load_all_fact_texts(self.package), values)

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from harness.tasks.kit.agreements import load_agreements
+from harness.tasks.kit.agreements import load_all_fact_texts
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import Writer
-from harness.tasks.kit.statements import FactText, load_fact_texts, render_request
+from harness.tasks.kit.statements import render_request
 from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.log_forensics.structure import FINDINGS_BY_PAGE, PAPERS, Structure
 
@@ -76,7 +76,7 @@ def build_papers(structure: Structure, values: Mapping[str, str], task_seed: int
         ("report/README.md", "The form is described in docs/form.md.\n"),
         ("tools/registry.json", json.dumps({"salt": values["salt"]}) + "\n"),
         *((name, fill_text(__package__, name, words)) for name in TEXTS),
-        *structure.sheets.render_files(_render_parts(structure), _load_fact_texts(), values),
+        *structure.sheets.render_files(_render_parts(structure), load_all_fact_texts(__package__), values),
     )
 
 
@@ -91,16 +91,14 @@ def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
         first_time = f"as soon as {join_names(logs[:first])} were searched"
         portions = f"in two portions: {first} {first_time}, the others with --after as soon as all were"
     words = {**values, "opening": opening, "portions": portions, "log_order": ", ".join(logs)}
-    return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, _load_fact_texts(), words)
+    return render_request(
+        load_text(__package__, "prompt.md"), structure.sheets.statements, load_all_fact_texts(__package__), words
+    )
 
 
 def join_names(names: Sequence[str]) -> str:
     """Return the names as one text, joined by commas and a final `and`, e.g. `app, auth and queue`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
-def _load_fact_texts() -> dict[str, FactText]:
-    return {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:

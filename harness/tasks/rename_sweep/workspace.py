@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from harness.tasks import kit
-from harness.tasks.kit.agreements import load_agreements
+from harness.tasks.kit.agreements import load_all_fact_texts
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import Writer
-from harness.tasks.kit.statements import FactText, load_fact_texts, render_request
+from harness.tasks.kit.statements import render_request
 from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS
 from harness.tasks.rename_sweep.structure import MODULES, ORDERS, Structure
@@ -70,7 +70,7 @@ def build_workspace(structure: Structure, values: Mapping[str, str], task_seed: 
     for folder in (*structure.folders, values["first_folder"], values["last_folder"], values["excluded_folder"]):
         has_helper = folder in structure.collision_folders
         files.update(_generate_folder(folder, values, task_seed, has_helper=has_helper))
-    files.update(structure.sheets.render_files(_render_parts(structure), _load_fact_texts(), values))
+    files.update(structure.sheets.render_files(_render_parts(structure), load_all_fact_texts(__package__), values))
     files["tests/__init__.py"] = ""
     return tuple(sorted(files.items()))
 
@@ -80,11 +80,9 @@ def render_prompt(structure: Structure, values: Mapping[str, str]) -> str:
     listed = f": {', '.join(structure.folders)}" if structure.order == "listed" else ""
     keys = ", ".join(KEY_BY_FACT[fact] for fact in (*structure.rule_facts, *structure.result_facts))
     words = {**values, "folder_order": f"{ORDERS[structure.order]}{listed}", "keys": keys}
-    return render_request(load_text(__package__, "prompt.md"), structure.sheets.statements, _load_fact_texts(), words)
-
-
-def _load_fact_texts() -> dict[str, FactText]:
-    return {**load_agreements(), **load_fact_texts(__package__, "constraints.md")}
+    return render_request(
+        load_text(__package__, "prompt.md"), structure.sheets.statements, load_all_fact_texts(__package__), words
+    )
 
 
 def _render_parts(structure: Structure) -> dict[str, str]:

@@ -6,18 +6,13 @@ Eleven facts are stated only in the prompt and needed late. Fifteen facts are st
 
 from collections.abc import Sequence
 
-from harness.task import Fact, FactKind
+from harness.task import Fact
 from harness.tasks.kit.agreements import draw_agreements
 from harness.tasks.kit.draws import compute_digest, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact, make_tool_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 """Shell command that prints the end of the specification page on resources, which is too long for one tool output."""
-
-
-def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """Make a fact (a value to remember) that a page of the specification states."""
-    return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
 FACTS: tuple[Fact, ...] = (
@@ -38,18 +33,44 @@ FACTS: tuple[Fact, ...] = (
         r"a signature is good for (\d+) seconds from now on",
         former_patterns=(r"signatures aged within (\d+) seconds",),
     ),
-    _look_up("version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"),
-    _look_up("signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"),
-    _look_up("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
-    _look_up("page_limit", "constraint", "04-collections", "100", r"page of a collection holds at most (\d+) entries"),
-    _look_up("cursor_field", "value", "04-collections", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"),
-    _look_up("retry_status", "value", "05-reliability", "503", r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|"),
-    _look_up("backoff_ms", "value", "05-reliability", "500", r"first pause lasts (\d+) milliseconds"),
-    _look_up("body_kib", "constraint", "06-resources", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
-    _look_up("conflict_code", "error", "07-errors", "CONFLICT", r"number that is known already is refused with the code `(\w+)`"),
-    _look_up("delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"),
-    _look_up("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
-    _look_up("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
+    make_file_fact(
+        "version_header", "value", "spec/01-conventions.md", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"
+    ),
+    make_file_fact(
+        "signature_header", "value", "spec/02-authentication.md", "X-Signature", r"signature travels in the header `([\w-]+)`"
+    ),
+    make_file_fact("modulus", "constraint", "spec/03-identifiers.md", "97", r"weighted sum is taken modulo (\d+)\b"),
+    make_file_fact(
+        "page_limit", "constraint", "spec/04-collections.md", "100", r"page of a collection holds at most (\d+) entries"
+    ),
+    make_file_fact(
+        "cursor_field", "value", "spec/04-collections.md", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"
+    ),
+    make_file_fact(
+        "retry_status",
+        "value",
+        "spec/05-reliability.md",
+        "503",
+        r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|",
+    ),
+    make_file_fact("backoff_ms", "value", "spec/05-reliability.md", "500", r"first pause lasts (\d+) milliseconds"),
+    make_file_fact("body_kib", "constraint", "spec/06-resources.md", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
+    make_file_fact(
+        "conflict_code",
+        "error",
+        "spec/07-errors.md",
+        "CONFLICT",
+        r"number that is known already is refused with the code `(\w+)`",
+    ),
+    make_file_fact(
+        "delivered_event",
+        "artifact",
+        "spec/08-webhooks.md",
+        "parcel.delivered",
+        r"hand-over is announced by the event `([\w.]+)`",
+    ),
+    make_file_fact("label_width", "constraint", "spec/10-labels.md", "40", r"line of a label takes (\d+) characters"),
+    make_file_fact("sum_line", "artifact", "spec/11-statements.md", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
     make_file_fact(
         "attempts",
         "superseded",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 from harness.tasks import kit
+from harness.tasks.kit.agreements import load_all_fact_texts
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import write_specification
 from harness.tasks.kit.structure import StructureDraws
@@ -37,7 +38,7 @@ def build_workspace(
         ("depot/__init__.py", '"""The client of the parcel depot."""\n'),
         ("tests/__init__.py", ""),
         *structure.work.sheets.render_files(
-            {part: f"after {words}" for part, words in PARTS.items()}, WORK.load_fact_texts(), values
+            {part: f"after {words}" for part, words in PARTS.items()}, load_all_fact_texts(WORK.package), values
         ),
     )
 
