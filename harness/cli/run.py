@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +15,12 @@ from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_look
 from harness.experiment.limits import RunLimits
 from harness.experiment.preflight import SandboxNeeds, choose_backends, collect_warnings, describe_thresholds
+from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
 
 if TYPE_CHECKING:
     import pandas as pd
+    from distributed import Client
 
     from harness.store.results import Results
 
@@ -80,14 +82,7 @@ def command(
     Example: `harness run experiments/quickstart --dry-run`
     """
     limits = RunLimits(max_trials=max_trials, max_usd=max_usd, max_hours=max_hours)
-    plan = Experiment.from_toml(experiment)
-    if backend is not None:
-        plan = plan.with_sandbox(backend)
-    if no_cache or cache is not None:
-        folder_mode: Literal["auto", "on"] = "on" if plan.settings.action_cache == "on" else "auto"  # a folder implies caching
-        plan = plan.with_cache("off" if no_cache else folder_mode, cache)
-    if cassette := options.choose_cassette(record, replay):
-        plan = plan.with_cassette(cassette.path, cassette.mode)
+    plan = configure_cache(read_experiment(experiment, backend, options.choose_cassette(record, replay)), cache, is_off=no_cache)
     plan.check()
     folder = output or plan.output
     click.echo(describe_plan(plan, plan.estimate(folder, workers=workers)))
@@ -95,47 +90,109 @@ def command(
     if cluster is None:
         click.echo(describe_sandboxes(plan, unsafe_local))
     else:
-        client = connect_cluster(cluster)
-        click.get_current_context().call_on_close(client.close)
-        workers_text = format_count(len(client.nthreads()), "worker")  # type: ignore[no-untyped-call]
-        click.echo(f"cluster: {workers_text} at {cluster}; sandboxes are tested on each machine")
-    from harness.analysis.planning import describe_comparability  # noqa: PLC0415  (loads scipy)
-    from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy slowly; plan errors show first)
-
-    click.echo(describe_comparability(plan))
-    if note := describe_next_look(plan, folder):
-        click.echo(note)
+        client = connect_until_exit(cluster)
+        click.echo(describe_cluster(client, cluster))
+    print_prospects(plan, folder)
     if dry_run:
         return
-    try:
-        with print_warnings():
-            results = plan.run(
-                folder,
-                workers=workers,
-                progress=progress,
-                retry_failed=retry_failed,
-                unsafe_local=unsafe_local,
-                executor=client,
-                limits=limits,
-                pilot=pilot,
-            )
-    except KeyboardInterrupt:
-        click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
-        raise click.exceptions.Exit(130) from None
+    with print_warnings(), exit_if_interrupted():
+        results = plan.run(
+            folder,
+            workers=workers,
+            progress=progress,
+            retry_failed=retry_failed,
+            unsafe_local=unsafe_local,
+            executor=client,
+            limits=limits,
+            pilot=pilot,
+        )
     if pilot:
         click.echo(describe_forecast(plan.estimate(folder, workers=workers)))
     else:
+        from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy, which takes time)
+
         print_current_report(results, folder)
-    planned_ids = list_planned(results, plan)
-    missing = len(plan.grid) - len(planned_ids)
-    if missing:
-        click.echo(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", err=True)
-    trials = results.trials[results.trials["trial_id"].isin(planned_ids)]
-    failed = list(describe_failures(trials))
-    for line in failed:
-        click.echo(line, err=True)
-    if failed:
+    if print_losses(results, plan):
         raise click.exceptions.Exit(1)
+
+
+def read_experiment(path: Path, backend: BackendName | None, cassette: Cassette | None) -> Experiment:
+    """Read an experiment from a plan file, with the sandbox and the cassette that the command line names, if any.
+
+    Raises:
+        UsageError: The plan cannot be read, or a value in it is invalid.
+    """
+    experiment = Experiment.from_toml(path)
+    if backend is not None:
+        experiment = experiment.with_sandbox(backend)
+    return experiment if cassette is None else experiment.with_cassette(cassette.path, cassette.mode)
+
+
+def configure_cache(experiment: Experiment, folder: Path | None, *, is_off: bool) -> Experiment:
+    """Return the experiment with the action cache in another folder, or without action cache.
+
+    Args:
+        experiment: Planned experiment.
+        folder: Folder of the action cache, which implies caching even if the plan switches it off; None keeps the plan's folder.
+        is_off: Whether to switch the action cache off.
+    """
+    if is_off:
+        return experiment.with_cache("off", folder)
+    if folder is None:
+        return experiment
+    return experiment.with_cache("on" if experiment.settings.action_cache == "on" else "auto", folder)
+
+
+def connect_until_exit(address: str) -> "Client":
+    """Connect to a Dask cluster and return its client, which is closed when the command ends.
+
+    Raises:
+        UsageError: The package `distributed` is not installed, or no scheduler answers at the address.
+    """
+    client = connect_cluster(address)
+    click.get_current_context().call_on_close(client.close)
+    return client
+
+
+def describe_cluster(client: "Client", address: str) -> str:
+    """Return a line of text with the number of workers of a Dask cluster."""
+    workers = format_count(len(client.nthreads()), "worker")  # type: ignore[no-untyped-call]
+    return f"cluster: {workers} at {address}; sandboxes are tested on each machine"
+
+
+def print_prospects(experiment: Experiment, folder: Path) -> None:
+    """Print what the trials can show about the difference of two arms, and whether the report can claim anything.
+
+    Args:
+        experiment: Planned experiment.
+        folder: Output folder with the finished trials; it need not exist.
+    """
+    from harness.analysis.planning import describe_comparability  # noqa: PLC0415  (loads scipy; errors in the plan show first)
+
+    click.echo(describe_comparability(experiment))
+    if note := describe_next_look(experiment, folder):
+        click.echo(note)
+
+
+@contextmanager
+def exit_if_interrupted() -> Iterator[None]:
+    """End the command with exit code 130 if Ctrl-C interrupts the `with` block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
+        raise click.exceptions.Exit(130) from None
+
+
+def print_losses(results: "Results", experiment: Experiment) -> bool:
+    """Print how many planned trials have no results, and why trials failed; return whether any trial failed."""
+    planned_ids = list_planned(results, experiment)
+    if missing := len(experiment.grid) - len(planned_ids):
+        click.echo(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", err=True)
+    failures = list(describe_failures(results.trials[results.trials["trial_id"].isin(planned_ids)]))
+    for line in failures:
+        click.echo(line, err=True)
+    return bool(failures)
 
 
 def describe_next_look(experiment: Experiment, folder: Path) -> str:
