@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from harness.compaction.description import inspect_abilities
-from harness.compaction.presets.dexto import Dexto
+from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.roo_code import RooCode
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
@@ -91,7 +91,11 @@ def kind(policy: Policy) -> str:
     return str(policy.kind)  # type: ignore[attr-defined]
 
 
-ROOMIER = (Dexto(threshold=0.15), Letta(threshold=0.15), RooCode(max_output_tokens=12_400))
+ROOMIER = (
+    Letta(threshold=0.15),
+    RooCode(max_output_tokens=12_400),
+    GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),
+)
 """Presets that replace those of the same kind in the property tests, so that there is enough to summarize when they compact."""
 ASKING = [
     policy for policy in POLICIES if inspect_abilities(policy).can_summarize and kind(policy) not in set(map(kind, ROOMIER))
@@ -173,14 +177,6 @@ def test_a_preset_describes_what_is_left_when_the_summary_fails_and_when_it_is_e
 
 
 @pytest.mark.slow
-def test_every_preset_that_summarizes_is_made_to_ask() -> None:
-    asking = {
-        kind(policy) for policy in ASKING if attempts(run_on_sample(policy, WINDOW_TOKENS, Faulty(fact_text("so far, so good"))))
-    }
-    assert asking == set(RULES)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*NO_ANSWER, *NO_TEXT])
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_says_so(policy: Policy, fault: str) -> None:
@@ -189,7 +185,8 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
     summarizer = Faulty({**NO_ANSWER, **NO_TEXT}[fault])
     tried = run_on_sample(policy, WINDOW_TOKENS, summarizer)
     found = attempts(tried)
-    assert bool(found) == bool(summarizer.asked)
+    assert found
+    assert summarizer.asked
     for event in found:
         assert event.failure
         assert event.failure in event.reason
@@ -200,10 +197,9 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
         assert event.status == ("applied" if event.patch.forget or event.patch.replace else "failed")
     if left == "stays":
         assert_patient(tried)
-    if found:
-        assert tried.steps >= found[0].step, "the session goes on"
-        assert not (left != "stays" and tried.has_overflowed), "there is room without a summary"
-        assert tried.activity == ("active" if tried.applied_attempts else "no effect")
+    assert tried.steps >= found[0].step, "the session goes on"
+    assert not (left != "stays" and tried.has_overflowed), "there is room without a summary"
+    assert tried.activity == ("active" if tried.applied_attempts else "no effect")
 
 
 def assert_patient(tried: SampleRun) -> None:
@@ -225,6 +221,7 @@ def assert_patient(tried: SampleRun) -> None:
 def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(policy: Policy) -> None:
     longer = Faulty(lambda request: assistant("\n".join(message.text for message in request.messages) * 3))
     tried = run_on_sample(policy, WINDOW_TOKENS, longer)
+    assert longer.asked
     for event in attempts(tried):
         assert event.tokens_after < event.tokens_before or event.status == "no-op"
         assert event.status == "applied" or "would not be fewer" in event.reason
@@ -239,12 +236,12 @@ def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event
     tried = run_on_sample(policy, WINDOW_TOKENS, Faulty(NO_SUMMARY[fault]))
     text = NO_SUMMARY[fault](Request(messages=())).text
     found = [change for change in tried.applied_attempts if change.event.summary]
-    assert bool(found) == bool(attempts(tried))
+    assert found
     for change in found:
         assert text in change.event.summary
         assert (change.event.status, change.event.failure) == ("applied", "")
         assert not any(call.call_id == "x" for message in change.after.messages for call in message.calls), "nothing is run"
-    assert not tried.has_overflowed or not found
+    assert not tried.has_overflowed
 
 
 class ShortSighted(Faulty):
@@ -265,10 +262,9 @@ class ShortSighted(Faulty):
 def test_a_summarizer_that_reads_little_is_told_no_more_and_the_event_says_what_was_left_out(policy: Policy) -> None:
     reader = ShortSighted(None)
     run_on_sample(policy, WINDOW_TOKENS, reader)
-    limit = max(reader.read, default=1) * 9 // 10
+    limit = max(reader.read) * 9 // 10
     short = ShortSighted(limit)
     found = attempts(run_on_sample(policy, WINDOW_TOKENS, short))
-    assert bool(short.read) == bool(reader.read)
-    assert max(short.read, default=0) <= limit
+    assert max(short.read) <= limit
     said = ("were left out", "was not reviewed", "the prompt is longer than")
-    assert any(words in event.reason for event in found for words in said) == bool(reader.read)
+    assert any(words in event.reason for event in found for words in said)
