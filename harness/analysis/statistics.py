@@ -11,9 +11,7 @@ from math import comb, nan
 import numpy as np
 
 from harness.analysis.intervals import (
-    Interval,
     compute_exact_rate_bounds,
-    compute_newcombe_bounds,
     compute_sign_p,
     compute_wilson_bounds,
 )
@@ -107,15 +105,6 @@ class PairedCounts:
     def difference(self) -> float:
         """Success rate of arm a minus success rate of arm b, from −1 to 1; NaN if there are no pairs of trials."""
         return (self.only_a - self.only_b) / self.pairs if self.pairs else nan
-
-
-def compute_newcombe_interval(counts: PairedCounts) -> Interval:
-    """Return Newcombe's 95 % interval for the difference of two paired success rates, arm a minus arm b.
-
-    Without pairs the interval is −1 to 1. See `harness.analysis.intervals.compute_newcombe_bounds`.
-    """
-    bounds = compute_newcombe_bounds(counts.both, counts.only_a, counts.only_b, counts.neither)
-    return Interval(float(bounds.low), float(bounds.high))
 
 
 def compute_mcnemar_p(counts: PairedCounts) -> float:

@@ -11,12 +11,12 @@ from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
+from harness.analysis.intervals import Interval, compute_newcombe_bounds
 from harness.analysis.statistics import (
     PairedCounts,
     adjust_benjamini_hochberg,
     adjust_holm,
     compute_mcnemar_p,
-    compute_newcombe_interval,
     estimate_pass_at_k,
     estimate_pass_hat_k,
     estimate_rate,
@@ -29,6 +29,12 @@ counts = st.builds(PairedCounts, both=few, only_a=few, only_b=few, neither=few)
 
 def swapped(pairs):
     return PairedCounts(both=pairs.both, only_a=pairs.only_b, only_b=pairs.only_a, neither=pairs.neither)
+
+
+def compute_interval(pairs):
+    """Return Newcombe's 95 % interval for the difference of two paired success rates."""
+    bounds = compute_newcombe_bounds(pairs.both, pairs.only_a, pairs.only_b, pairs.neither)
+    return Interval(float(bounds.low), float(bounds.high))
 
 
 # --- one rate ----------------------------------------------------------------------------------------------------------
@@ -83,13 +89,13 @@ def test_a_rate_is_written_with_its_n_and_interval():
 )
 def test_newcombe_gives_the_published_interval(table, difference, low, high):
     pairs = PairedCounts(both=table[0], only_a=table[1], only_b=table[2], neither=table[3])
-    found = compute_newcombe_interval(pairs)
+    found = compute_interval(pairs)
     assert (round(pairs.difference, 4), round(found.low, 4), round(found.high, 4)) == (difference, low, high)
 
 
 @given(counts)
 def test_newcombe_holds_the_difference_and_stays_within_1(pairs):
-    low, high = compute_newcombe_interval(pairs)
+    low, high = compute_interval(pairs)
     assert -1 <= low <= high <= 1
     if pairs.pairs:
         assert low <= pairs.difference <= high
@@ -97,8 +103,8 @@ def test_newcombe_holds_the_difference_and_stays_within_1(pairs):
 
 @given(counts)
 def test_swapping_the_arms_turns_the_interval_around(pairs):
-    low, high = compute_newcombe_interval(pairs)
-    assert compute_newcombe_interval(swapped(pairs)) == pytest.approx((-high, -low))
+    low, high = compute_interval(pairs)
+    assert compute_interval(swapped(pairs)) == pytest.approx((-high, -low))
     assert compute_mcnemar_p(swapped(pairs)) == pytest.approx(compute_mcnemar_p(pairs))
 
 
@@ -107,8 +113,7 @@ def test_more_of_the_same_pairs_make_the_interval_narrower(pairs):
     if pairs.pairs:
         more = PairedCounts(both=4 * pairs.both, only_a=4 * pairs.only_a, only_b=4 * pairs.only_b, neither=4 * pairs.neither)
         assert (
-            compute_newcombe_interval(more).high - compute_newcombe_interval(more).low
-            < compute_newcombe_interval(pairs).high - compute_newcombe_interval(pairs).low
+            compute_interval(more).high - compute_interval(more).low < compute_interval(pairs).high - compute_interval(pairs).low
         )
 
 
@@ -119,7 +124,7 @@ def coverage(pairs, only_a, only_b, both):
         if x + y + z <= pairs:
             ways = comb(pairs, x) * comb(pairs - x, y) * comb(pairs - x - y, z)
             chance = ways * only_a**x * only_b**y * both**z * neither ** (pairs - x - y - z)
-            low, high = compute_newcombe_interval(PairedCounts(only_a=x, only_b=y, both=z, neither=pairs - x - y - z))
+            low, high = compute_interval(PairedCounts(only_a=x, only_b=y, both=z, neither=pairs - x - y - z))
             covered += chance * (low <= only_a - only_b <= high)
     return covered
 
@@ -131,13 +136,13 @@ def test_newcombe_covers_the_truth_at_the_small_numbers_of_agent_studies(pairs):
 
 
 def test_newcombe_does_not_buy_its_coverage_by_saying_nothing():
-    low, high = compute_newcombe_interval(PairedCounts(both=45, only_a=25, only_b=5, neither=25))
+    low, high = compute_interval(PairedCounts(both=45, only_a=25, only_b=5, neither=25))
     assert low > 0
     assert high - low < 0.25
 
 
 def test_no_pair_leaves_every_difference_possible():
-    assert compute_newcombe_interval(PairedCounts()) == (-1, 1)
+    assert compute_interval(PairedCounts()) == (-1, 1)
     assert compute_mcnemar_p(PairedCounts()) == 1
 
 

@@ -1,4 +1,4 @@
-"""Queries over a journal for sessions, messages, their parts, the latest compaction, and text.
+"""Queries over a journal for sessions, messages, their parts, and text.
 
 Messages and parts are returned in the order of their creation. If only messages in view are asked for, they are in the order in
 which the model gets them. Compressed texts are returned whole, but any text ends at its first NUL character, as in SQLite.
@@ -82,19 +82,6 @@ class MessageRow(NamedTuple):
     parts: tuple[PartRow, ...] = ()
 
 
-class CompactionRow(NamedTuple):
-    """Applied compaction of a session, as a row of the SQL view `compaction_events`."""
-
-    compaction_id: str
-    round: int
-    step: int
-    reason: str
-    tokens_before: int
-    tokens_after: int
-    summary: str
-    created_at_ms: int
-
-
 class SearchHit(NamedTuple):
     """Result of a text search: a message that contains the text, with an excerpt around the text."""
 
@@ -175,21 +162,6 @@ def _split_message_id(message_id: str) -> tuple[str, int]:
     """Return the session id and the message number in a message id; the number is 0 if the id is invalid."""
     session_id, _, sequence = message_id.rpartition("/")
     return session_id, int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
-
-
-def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
-    """Return the latest compaction of a session that changed what the model sees; None if there is none.
-
-    Raises:
-        StoreError: The journal has no such session.
-    """
-    journal.find_key(session_id)  # raises an error if the session is unknown
-    rows = journal.query(
-        """SELECT id, round, step, reason, tokens_before, tokens_after, coalesce(summary_content, ''), created_at
-        FROM compaction_events WHERE session_id = ? ORDER BY round DESC LIMIT 1""",
-        session_id,
-    )
-    return CompactionRow(*rows[0]) if rows else None
 
 
 def search(journal: Journal, text: str) -> Iterator[SearchHit]:
