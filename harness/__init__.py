@@ -3,16 +3,17 @@
 The names below are loaded when they are first used, so that importing the package takes almost no time.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from harness.lazy_names import load_name as _load_name
 
 if TYPE_CHECKING:
     from harness.agent.loop import Agent, Limits, Outcome
     from harness.analysis import figures
     from harness.analysis.best_arm import estimate_best_arm
     from harness.analysis.comparison import Comparison, compare
+    from harness.analysis.experiment_report import Report, report
     from harness.analysis.outcomes import load_outcomes
-    from harness.analysis.report import Report, report
     from harness.compaction.presets.keep_last import KeepLast
     from harness.compaction.presets.none import NoCompaction
     from harness.errors import HarnessError, UsageError
@@ -60,7 +61,7 @@ _MODULE_BY_NAME = {
     "LiveSession": "harness.session.live_session",
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
-    "Report": "harness.analysis.report",
+    "Report": "harness.analysis.experiment_report",
     "Results": "harness.store.results",
     "RunLimits": "harness.experiment.limits",
     "SandboxChoice": "harness.sandboxes.backends",
@@ -84,7 +85,7 @@ _MODULE_BY_NAME = {
     "open_sandbox": "harness.sandboxes",
     "open_summarizer": "harness.models.factory",
     "reconstruct_request": "harness.inspection.timeline",
-    "report": "harness.analysis",
+    "report": "harness.analysis.experiment_report",
     "write_page": "harness.report_page.document",
 }
 """Module of each public name, from which the name is imported at its first use."""
@@ -137,12 +138,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_BY_NAME:
-        raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    home = import_module(_MODULE_BY_NAME[name])
-    value: object = home if _MODULE_BY_NAME[name].endswith(f".{name}") else getattr(home, name)
-    globals()[name] = value
-    return value
+    return _load_name(__name__, name, _MODULE_BY_NAME)
 
 
 def __dir__() -> list[str]:

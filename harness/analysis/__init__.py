@@ -4,6 +4,6 @@ The package imports neither the agent nor any model, so stored results can be an
 """
 
 from harness.analysis.comparison import Comparison, compare
-from harness.analysis.report import Report, report
+from harness.analysis.experiment_report import Report, report
 
 __all__ = ["Comparison", "Report", "compare", "report"]

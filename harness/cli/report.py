@@ -10,9 +10,9 @@ from rich.console import Console
 
 import harness.analysis
 import harness.store
+from harness.analysis.experiment_report import TEXT_WIDTH, report, write_charts
 from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
-from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.cli import options
 from harness.store.database import replace_file
 from harness.store.results import Results, load

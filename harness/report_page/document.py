@@ -17,10 +17,10 @@ from typing import Any
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.claims import PROGRESS_HEADING
+from harness.analysis.experiment_report import Report, report, report_progress
 from harness.analysis.families import find_withheld, read_families
 from harness.analysis.formatting import Section
 from harness.analysis.headlines import HEADLINES
-from harness.analysis.report import Report, report, report_progress
 from harness.analysis.tables import Tables
 from harness.errors import StoreError, format_count
 from harness.experiment.looks import find_look

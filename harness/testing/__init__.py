@@ -5,8 +5,9 @@ name your implementation; pytest then runs every test of the suite. The package 
 laws (validity checks of tasks). The names below are loaded when they are first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from harness.lazy_names import load_name as _load_name
 
 if TYPE_CHECKING:
     from harness.testing.fakes import FakeModel, FakeTool, MemorySandbox
@@ -20,19 +21,30 @@ if TYPE_CHECKING:
     from harness.testing.strategies import conversations, logs, multi_turn_logs, sessions, sessions_with_rollback
     from harness.testing.workers_contract import WorkersContract
 
-_NAMES_BY_MODULE = {
-    "fakes": ("FakeModel", "FakeTool", "MemorySandbox"),
-    "laws": ("Law", "LawResult", "check_laws"),
-    "laws.findings": ("Finding",),
-    "laws.simulation": ("Run", "ScriptedModelSpec", "SessionCache", "simulate"),
-    "model_contract": ("ModelContract",),
-    "policy_contract": ("PolicyContract",),
-    "sandbox_attacks": ("SandboxAttacks",),
-    "sandbox_contract": ("SandboxContract",),
-    "strategies": ("conversations", "logs", "multi_turn_logs", "sessions", "sessions_with_rollback"),
-    "workers_contract": ("WorkersContract",),
+_MODULE_BY_NAME = {
+    "FakeModel": "harness.testing.fakes",
+    "FakeTool": "harness.testing.fakes",
+    "Finding": "harness.testing.laws.findings",
+    "Law": "harness.testing.laws",
+    "LawResult": "harness.testing.laws",
+    "MemorySandbox": "harness.testing.fakes",
+    "ModelContract": "harness.testing.model_contract",
+    "PolicyContract": "harness.testing.policy_contract",
+    "Run": "harness.testing.laws.simulation",
+    "SandboxAttacks": "harness.testing.sandbox_attacks",
+    "SandboxContract": "harness.testing.sandbox_contract",
+    "ScriptedModelSpec": "harness.testing.laws.simulation",
+    "SessionCache": "harness.testing.laws.simulation",
+    "WorkersContract": "harness.testing.workers_contract",
+    "check_laws": "harness.testing.laws",
+    "conversations": "harness.testing.strategies",
+    "logs": "harness.testing.strategies",
+    "multi_turn_logs": "harness.testing.strategies",
+    "sessions": "harness.testing.strategies",
+    "sessions_with_rollback": "harness.testing.strategies",
+    "simulate": "harness.testing.laws.simulation",
 }
-"""Public names of `harness.testing`, by the module that defines each name."""
+"""Module of each public name, from which the name is imported at its first use."""
 
 __all__ = [
     "FakeModel",
@@ -60,12 +72,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name of this package from the module that defines it."""
-    for module, names in _NAMES_BY_MODULE.items():
-        if name in names:
-            globals()[name] = value = getattr(import_module(f"harness.testing.{module}"), name)
-            return value
-    raise AttributeError(f"module 'harness.testing' has no attribute {name!r}")
+    return _load_name(__name__, name, _MODULE_BY_NAME)
 
 
 def __dir__() -> list[str]:

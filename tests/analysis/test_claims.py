@@ -8,8 +8,8 @@ from scipy.stats import permutation_test, ttest_1samp
 
 from harness import codec
 from harness.analysis.claims import build_claim_section, judge_contrasts, look_at
+from harness.analysis.experiment_report import report
 from harness.analysis.families import find_unfinished
-from harness.analysis.report import report
 from harness.experiment.contrasts import Contrast, Family
 from harness.experiment.looks import begin_record
 from tests.analysis.made import results

@@ -7,8 +7,8 @@ import pytest
 from harness import codec
 from harness.analysis.claims import look_at
 from harness.analysis.comparison import compare
+from harness.analysis.experiment_report import report
 from harness.analysis.figures import FIGURES
-from harness.analysis.report import report
 from harness.analysis.tables import select
 from harness.errors import UsageError
 from harness.experiment.contrasts import Family

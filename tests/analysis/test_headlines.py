@@ -7,8 +7,8 @@ import pytest
 
 from harness import codec
 from harness.analysis.comparison import compare
+from harness.analysis.experiment_report import report
 from harness.analysis.headlines import list_threats
-from harness.analysis.report import report
 from harness.experiment.contrasts import Contrast, Family
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord

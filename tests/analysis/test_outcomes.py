@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from harness.analysis.comparison import compare
+from harness.analysis.experiment_report import report
 from harness.analysis.figures import compaction_rounds
 from harness.analysis.outcomes import load_outcomes
-from harness.analysis.report import report
 from harness.analysis.statistics import PairedCounts, adjust_holm, compute_mcnemar_p
 from harness.errors import UnknownName, UsageError
 from harness.report_page.values import build_parts

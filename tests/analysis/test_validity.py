@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.analysis.report import report
+from harness.analysis.experiment_report import report
 from harness.analysis.validity import RequestDigests, compare_repeats, find_repeats, pair_trials
 from harness.errors import UsageError
 from tests.analysis.made import results

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from harness.analysis.report import report
+from harness.analysis.experiment_report import report
 from harness.cli import main as command_line
 from harness.cli.report import RECORD_FILE, ChartOptions, digest_report
 from harness.compaction.description import inspect_abilities

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from harness.analysis.arms import add_total_cost, select_valid
-from harness.analysis.report import report
+from harness.analysis.experiment_report import report
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall

@@ -67,6 +67,21 @@ def test_an_unknown_name_is_an_attribute_error(module):
         getattr(module, "no_such_name")  # noqa: B009, the type checker refuses plain access
 
 
+def test_no_public_name_of_a_package_hides_a_module_of_it():
+    hidden = {}
+    for module in modules():
+        folder = PACKAGE.parent / PurePosixPath(module.path).parent
+        if PurePosixPath(module.path).name == "__init__.py":
+            own_names = {
+                alias.asname or alias.name
+                for node in ast.walk(module.tree)
+                if isinstance(node, ast.ImportFrom) and node.module != module.path.removesuffix("/__init__.py").replace("/", ".")
+                for alias in node.names
+            }
+            hidden[module.path] = own_names & {path.stem for path in folder.glob("*.py")}
+    assert {path: names for path, names in hidden.items() if names} == {}
+
+
 def undescribed(tree: ast.Module, path: str) -> list[str]:
     """Return public modules, classes and functions without a docstring, except overrides and overloads."""
     missing = [] if ast.get_docstring(tree) else [path]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.report import report
+from harness.analysis.experiment_report import report
 from harness.errors import StoreError, UsageError
 from harness.experiment.looks import LOOKS_FILE, begin_record
 from harness.report_page.live_results import LiveResults, estimate_seconds_left

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from harness.analysis.experiment_report import Report, report
 from harness.analysis.figures import heat_map
 from harness.analysis.formatting import Section
 from harness.analysis.headlines import HEADLINES
-from harness.analysis.report import Report, report
 from harness.analysis.tables import select
 from harness.errors import StoreError, UnknownName, UsageError
 from harness.store.journal import Journal
