@@ -23,7 +23,7 @@ from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
 from harness.experiment.preflight import FirstTokens, SandboxNeed, SandboxNeeds, check_trials, choose_backends
 from harness.experiment.progress import Display, RunProgress, choose_display
-from harness.experiment.quantiles import UncompressedRun
+from harness.experiment.quantiles import UncompactedRun
 from harness.experiment.remote.executor_workers import ExecutorWorkers
 from harness.experiment.remote.stored_journals import fetch_journals, list_missing, store_journal
 from harness.experiment.run_trial import run_trial
@@ -115,9 +115,9 @@ class Experiment:
         name: object = self.name
         if not isinstance(name, str):
             raise UsageError(f"name: must be a string (got {name!r:.80})")
-        folder = self.settings.uncompressed
-        uncompressed = UncompressedRun(Path(folder)) if folder else None
-        grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
+        folder = self.settings.uncompacted
+        uncompacted = UncompactedRun(Path(folder)) if folder else None
+        grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompacted=uncompacted)
         object.__setattr__(self, "grid", grid)
         for task in dict.fromkeys(trial.task for trial, _ in grid.iter_seed_groups()):
             refuse_unknown_task(task)

@@ -33,7 +33,7 @@ from harness.experiment.paths import (
     look_up_value,
     with_values,
 )
-from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
+from harness.experiment.quantiles import Quantile, UncompactedRun, resolve_quantiles
 from harness.experiment.trial import SharedFields, Trial, format_problem, to_plain
 from harness.policies import expand_shorthand, policy_from_plain
 from harness.sandboxes.backends import BackendName
@@ -106,7 +106,7 @@ class Grid(Sequence[Cell]):
         arms: Sequence[Arm] = (),
         *,
         backend: BackendName | None = None,
-        uncompressed: UncompressedRun | None = None,
+        uncompacted: UncompactedRun | None = None,
     ) -> None:
         """Build all trials from the base trial, the values of each setting under study, and the extra configurations.
 
@@ -115,7 +115,7 @@ class Grid(Sequence[Cell]):
             axes: Values of each setting under study, by the setting's dotted path, such as `policy.threshold`.
             arms: Extra configurations, such as controls, that are run in addition to the combinations of axis values.
             backend: Sandbox backend for all trials; None keeps the backends that `base`, `axes` and `arms` give.
-            uncompressed: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
+            uncompacted: Finished run without compaction in which quantiles are looked up; None if there are no quantiles.
 
         Raises:
             UnknownName: An axis or an arm names a path that trials do not have.
@@ -124,7 +124,7 @@ class Grid(Sequence[Cell]):
         """
         if not isinstance(axes, Mapping):
             raise UsageError(f"axes: must be a table with a list of values for each path (got {axes!r:.80})")
-        self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
+        self._base, self._backend, self._uncompacted = to_plain(base), backend, uncompacted
         self._axes = {path: _normalize_values(path, axes[path]) for path in sorted(axes)}
         _refuse_invalid_axes(self._axes, arms)
         count = math.prod(map(len, self._axes.values()))
@@ -289,8 +289,8 @@ class Grid(Sequence[Cell]):
         plain = with_values(self._base, _complete_policy(changes, location), location)
         if self._backend is not None and isinstance(sandbox := plain["sandbox"], dict):
             sandbox["backend"] = self._backend
-        trial, quantiles = resolve_quantiles(plain, self._uncompressed, location, self._shared)
-        table = {field: self._shared.to_plain(trial, field) for field in {path.partition(".")[0] for path in self._axes}}
+        trial, quantiles = resolve_quantiles(plain, self._uncompacted, location, self._shared)
+        table = {one: self._shared.to_plain(trial, one) for one in {path.partition(".")[0] for path in self._axes}}
         if quantiles:
             table = with_values(to_plain(trial), {path: quantile.text for path, quantile in quantiles.items()}, "trial")
         axes = {path: look_up_value(table, path) for path in self._axes}

@@ -58,7 +58,7 @@ class Settings:
         stall_seconds: Time in seconds after which a model call without any answer is abandoned and repeated. Default: `300.0`.
         executor: Workers that run the trials: `processes`, or `threads` for slow real models. With threads many trials can wait
             at the same time, but a trial that exceeds its time limit cannot be killed. Default: `'processes'`.
-        uncompressed: Folder of a finished run without compaction. A quantile in the plan, such as `q0.9`, is computed from the
+        uncompacted: Folder of a finished run without compaction. A quantile in the plan, such as `q0.9`, is computed from the
             context lengths in that run. Empty if the plan contains no quantiles. Default: `''`.
         action_cache: Trials that use the action cache: `auto` for those with scripted agents, `on` for all, or `off`. The cache
             avoids running the same command in the same workspace, or grading the same workspace, twice. Default: `'auto'`.
@@ -93,7 +93,7 @@ class Settings:
     trial_timeout_seconds: float = 3600.0
     stall_seconds: float = STALL_SECONDS
     executor: Literal["processes", "threads"] = "processes"
-    uncompressed: str = ""
+    uncompacted: str = ""
     action_cache: Literal["auto", "on", "off"] = "auto"
     action_cache_folder: str = ""
     action_cache_max_bytes: int = MAX_BYTES
@@ -203,6 +203,8 @@ def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _parse_settings(table: Mapping[str, Any]) -> Settings:
+    if "uncompressed" in table:
+        raise UsageError("experiment.uncompressed: this key is now called `uncompacted`; rename it")
     refuse_unknown_paths(table, [field.name for field in fields(Settings)], "experiment")
     settings = codec.from_plain(Settings, table, "experiment")
     refuse_coerced(table, codec.to_plain(settings), "experiment")

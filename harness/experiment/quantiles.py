@@ -94,7 +94,7 @@ class ResolvedTrial(NamedTuple):
     """Quantiles that the trial's plan gives instead of numbers, by dotted path."""
 
 
-class UncompressedRun:
+class UncompactedRun:
     """Finished run without compaction, from whose sessions quantiles of context lengths are computed."""
 
     def __init__(self, folder: Path) -> None:
@@ -162,13 +162,13 @@ def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int
 
 
 def resolve_quantiles(
-    plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str, shared: SharedFields | None = None
+    plain: Mapping[str, object], uncompacted: UncompactedRun | None, location: str, shared: SharedFields | None = None
 ) -> ResolvedTrial:
     """Make a trial from nested tables of a plan, with numbers in place of quantiles such as `q0.9`.
 
     Args:
         plain: Configuration of the trial as nested tables, with every default written out.
-        uncompressed: Finished run without compaction in which quantiles are looked up; None if there must be no quantiles.
+        uncompacted: Finished run without compaction in which quantiles are looked up; None if there must be no quantiles.
         location: Dotted path of the trial's tables in the plan, for error messages.
         shared: Field values of other trials that the trial may share; None for a trial of its own.
 
@@ -180,9 +180,9 @@ def resolve_quantiles(
     if not texts:
         return ResolvedTrial(from_plain(plain, location, shared), {})
     path, text = next(iter(texts.items()))
-    if uncompressed is None:
+    if uncompacted is None:
         raise UsageError(
-            f"{location}.{path}: {text!r} is a quantile of an uncompacted run; set `uncompressed` under [experiment] to "
+            f"{location}.{path}: {text!r} is a quantile of an uncompacted run; set `uncompacted` under [experiment] to "
             "the folder of that run"
         )
     if plain.get("nominal_window_tokens") is not None:
@@ -191,11 +191,11 @@ def resolve_quantiles(
             "or remove nominal_window_tokens"
         )
     # The counter is known only once the policy is made, so the numbers are first looked up with the default counter.
-    resolved = _fill_quantiles(plain, texts, uncompressed.load_pool(plain, DEFAULT_COUNTER), location)
+    resolved = _fill_quantiles(plain, texts, uncompacted.load_pool(plain, DEFAULT_COUNTER), location)
     counter = resolved.trial.policy.counter
     if counter == DEFAULT_COUNTER:
         return resolved
-    return _fill_quantiles(plain, texts, uncompressed.load_pool(plain, counter), location)
+    return _fill_quantiles(plain, texts, uncompacted.load_pool(plain, counter), location)
 
 
 def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool: RequestPool, location: str) -> ResolvedTrial:
@@ -243,4 +243,4 @@ def _find_journal(folder: Path) -> Path:
 
 
 def _format_setting(folder: Path) -> str:
-    return f"uncompressed = {str(folder)!r}"
+    return f"uncompacted = {str(folder)!r}"

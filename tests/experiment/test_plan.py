@@ -86,6 +86,10 @@ def test_the_window_of_messages_has_a_short_and_a_full_form_of_equal_trials(tmp_
         (TRIAL + "[axes]\nseed = 3", r"axes\.seed: must be a list of values \(got 3"),
         (TRIAL + "[experiment]\ntitel = 'x'", r"path in experiment: 'titel'; did you mean 'title'"),
         (TRIAL + "[experiment]\ntitle = 3", r"experiment\.title"),
+        (
+            TRIAL + "[experiment]\nuncompressed = 'x'",
+            r"experiment\.uncompressed: this key is now called `uncompacted`; rename it",
+        ),
         (TRIAL + "[experiment]\ntrial_timeout_seconds = 0", "must be above 0"),
         (TRIAL + "[experiment]\nstall_seconds = -1", r"experiment\.stall_seconds: must be above 0 \(got -1"),
         (TRIAL + "[experiment]\nexecutor = 'cluster'", r"experiment\.executor: .*'processes' or 'threads'"),

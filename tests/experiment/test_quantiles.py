@@ -18,7 +18,7 @@ from harness.events import Entry, MessageAdded
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm, Grid
 from harness.experiment.plan import Settings
-from harness.experiment.quantiles import RequestPool, UncompressedRun, measure_contexts
+from harness.experiment.quantiles import RequestPool, UncompactedRun, measure_contexts
 from harness.experiment.trial import Trial, to_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
@@ -57,7 +57,7 @@ def of(run, task, seed=None):
 
 
 def grid(folder, axes, *arms, base=BASE):
-    return Grid(base, axes, arms, uncompressed=UncompressedRun(folder))
+    return Grid(base, axes, arms, uncompacted=UncompactedRun(folder))
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 99))
@@ -80,9 +80,9 @@ def test_what_is_no_quantile_is_refused_where_it_stands(text):
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_every_answered_request_of_the_uncompressed_sessions_of_a_task_is_pooled(run, folder):
+def test_every_answered_request_of_the_uncompacted_sessions_of_a_task_is_pooled(run, folder):
     for task in (TINY, WORDY):
-        pool = UncompressedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER)
+        pool = UncompactedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER)
         assert list(pool.tokens) == sorted(of(run, task)["view_tokens"])
         assert (pool.sessions, pool.cut_short) == (2, 0)
 
@@ -103,7 +103,7 @@ def test_a_request_counts_as_the_policy_of_the_trial_would_have_estimated_it(run
     assert cell.trial.policy.trigger_tokens == RequestPool(tuple(sorted(expected)), 2, 0).find_quantile("q0.5", "").tokens
     assert (
         cell.trial.policy.trigger_tokens
-        != UncompressedRun(folder).load_pool(to_plain(BASE), QUARTER).find_quantile("q0.5", "").tokens
+        != UncompactedRun(folder).load_pool(to_plain(BASE), QUARTER).find_quantile("q0.5", "").tokens
     )
 
 
@@ -112,9 +112,7 @@ def test_a_trial_holds_the_number_and_arm_and_axis_show_the_quantile(folder):
     cells = grid(folder, {PATH: ["q0.5", "q0.9"], "task": [TINY, WORDY], "seed": [7]})
     assert [cell.arm for cell in cells] == ["trigger_tokens=q0.5", "trigger_tokens=q0.9"] * 2
     assert [cell.axes[PATH] for cell in cells] == ["q0.5", "q0.9"] * 2
-    pools = {
-        task: UncompressedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER) for task in (TINY, WORDY)
-    }
+    pools = {task: UncompactedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER) for task in (TINY, WORDY)}
     for cell in cells:
         tokens = pools[cell.trial.task].find_quantile(cell.axes[PATH], "").tokens
         (written,) = Grid(BASE, {PATH: [tokens], "task": [cell.trial.task], "seed": [7]})
@@ -138,7 +136,7 @@ def test_whole_policies_and_arms_may_hold_quantiles_too(folder):
 def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, tmp_path):
     trial = f'[trial]\ntask = "{TINY}"\npolicy = "keep-last"\n'
     (tmp_path / "plan.toml").write_text(
-        f'[experiment]\nuncompressed = "{folder}"\n{trial}[axes]\n{PATH} = ["q0.5"]\nseed = [0, 1]\n'
+        f'[experiment]\nuncompacted = "{folder}"\n{trial}[axes]\n{PATH} = ["q0.5"]\nseed = [0, 1]\n'
     )
     planned = Experiment.from_toml(tmp_path)
     found = planned.grid[0].quantiles[PATH]
@@ -150,7 +148,7 @@ def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, t
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_run_is_compacted_at_the_step_that_reached_the_quantile_without_compaction(run, folder, tmp_path):
-    settings = Settings(uncompressed=str(folder))
+    settings = Settings(uncompacted=str(folder))
     axes: dict[str, list[object]] = {PATH: ["q0.5", "q0.8"], "seed": [0, 1]}
     experiment = Experiment(name="quantiles", base=BASE, axes=axes, settings=settings, folder=tmp_path)
     results = experiment.run(workers=1, progress="off")
@@ -198,23 +196,23 @@ def test_what_cannot_be_looked_up_is_refused(folder, base, axes, words):
 @pytest.mark.bubblewrap
 def test_a_run_that_is_not_over_has_no_quantiles_yet(folder, tmp_path):
     shutil.copytree(folder / "output", tmp_path / "output")
-    UncompressedRun(tmp_path)
-    UncompressedRun(tmp_path / "output")
+    UncompactedRun(tmp_path)
+    UncompactedRun(tmp_path / "output")
     with Journal.open(tmp_path / "output" / "journals" / "t.sqlite"):
         pass
     with pytest.raises(UsageError, match="its run has not finished"):
-        UncompressedRun(tmp_path)
+        UncompactedRun(tmp_path)
 
 
 def test_a_folder_without_a_run_is_told(tmp_path):
-    with pytest.raises(UsageError, match=r"uncompressed = '.*nowhere': the folder does not exist"):
-        UncompressedRun(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"uncompacted = '.*nowhere': the folder does not exist"):
+        UncompactedRun(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="the folder contains no results; run `harness run"):
-        UncompressedRun(tmp_path)
+        UncompactedRun(tmp_path)
 
 
 def test_without_a_run_to_look_in_a_quantile_is_refused():
-    with pytest.raises(UsageError, match=r"set `uncompressed` under \[experiment\]"):
+    with pytest.raises(UsageError, match=r"set `uncompacted` under \[experiment\]"):
         Grid(BASE, {PATH: ["q0.5"]})
 
 
@@ -223,12 +221,12 @@ def test_without_a_run_to_look_in_a_quantile_is_refused():
 def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_there(tmp_path):
     axes = {"max_steps": [3, 60], "window_tokens": [1_800, 100_000], "seed": [0]}
     Experiment(name="cut", base=PLAIN, axes=axes, folder=tmp_path).run(workers=1, progress="off")
-    pool = UncompressedRun(tmp_path).load_pool(to_plain(BASE), QUARTER)
+    pool = UncompactedRun(tmp_path).load_pool(to_plain(BASE), QUARTER)
     assert (pool.sessions, pool.cut_short) == (4, 3)
     only = Experiment(name="only", base=BASE, folder=tmp_path / "only")
     only.run(progress="off")
     with pytest.raises(UsageError, match="it contains no trial with policy 'none'"):
-        UncompressedRun(tmp_path / "only")
+        UncompactedRun(tmp_path / "only")
 
 
 @pytest.mark.slow

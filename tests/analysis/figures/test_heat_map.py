@@ -83,7 +83,7 @@ def test_a_trigger_in_tokens_is_shown_as_it_was_told():
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         *("0.8\n17.4k tokens", "12,000", "q0.5\n17.4k tokens", "q0.9\n17.4k tokens")
     ]
-    assert ax.get_ylabel() == "threshold (share of available window, or tokens; q = quantile of uncompressed contexts)"
+    assert ax.get_ylabel() == "threshold (share of available window, or tokens; q = quantile of uncompacted contexts)"
     numbers = heat_map.draw(table.query("threshold == 12_000")).axes[0]
     assert numbers.get_ylabel() == "threshold (tokens)"
 
