@@ -1,13 +1,14 @@
 """Loading of tasks by name or from a file."""
 
+import hashlib
 import sys
+from types import ModuleType
 
 import pytest
 
 from harness.errors import UnknownName, UsageError
 from harness.task import DIFFICULTIES, World
 from harness.tasks import (
-    MAX_TASK_FILE_BYTES,
     SUITE,
     hash_task_file,
     list_knobs,
@@ -16,6 +17,7 @@ from harness.tasks import (
     make_task,
     make_variant,
 )
+from harness.tasks.task_file import MAX_TASK_FILE_BYTES
 
 
 def test_every_task_of_the_suite_is_found_by_its_own_name():
@@ -48,6 +50,59 @@ def test_a_missing_function_is_named(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UsageError, match="no task file"):
         load_task(f"{tmp_path / 'none.py'}:shorter")
+
+
+def write_task(folder, title, **modules):
+    """Write a task whose title stands in a module beside it, and return the name of the task."""
+    folder.mkdir(exist_ok=True)
+    (folder / "mine.py").write_text(
+        "from dataclasses import replace\nfrom harness.tasks.flashcards import make_flashcards\nfrom helpers import TITLE\n\n"
+        "def mine(seed):\n    return replace(make_flashcards(seed), title=TITLE)\n"
+    )
+    (folder / "helpers.py").write_text(f"TITLE = {title!r}\n")
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    return f"{folder / 'mine.py'}:mine"
+
+
+def test_a_task_imports_the_modules_beside_its_file_and_no_others_see_them(tmp_path, monkeypatch):
+    other = ModuleType("helpers")
+    monkeypatch.setitem(sys.modules, "helpers", other)
+    names = [write_task(tmp_path / title, title) for title in ("first", "second")]
+    assert [make_task(name, 1).title for name in names] == ["first", "second"]
+    assert sys.modules["helpers"] is other
+    assert make_task(write_task(tmp_path / "first", "changed"), 1).title == "changed", "the file is read anew"
+    monkeypatch.delitem(sys.modules, "helpers")
+    make_task(names[0], 1)
+    assert "helpers" not in sys.modules
+
+
+def test_an_error_in_a_module_beside_a_task_names_the_task_and_leaves_nothing_behind(tmp_path):
+    name = write_task(tmp_path, "", helpers="import deeper", deeper="1 / 0")
+    before = list(sys.meta_path)
+    with pytest.raises(UsageError, match=r"the task file .*mine\.py' cannot be loaded \(line 3\): ZeroDivisionError"):
+        make_task(name, 1)
+    assert sys.meta_path == before
+    assert not {"helpers", "deeper"} & set(sys.modules)
+
+
+def test_the_digest_of_a_task_covers_the_modules_beside_it_that_it_imports(tmp_path):
+    name = write_task(tmp_path, "x", helpers="import deeper, json, pack.part", deeper="", unused="", json="")
+    (tmp_path / "pack").mkdir()
+    digests = [hash_task_file(name)]
+    for path, is_covered in (
+        ("helpers.py", True), ("deeper.py", True), ("pack/__init__.py", True), ("pack/part.py", True),
+        ("unused.py", False), ("json.py", False), ("data.txt", False),
+    ):  # fmt: skip
+        (tmp_path / path).write_text("import deeper, json, pack.part  # changed" if path == "helpers.py" else "# changed")
+        digests.append(hash_task_file(name))
+        assert (digests[-1] != digests[-2]) == is_covered, path
+
+
+def test_the_digest_of_a_task_without_modules_beside_it_is_that_of_its_file(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("import json\n\ndef mine(seed): ...\n")
+    assert hash_task_file(f"{file}:mine") == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path):

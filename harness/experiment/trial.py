@@ -117,8 +117,9 @@ class Trial(codec.StrictFields):
     def trial_id(self) -> str:
         """Id of the trial's configuration, as twenty hexadecimal digits.
 
-        The id of a trial with a task of your own depends on the content of the task's file, but not on what the file imports. The
-        id also depends on revision numbers, which are increased when the behaviour of a policy, task or tool changes.
+        The id of a trial with a task of your own depends on the content of the task's file and of the modules beside it that it
+        imports. The id also depends on revision numbers, which are increased when the behaviour of a policy, task or tool
+        changes.
         """
         return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **self.find_additions()}, dict)
 

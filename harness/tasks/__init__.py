@@ -4,11 +4,7 @@ Scripted models (which follow a fixed list of steps) and real models work on the
 describes what the agent must remember, and when.
 """
 
-import hashlib
-import importlib.util
 import inspect
-import sys
-import traceback
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache, partial
@@ -16,7 +12,6 @@ from pathlib import Path
 from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
-from harness.input_files import read_input
 from harness.task import Task, TaskTemplate, World
 from harness.tasks.bug_hunt import make_bug_hunt
 from harness.tasks.changing_requirements import make_changing_requirements
@@ -26,6 +21,7 @@ from harness.tasks.log_forensics import make_log_forensics
 from harness.tasks.long_march import make_long_march
 from harness.tasks.rename_sweep import make_rename_sweep
 from harness.tasks.spec_api import make_spec_api
+from harness.tasks.task_file import describe_error, hash_file, load_module
 from harness.tasks.variants import KNOBS, vary_task
 
 SUITE: dict[str, TaskTemplate] = {
@@ -64,9 +60,6 @@ The number is part of the id of every trial (one run of the task), so that old a
 differ in structure, e.g. in the order of the work, and not only in values. Revision 2: a misleading sentence in the request is no
 longer read as the fact that it resembles.
 """
-
-MAX_TASK_FILE_BYTES = 16 * 2**20
-"""Maximum size in bytes of a Python file that defines a task."""
 
 
 def load_task(name: str) -> TaskTemplate:
@@ -111,7 +104,9 @@ def refuse_unknown_task(name: str) -> None:
 
 
 def hash_task_file(name: str) -> str:
-    """Return the SHA-256 digest of the Python file that defines a task; empty if there is no such file.
+    """Return the SHA-256 digest of the Python file that defines a task and of the modules beside it that the file imports.
+
+    The digest is empty if there is no such file.
 
     Args:
         name: Name of the task: `path/to/file.py:function`, or a task of the suite, for which the digest is empty.
@@ -121,7 +116,7 @@ def hash_task_file(name: str) -> str:
     """
     path, colon, _ = name.rpartition(":")
     file = Path(path)
-    return hashlib.sha256(_read_task_file(file)).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
+    return hash_file(file) if colon and path.endswith(".py") and file.is_file() else ""
 
 
 def make_task(name: str, seed: int, world: World | None = None, *, structure_seed: int | None = None) -> Task:
@@ -196,7 +191,7 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: object)
         raise
     except (Exception, SystemExit) as error:  # the template may be code of the user
         code = getattr(template, "__code__", None)
-        description = _describe_error(error, code and code.co_filename)
+        description = describe_error(error, code and code.co_filename)
         raise UsageError(f"the task {name!r} cannot be made with seed {seed}{description}") from error
     if not isinstance(task, Task):
         raise UsageError(f"the function of task {name!r} returned {task!r:.80} for seed {seed}, expected a Task")
@@ -256,34 +251,7 @@ def _can_take_seed(function: TaskTemplate) -> bool:
     return len(required) == 1 and required[0].name != "submission"  # such a function grades a task
 
 
-def _read_task_file(file: Path) -> bytes:
-    try:
-        return read_input(file, MAX_TASK_FILE_BYTES)
-    except OSError as error:
-        raise UsageError(f"cannot read the task file {str(file)!r}: {error.strerror}") from error
-
-
 def _load_module(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; pass path/to/file.py:function or one of {sorted(SUITE)}")
-    _read_task_file(path)  # refuses a file that is too large for the import below
-    module_name = f"harness_task_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # the file is code of the user
-        sys.modules.pop(module_name, None)
-        raise UsageError(f"the task file {str(path)!r} cannot be loaded{_describe_error(error, spec.origin)}") from error
-    return module
-
-
-def _describe_error(error: BaseException, file: str | None) -> str:
-    """Return a description of an error, with the number of the line in a user's file that caused it."""
-    executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
-    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
-        executed_lines.append(error.lineno)
-    return f"{f' (line {executed_lines[-1]})' if executed_lines else ''}: {type(error).__name__}: {error}"
+    return load_module(path)

@@ -1,6 +1,7 @@
 import signal
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,20 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     assert {"token_curves.svg", "compaction_rounds.svg", "heat_map.svg", "paired_differences.svg"} <= {
         path.name for path in charts.iterdir()
     }
+
+
+@pytest.mark.slow
+def test_workers_import_the_modules_beside_the_file_of_a_task(experiment):
+    (experiment / "helpers.py").write_text(Path(TINY.rpartition(":")[0]).read_text())
+    (experiment / "mine.py").write_text("from helpers import tiny\n\ndef mine(seed):\n    return tiny(seed)\n")
+    (experiment / "plan.toml").write_text(PLAN.replace(TINY, f"{experiment / 'mine.py'}:mine"))
+    done = harness("run", experiment, *RUN)
+    assert done.returncode == 0, done.stderr
+    planned = within("run", experiment, "--dry-run", "--unsafe-local").stdout
+    assert "finished: 4 of 4 trials" in planned
+    with (experiment / "helpers.py").open("a") as helpers:
+        helpers.write("# changed\n")
+    assert "finished:" not in within("run", experiment, "--dry-run", "--unsafe-local").stdout
 
 
 @pytest.mark.slow
