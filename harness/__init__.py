@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from harness.lazy_names import load_name as _load_name
 
 if TYPE_CHECKING:
-    from harness.agent.loop import Agent, Limits, Outcome
+    from harness.agent.loop import Agent, Outcome
     from harness.analysis import figures
     from harness.analysis.best_arm import estimate_best_arm
     from harness.analysis.comparison import Comparison, compare
@@ -57,7 +57,6 @@ _MODULE_BY_NAME = {
     "Inspection": "harness.inspection.timeline",
     "Journal": "harness.store.journal",
     "KeepLast": "harness.compaction.presets.keep_last",
-    "Limits": "harness.agent.loop",
     "LiveSession": "harness.session.live_session",
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
@@ -104,7 +103,6 @@ __all__ = [
     "Inspection",
     "Journal",
     "KeepLast",
-    "Limits",
     "LiveSession",
     "NoCompaction",
     "Outcome",

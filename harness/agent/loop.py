@@ -54,31 +54,10 @@ MAX_EMERGENCY_COMPACTIONS = 3
 """Maximum number of compactions in one step after which a prompt that the provider refused as too long is sent again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limit on the number of steps of a turn, and whether tools run in parallel.
-
-    Attributes:
-        max_steps: Maximum number of model calls in a turn; the turn then ends with the stop reason `max_steps`. Default: `50`.
-        parallel_tools: Whether to run the tool calls of one reply at the same time, at most 16. Results are logged in call order
-            either way. Commands that run at the same time bypass the action cache. Default: `False`.
-
-    Raises:
-        UsageError: `max_steps` is not a whole number of at least 1.
-
-    Example:
-        >>> from harness import Limits
-        >>> Limits(max_steps=20).parallel_tools
-        False
-    """
-
-    max_steps: int = 50
-    parallel_tools: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a number of steps that no session can take."""
-        if type(self.max_steps) is not int or self.max_steps < 1:
-            raise UsageError(f"max_steps: must be a whole number, at least 1 (got {self.max_steps!r:.80})")
+def refuse_invalid_max_steps(max_steps: object) -> None:
+    """Raise `UsageError` if a maximum number of steps is not a whole number of at least 1."""
+    if type(max_steps) is not int or max_steps < 1:
+        raise UsageError(f"max_steps: must be a whole number, at least 1 (got {max_steps!r:.80})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +133,9 @@ class Agent:
         log: Log to which every event of the session, such as a new message, is appended. Required.
         compactor: Object that shortens the conversation of this session as a compaction policy specifies. Required.
         clock: Function that returns the current time in seconds; used to measure how long tools run. Required.
-        limits: Maximum number of steps, and whether tools run in parallel. Default: `Limits()`.
+        max_steps: Maximum number of model calls in a turn; the turn then ends with the stop reason `max_steps`. Default: `50`.
+        parallel_tools: Whether to run the tool calls of one reply at the same time, at most 16. Results are logged in call order
+            either way. Commands that run at the same time bypass the action cache. Default: `False`.
         inbox: Queue of further messages of the user, which the agent takes before each model call. Default: `Inbox()`.
         instructions: Text that is added to the system prompt in this session only. Default: `''`.
         cancellation: Object with which another thread can stop the session; None runs everything in the calling thread.
@@ -172,10 +153,13 @@ class Agent:
         save_result: Function that takes the number of a step and the result of one of its tool calls, and saves the result until
             the whole step is logged. Called in the thread that ran the tool, as soon as the result is there. Default: `None`.
         allow_parallel_calls: Function that returns a context manager, within which several threads may call the tools. Used only
-            if `limits` asks for parallel tool calls. Default: `nullcontext`.
+            with `parallel_tools`. Default: `nullcontext`.
         logs_steps_at_once: Whether to log each step in one transaction after its tools have run. This saves time in sessions that
             can be run again at no cost; after a crash, the step is lost, and the log never shows a call as running. Default:
             `False`.
+
+    Raises:
+        UsageError: `max_steps` is not a whole number of at least 1.
 
     Example::
 
@@ -190,7 +174,8 @@ class Agent:
     log: Log
     compactor: Compactor
     clock: Clock
-    limits: Limits = field(default_factory=Limits)
+    max_steps: int = 50
+    parallel_tools: bool = False
     inbox: Inbox = field(default_factory=Inbox)
     instructions: str = ""
     cancellation: Cancellation | None = None
@@ -202,6 +187,10 @@ class Agent:
     save_result: Callable[[int, ToolResult], None] | None = None
     allow_parallel_calls: Callable[[], AbstractContextManager[None]] = nullcontext
     logs_steps_at_once: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a number of steps that no session can take."""
+        refuse_invalid_max_steps(self.max_steps)
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
         """Work on a task until the agent replies without calling a tool, reaches a limit or fails.
@@ -254,7 +243,7 @@ class Session:
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
             return Stop("cancelled", "stopped by the user")
-        max_steps = self.agent.limits.max_steps
+        max_steps = self.agent.max_steps
         for step in range(first_step + 1, first_step + max_steps - steps_before + 1):
             if stop := self.run_step(step):
                 return stop
@@ -421,7 +410,7 @@ class Session:
                     self.record(CallStarted(step=step, call_id=call.call_id))
 
         def run() -> list[ToolResult]:
-            parallel = agent.limits.parallel_tools
+            parallel = agent.parallel_tools
             return self.toolbox.run(calls, parallel=parallel, should_stop=should_stop, on_start=record_start, on_result=on_result)
 
         return run_to_completion(run, agent.cancellation)

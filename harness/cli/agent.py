@@ -11,7 +11,6 @@ from typing import Literal, TextIO
 import click
 
 from harness.agent.cancellation import Cancellation
-from harness.agent.loop import Limits
 from harness.cli import options
 from harness.cli.dialog import Dialog, build_resume_command, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
@@ -175,7 +174,8 @@ def command(
         cassette=options.choose_cassette(record, replay),
         stall_seconds=stall_seconds,
         nominal_window_tokens=nominal_window_tokens,
-        limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
+        max_steps=max_steps,
+        parallel_tools=parallel_tools,
         runtime=runtime,
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
         unsafe_local=unsafe_local,
@@ -240,13 +240,11 @@ def configure_resumed_session(
     fields = {name: getattr(requested, name) for name, names in FIELD_OPTIONS.items() if explicit_options & names}
     if task_name and "seed" not in explicit_options:
         fields["task"] = make_task(task_name, restored.seed)
-    limits = {name: getattr(requested.limits, name) for name in ("max_steps", "parallel_tools") if name in explicit_options}
     sandbox = {name: getattr(requested.sandbox, name) for name in ("backend", "image") if name in explicit_options}
     network = restored.sandbox.limits.network or requested.sandbox.limits.network
     session = replace(
         restored,
         **fields,
-        limits=replace(restored.limits, **limits),
         sandbox=replace(restored.sandbox, **sandbox, limits=replace(restored.sandbox.limits, network=network)),
         unsafe_local=requested.unsafe_local,
         keep=requested.keep,
@@ -270,6 +268,8 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
         "tool_calls",
         "stall_seconds",
         "nominal_window_tokens",
+        "max_steps",
+        "parallel_tools",
         "runtime",
         "explore_model",
         "reader",

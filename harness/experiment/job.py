@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness import codec
-from harness.agent.loop import Limits
 from harness.codec import VERSION_TAG
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
@@ -176,7 +175,8 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         take=trial.replicate,
         stall_seconds=wiring.stall_seconds,
         nominal_window_tokens=trial.nominal_window_tokens,
-        limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
+        max_steps=trial.max_steps,
+        parallel_tools=trial.parallel_tools,
         command_timeout_seconds=trial.command_timeout_seconds,
         sandbox=trial.sandbox,
         explore=trial.explore,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from harness.agent.loop import Limits, Outcome
+from harness.agent.loop import Outcome
 from harness.compaction.description import inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
@@ -261,7 +261,7 @@ def _assemble_sample(
     *,
     prompt: str = SAMPLE_PROMPT,
 ) -> AssembledSession:
-    spec = SessionSpec(request=prompt, policy=policy, limits=Limits(max_steps=UNLIMITED_WINDOW.tokens))
+    spec = SessionSpec(request=prompt, policy=policy, max_steps=UNLIMITED_WINDOW.tokens)
     resources = SessionResources(
         session_id="sample",
         log=MemoryLog(),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from harness import codec
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.loop import Agent, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.description import find_summarizer
@@ -289,7 +289,8 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         log=resources.log,
         compactor=compactor,
         clock=resources.clock,
-        limits=spec.limits,
+        max_steps=spec.max_steps,
+        parallel_tools=spec.parallel_tools,
         inbox=Inbox(spec.task.later_messages if spec.task else ()),
         instructions=spec.instructions,
         cancellation=resources.cancellation,
@@ -387,7 +388,7 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
         model=spec.sub_agent_model or spec.model,
         task=None,
         instructions="",
-        limits=Limits(max_steps=EXPLORE_MAX_STEPS),
+        max_steps=EXPLORE_MAX_STEPS,
         explore=False,
         explore_model=SAME_MODEL,
         reader=EXACT,  # the model of the sub-agents is open already

@@ -171,7 +171,7 @@ def connect_saver(
         workspaces,
         save_draft,
         listen=opened.agent.listen,
-        saves_after_each_call=not spec.limits.parallel_tools,
+        saves_after_each_call=not spec.parallel_tools,
     )
     opened.agent.save_workspace, opened.agent.save_result = saver.save_workspace, saver.save_result
     return saver

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_type_hints
 
 from harness import codec
-from harness.agent.loop import Limits
+from harness.agent.loop import refuse_invalid_max_steps
 from harness.agent.prompts import build_system_prompt
 from harness.codec import OptionalPathField, refuse_mistyped_fields, required
 from harness.compaction.description import find_summarizer
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.models.cassette import Cassette
 from harness.models.factory import (
@@ -58,7 +58,8 @@ class SessionSpec(codec.StrictFields):
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
         nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
             of the actual window to this window. None keeps the constants unchanged. Default: `None`.
-        limits: Maximum number of steps of the agent, and whether its tool calls run in parallel. Default: `Limits()`.
+        max_steps: Maximum number of model calls in a turn. Default: `50`.
+        parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
         runtime: Runtime of the sandbox for a session without a task; a task has a runtime of its own. Default: `'python'`.
         sandbox: Sandbox backend, image and resource limits. Default: `SandboxChoice()`.
@@ -103,7 +104,8 @@ class SessionSpec(codec.StrictFields):
     take: int = 0
     stall_seconds: float = STALL_SECONDS
     nominal_window_tokens: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    max_steps: int = 50
+    parallel_tools: bool = False
     command_timeout_seconds: float = 60.0
     runtime: Runtime = "python"
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
@@ -122,6 +124,7 @@ class SessionSpec(codec.StrictFields):
         for name in ("journal", "keep"):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
         refuse_mistyped_fields(self)
+        refuse_invalid_max_steps(self.max_steps)
         check_explore_model(self.explore, self.explore_model)
         add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
@@ -163,6 +166,8 @@ UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
 
 The request is in the log anyway. The person who reopens the session chooses the other fields again.
 """
+LIMIT_FIELDS = ("max_steps", "parallel_tools")
+"""Fields that are stored together as a table `limits`, as in version 0.1."""
 STORED_FIELDS: Mapping[str, Any] = {
     name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
 }
@@ -203,7 +208,8 @@ def encode_setup(spec: SessionSpec) -> str:
     values = {name: getattr(spec, name) for name in STORED_FIELDS}
     changed = {name: value for name, value in values.items() if name not in NEW_FIELDS or value != NEW_FIELDS[name]}
     plain = {name: codec.to_plain(value, STORED_FIELDS[name]) for name, value in changed.items()}
-    return codec.to_canonical_json({**plain, "policy": codec.to_plain(spec.policy)}, dict)
+    limits = {name: plain.pop(name) for name in LIMIT_FIELDS}
+    return codec.to_canonical_json({**plain, "limits": limits, "policy": codec.to_plain(spec.policy)}, dict)
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
@@ -233,6 +239,13 @@ def decode_setup(text: str) -> dict[str, Any]:
         plain["task"] = _rename_fields(plain["task"])
         if "judge" not in plain["task"].get("grader", {}):  # a program for the sandbox, as stored by version 0.1
             plain["task"]["grader"] = codec.to_plain(Grader(judge=judge_old_session))
+    limits = plain.get("limits", {})
+    if not isinstance(limits, dict):
+        raise UsageError(f"setup.limits: must be a table (got {limits!r:.80})")
+    for name in limits:
+        if name not in LIMIT_FIELDS:
+            raise UnknownName("field in setup.limits:", name, LIMIT_FIELDS)
+    plain |= limits
     stored = [(name, kind) for name, kind in STORED_FIELDS.items() if name in plain]
     values = {name: codec.from_plain(kind, plain[name], f"setup.{name}") for name, kind in stored}
     return {**values, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self, get_args
 import ipywidgets
 import traitlets
 
-from harness.agent.loop import Limits
 from harness.agent.tool_execution import LoopDecision
 from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
@@ -121,7 +120,7 @@ class AgentWidget(SnapshotWidget):
             model=model,
             task=task,
             window_tokens=window_tokens,
-            limits=Limits(max_steps=MAX_TURN_STEPS),
+            max_steps=MAX_TURN_STEPS,
             explore=explore,
             explore_model=explore_model,
             journal=name_default_journal(name) if journal is None else Path(journal),

@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
-from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS, Agent, Limits, Outcome, Session
+from harness.agent.loop import Agent, Outcome, Session
 from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.cline import ClineClassic
@@ -81,7 +81,7 @@ def run(replies: list[Message | ModelError], **rest: object) -> tuple[Outcome, l
 @pytest.mark.parametrize("max_steps", [0, -1, 2.5, True, "9"])
 def test_a_number_of_steps_that_no_session_can_take_is_refused(max_steps: Any) -> None:
     with pytest.raises(UsageError, match="max_steps: must be a whole number, at least 1"):
-        Limits(max_steps=max_steps)
+        make(FakeModel([]), MemoryLog(), max_steps=max_steps)
 
 
 def test_a_text_only_reply_completes_the_session() -> None:
@@ -125,7 +125,7 @@ def test_results_follow_their_message_in_call_order(parallel: bool) -> None:
         return ExecResult(exit_code=0, stdout=command.encode(), stderr=b"", stdout_bytes=len(command), stderr_bytes=0)
 
     calls = [call(1, "first"), call(2, "second"), call(3, "third")]
-    _, events = run([assistant("", *calls), assistant("ok")], answer=slow_first, limits=Limits(parallel_tools=parallel))
+    _, events = run([assistant("", *calls), assistant("ok")], answer=slow_first, parallel_tools=parallel)
     step = [event.message for event in events if isinstance(event, MessageAdded) and event.step == 1]
     assert [message.role for message in step] == ["assistant", "tool", "tool", "tool"]
     assert [message.results[0].output for message in step[1:]] == [
@@ -149,7 +149,7 @@ def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
     """S1.3."""
     barrier = threading.Barrier(2, timeout=60)
 
-    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), MemoryLog(), limits=Limits(parallel_tools=True))
+    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), MemoryLog(), parallel_tools=True)
     agent.tools = [Calling(lambda _: barrier.wait())]
     assert agent.run(STARTED, "s").status == "completed"
 
@@ -171,7 +171,7 @@ def test_parallel_tools_overlap_in_one_sandbox_and_the_workspace_is_saved_once()
 
         calls = [call(number, command) for number, command in enumerate(commands)]
         log = MemoryLog()
-        agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, limits=Limits(parallel_tools=True))
+        agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, parallel_tools=True)
         agent.tools = make_standard_tools(sandbox, timeout_seconds=300)
         agent.save_workspace, agent.allow_parallel_calls = save_workspace, sandbox.allow_parallel_calls
         agent.run(STARTED, "s")
@@ -389,7 +389,7 @@ def test_calls_that_run_at_the_same_time_are_each_logged_as_running() -> None:
         assert compute_tool_states(log.entries()) == {call.call_id: "running" for call in calls}
         barrier.wait()
 
-    agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, limits=Limits(parallel_tools=True))
+    agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, parallel_tools=True)
     agent.tools = [Calling(meet)]
     assert agent.run(STARTED, "s").reason == "replied"
     assert [entry.seq for entry in log.entries()] == list(range(1, len(log.entries()) + 1))

@@ -18,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -104,7 +103,7 @@ def run_session(
             marks.append(time.process_time())
 
     with Journal.open(path) as journal, closing(journal.open_session_log(session_id, created_at_ms=0, clock=time.time)) as log:
-        spec = SessionSpec(request=task.prompt if task else "Measure", policy=KeepLast(), limits=Limits(max_steps=steps))
+        spec = SessionSpec(request=task.prompt if task else "Measure", policy=KeepLast(), max_steps=steps)
         resources = SessionResources(
             session_id=session_id, log=log, clock=time.time, on_event=listen, model=model, summarizer=summarizer, tools=tools
         )
@@ -182,7 +181,7 @@ def run_trial_session(outputs: Sequence[str], path: Path, trial_id: str) -> Tria
     steps = len(outputs) + 1
     with Journal.open(job.journal) as journal:
         with closing(journal.open_session_log(trial_id, created_at_ms=0, clock=time.time)) as log:
-            spec = SessionSpec(request=task.prompt, policy=trial.policy, limits=Limits(max_steps=steps))
+            spec = SessionSpec(request=task.prompt, policy=trial.policy, max_steps=steps)
             tool = InstantTool(TOOL, iter(outputs))
             resources = SessionResources(
                 session_id=trial_id, log=log, clock=time.time, on_event=listen, model=TrivialModel(steps - 1), tools=[tool]

@@ -5,7 +5,6 @@ The success of the model is not tested, but the requests, tool calls, loop and c
 
 import pytest
 
-from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
@@ -73,7 +72,7 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
         policy=POLICY,
         model=NAME,
         window_tokens=WINDOW_TOKENS,
-        limits=Limits(max_steps=9),
+        max_steps=9,
         sandbox=SandboxChoice(backend="bubblewrap"),
     )
     outcome, entries = held(session)
@@ -97,7 +96,7 @@ def test_a_model_of_no_native_calls_acts_by_the_protocol_in_text():
         model=NAME,
         tool_calls="text",
         window_tokens=4_096,
-        limits=Limits(max_steps=4),
+        max_steps=4,
         sandbox=SandboxChoice(backend="bubblewrap"),
     )
     outcome, entries = held(session)

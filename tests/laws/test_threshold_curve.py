@@ -14,7 +14,6 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
@@ -78,7 +77,7 @@ def session(threshold_tokens: float, seed: int) -> tuple[float, float]:
         summarizer=FixedSummarizer(),
         tools=[Note()],
     )
-    curve = assemble_session(SessionSpec(request="grow", policy=policy, limits=Limits(max_steps=CALLS)), resources)
+    curve = assemble_session(SessionSpec(request="grow", policy=policy, max_steps=CALLS), resources)
     curve.agent.run(curve.start_event, "grow")
     events = [entry.event for entry in curve.agent.log.entries()]
     read = sum(event.view_tokens for event in events if isinstance(event, StepFinished))

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import pytest
 
 from harness.agent.cancellation import Cancellation
-from harness.agent.loop import Limits
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -52,7 +51,7 @@ class Made:
             model=self.model,
             tools=select_exploring_tools(make_standard_tools(self.sandbox)),
         )
-        spec = SessionSpec(request=question, policy=NoCompaction(), limits=Limits(max_steps=self.max_steps))
+        spec = SessionSpec(request=question, policy=NoCompaction(), max_steps=self.max_steps)
         yield assemble_session(spec, resources)
 
 
@@ -169,7 +168,7 @@ def test_an_oracle_comes_from_the_task_or_is_handed_in():
     [("stop", None, "doom_loop"), ("ask", None, "max_steps"), ("ask", "stop", "doom_loop"), ("continue", "stop", "max_steps")],
 )
 def test_repeated_calls_end_the_session_where_the_specification_or_somebody_says_so(repeated, answer, reason):
-    spec = SessionSpec(request="x", policy=NoCompaction(), repeated=repeated, limits=Limits(max_steps=4))
+    spec = SessionSpec(request="x", policy=NoCompaction(), repeated=repeated, max_steps=4)
     decide = None if answer is None else lambda _call, _times: answer
     session = assembled(spec, model=FakeModel([AGAIN] * 4), decide_repeated_call=decide)
     assert session.agent.run(session.start_event, "be good").reason == reason

@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
-from harness.agent.loop import Limits
 from harness.errors import StoreError, UsageError, WindowTooSmall
 from harness.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
 from harness.experiment.preflight import collect_warnings
@@ -63,7 +62,7 @@ def test_what_a_policy_will_not_do_as_it_seems_is_told_first_in_the_words_of_a_g
     grid = collect_warnings([Trial(task=TINY, policy=tight, window_tokens=16_000)])
     assert [text.partition(" is due at ")[0] for text in grid] == ["policy 'keep-last'"]
     heard: list[Entry | Signal] = []
-    execute_session(session(policy=tight, window_tokens=16_000, limits=Limits(max_steps=1)), "s1", on_event=heard.append)
+    execute_session(session(policy=tight, window_tokens=16_000, max_steps=1), "s1", on_event=heard.append)
     assert [one.text for one in heard if isinstance(one, Notice)] == [text.replace(TINY, "tiny") for text in grid]
     assert isinstance(heard[0], Notice)
 
@@ -73,7 +72,7 @@ def test_the_instructions_of_a_session_count_as_its_first_request():
     told = {}
     for instructions in ("", "Mind the gap. " * 500):
         heard: list[Entry | Signal] = []
-        given = session(policy=tight, window_tokens=16_000, instructions=instructions, limits=Limits(max_steps=1))
+        given = session(policy=tight, window_tokens=16_000, instructions=instructions, max_steps=1)
         execute_session(given, "s1", on_event=heard.append)
         told[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
     assert told[False] == []

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ulid import ULID
 
-from harness.agent.loop import Limits
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import ToolCall, assistant
 from harness.session.assembly import SessionResources, assemble_session
@@ -81,7 +80,7 @@ def explore_twice(ids):
         outputs=MemoryOutputs(),
         model=FakeModel([calls[0], assistant("here"), calls[1], assistant("there"), assistant("done")]),
     )
-    spec = SessionSpec(request="x", policy=NoCompaction(), explore=True, limits=Limits(max_steps=9))
+    spec = SessionSpec(request="x", policy=NoCompaction(), explore=True, max_steps=9)
     session = assemble_session(spec, resources)
     session.agent.run(session.start_event, "be good")
     return [event.session_id for _, event in session.agent.log.entries() if event.kind == "sub-agent-ended"]

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import pytest
 
-from harness.agent.loop import Limits
 from harness.cli.event_printer import EventPrinter
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import SandboxError, StoreError, UsageError
@@ -177,8 +176,7 @@ def test_a_stopped_turn_is_gone_on_with(living):
 
 
 def test_a_resumed_turn_keeps_its_count_of_steps(living, tmp_path):
-    limits = Limits(max_steps=7)
-    live = stopped_after(living, 3, limits=limits)
+    live = stopped_after(living, 3, max_steps=7)
     live.close()
     live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     assert live.wait(SECONDS) == "idle", live.failure
@@ -622,7 +620,7 @@ def test_a_reopened_session_whose_sandbox_cannot_start_keeps_the_end_of_its_last
 
 
 def test_a_reopened_session_that_is_closed_at_once_keeps_the_reason_that_stopped_its_last_turn(living, tmp_path):
-    live = living(limits=Limits(max_steps=2))
+    live = living(max_steps=2)
     assert live.wait(SECONDS) == "idle", live.failure
     live.close()
     again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
@@ -929,7 +927,7 @@ def test_parallel_tools_of_a_live_session_overlap_and_the_workspace_is_saved_onc
     commands = (waiting.format("first", "second"), waiting.format("second", "first"))
     calls = tuple((f"c{number}", "execute_command", json.dumps({"command": command})) for number, command in enumerate(commands))
     provider(Say(pieces=("I run them.",), calls=calls, finish="tool_calls"), Say(pieces=("Done.",)))
-    live = living(**REAL, limits=Limits(max_steps=5, parallel_tools=True), command_timeout_seconds=SECONDS)
+    live = living(**REAL, max_steps=5, parallel_tools=True, command_timeout_seconds=SECONDS)
     assert live.wait(2 * SECONDS) == "idle", live.failure
     results = [entry.event.message.results for entry in live.entries if isinstance(entry.event, MessageAdded)]
     assert [one.output for group in results for one in group] == ["exit code 0\nfirst", "exit code 0\nsecond"]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent.loop import Limits
-from harness.errors import UsageError
+from harness.errors import UnknownName, UsageError
 from harness.events import SessionForked, SessionResumed
 from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
@@ -41,7 +40,8 @@ OTHER = {
     "take": 2,
     "stall_seconds": 7.5,
     "nominal_window_tokens": 200_000,
-    "limits": Limits(max_steps=7, parallel_tools=True),
+    "max_steps": 7,
+    "parallel_tools": True,
     "command_timeout_seconds": 5.0,
     "runtime": "bun",
     "sandbox": SandboxChoice(backend="docker", image="mine:1", limits=SandboxLimits(network=True, pids=17)),
@@ -52,6 +52,14 @@ OTHER = {
     "repeated": "stop",
 }
 """A value other than the default for each stored field."""
+
+
+def test_steps_and_parallel_tools_are_stored_as_in_version_0_1():
+    text = encode_setup(SessionSpec(request="", policy="none", max_steps=7, parallel_tools=True))
+    assert '"limits":{"max_steps":7,"parallel_tools":true}' in text
+    assert (decode_setup(text)["max_steps"], decode_setup(text)["parallel_tools"]) == (7, True)
+    with pytest.raises(UnknownName, match=r"unknown field in setup\.limits: 'max_stesp'; did you mean 'max_steps'"):
+        decode_setup(text.replace("max_steps", "max_stesp"))
 
 
 def test_every_field_of_a_session_is_kept_or_said_not_to_be():
@@ -109,7 +117,7 @@ def test_a_session_goes_on_under_what_it_was_set_up_with_and_nothing_else_is_tol
     task = tiny(3)
     own = {"request": task.prompt, "task": task, "seed": 3, "policy": policy}
     own |= {"window_tokens": 16_000, "nominal_window_tokens": 32_000}
-    live = stopped_after(living, 4, **own, explore=True, instructions="Be brief.", limits=Limits(max_steps=30))
+    live = stopped_after(living, 4, **own, explore=True, instructions="Be brief.", max_steps=30)
     live.close()
     again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id))
     assert replace(again.spec, unsafe_local=True) == live.spec
@@ -136,24 +144,21 @@ def test_a_session_without_leave_does_not_run_without_walls_though_it_once_did(l
 def test_what_a_session_was_given_when_it_was_taken_up_holds_the_next_time(living, tmp_path):
     live = stopped_after(living, 2)
     live.close()
-    longer = replace(live.spec, limits=Limits(max_steps=77), explore=True)
+    longer = replace(live.spec, max_steps=77, explore=True)
     again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=longer)).start()
     assert again.wait(SECONDS) == "idle", again.failure
     again.close()
     third = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).spec
-    assert (third.limits, third.explore) == (Limits(max_steps=77), True)
+    assert (third.max_steps, third.explore) == (77, True)
 
 
 def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
     live = stopped_after(living, 3, explore=True)
     path = tmp_path / "j.sqlite"
-    as_it_was, other = live.fork(2), live.fork(2, spec=replace(live.spec, limits=Limits(max_steps=77)))
+    as_it_was, other = live.fork(2), live.fork(2, spec=replace(live.spec, max_steps=77))
     assert LiveSession.reopen(path, as_it_was.session_id).spec == replace(live.spec, unsafe_local=False)
-    assert LiveSession.reopen(path, other.session_id).spec.limits == Limits(max_steps=77)
-    told = [
-        [entry.event.setup_json for entry in fork.entries if isinstance(entry.event, SessionForked)]
-        for fork in (as_it_was, other)
-    ]
+    assert LiveSession.reopen(path, other.session_id).spec.max_steps == 77
+    told = [[one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)]
     assert told[0] == [""]
     assert find_setup(other.entries) == told[1][0] == encode_setup(other.spec)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded
@@ -43,7 +42,7 @@ def described(tmp_path, task=TASK, **changes):
         task=task,
         policy=POLICY,
         window_tokens=7_000,
-        limits=Limits(max_steps=60),
+        max_steps=60,
         sandbox=SandboxChoice(backend="bubblewrap"),
         journal=tmp_path / "session.sqlite",
         **changes,

@@ -5,7 +5,6 @@ from itertools import accumulate
 
 import pytest
 
-from harness.agent.loop import Limits
 from harness.events import Compaction, Entry, RolledBack, Signal
 from harness.inspection.session_steps import MAX_LABEL_CHARACTERS, format_message_line
 from harness.sandboxes.backends import SandboxChoice
@@ -29,7 +28,7 @@ def session(request):
         task=task,
         policy=policy,
         window_tokens=7_000,
-        limits=Limits(max_steps=40),
+        max_steps=40,
         sandbox=SandboxChoice(backend="bubblewrap"),
     )
     execute_session(described, "s", on_event=heard.append)

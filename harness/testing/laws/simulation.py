@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar, cast
 
 from harness import policies as kinds
-from harness.agent.loop import Limits, Outcome
+from harness.agent.loop import Outcome
 from harness.blobs import TemporaryBlobStore
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -262,7 +262,7 @@ def simulate(
         task=task,
         seed=model_spec.seed,
         window_tokens=window_tokens,
-        limits=Limits(max_steps=max_steps),
+        max_steps=max_steps,
     )
     sandbox.start()
     write_workspace(task, sandbox)
