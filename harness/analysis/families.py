@@ -90,7 +90,7 @@ def find_source(results: Tables) -> Tables:
 
 def is_selection(results: Tables) -> bool:
     """Return whether results leave out trials of the current plan that their source contains."""
-    chosen, all_trials = (set(drop_earlier_plans(one).trials["trial_id"]) for one in (results, find_source(results)))
+    chosen, all_trials = (set(drop_earlier_plans(part).trials["trial_id"]) for part in (results, find_source(results)))
     return chosen != all_trials
 
 

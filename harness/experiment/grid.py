@@ -290,7 +290,7 @@ class Grid(Sequence[Cell]):
         if self._backend is not None and isinstance(sandbox := plain["sandbox"], dict):
             sandbox["backend"] = self._backend
         trial, quantiles = resolve_quantiles(plain, self._uncompacted, location, self._shared)
-        table = {one: self._shared.to_plain(trial, one) for one in {path.partition(".")[0] for path in self._axes}}
+        table = {field: self._shared.to_plain(trial, field) for field in {path.partition(".")[0] for path in self._axes}}
         if quantiles:
             table = with_values(to_plain(trial), {path: quantile.text for path, quantile in quantiles.items()}, "trial")
         axes = {path: look_up_value(table, path) for path in self._axes}

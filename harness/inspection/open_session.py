@@ -105,5 +105,5 @@ def _run_scripted(task: Task) -> tuple[Entry, ...]:
     entries_log: list[Entry] = []
     session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
     session = replace(session, max_steps=MAX_STEPS)
-    execute_session(session, "looked-at", on_event=lambda one: entries_log.append(one) if isinstance(one, Entry) else None)
+    execute_session(session, "looked-at", on_event=lambda item: entries_log.append(item) if isinstance(item, Entry) else None)
     return tuple(entries_log)

@@ -341,7 +341,7 @@ class JoinedResults(Results):
     """
 
     def __init__(self, parts: Sequence[Results]) -> None:
-        super().__init__(os.path.commonpath([one.output.absolute() for one in parts]))
+        super().__init__(os.path.commonpath([part.output.absolute() for part in parts]))
         self._parts = tuple(parts)
 
     @property

@@ -85,14 +85,14 @@ def _find_local_modules(path: Path) -> dict[str, Sequence[Path]]:
 
     The keys are the names of the modules. All Python files of a package count as imported.
     """
-    found: dict[str, Sequence[Path]] = {}
+    modules: dict[str, Sequence[Path]] = {}
     pending = [path]
     while pending:
-        for name in _list_imports(_read(pending.pop())) - found.keys() - _NOT_LOCAL:
+        for name in _list_imports(_read(pending.pop())) - modules.keys() - _NOT_LOCAL:
             if files := _list_files(path.parent, name):
-                found[name] = files
+                modules[name] = files
                 pending += files
-    return found
+    return modules
 
 
 def _list_files(folder: Path, name: str) -> Sequence[Path]:
@@ -144,5 +144,5 @@ def _import_beside(path: Path, names: dict[str, Sequence[Path]]) -> Iterator[Non
 
 
 def _pop_modules(names: dict[str, Sequence[Path]]) -> dict[str, ModuleType]:
-    found = [name for name in sys.modules if name.partition(".")[0] in names]
-    return {name: sys.modules.pop(name) for name in found}
+    loaded_names = [name for name in sys.modules if name.partition(".")[0] in names]
+    return {name: sys.modules.pop(name) for name in loaded_names}

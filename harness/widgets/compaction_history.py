@@ -132,10 +132,10 @@ class CompactionHistory:
         return FactRetention(lost, tuple(facts[row.fact] for row in rows if row.seen_after))
 
 
-def _encode_message(one: MessageDisposition) -> dict[str, object]:
-    text = format_message_line(one.message)
-    sizes = {"before": one.tokens_before, "after": one.tokens_after}
-    return {"disposition": one.disposition, "role": one.message.role, "text": text, **sizes}
+def _encode_message(message: MessageDisposition) -> dict[str, object]:
+    text = format_message_line(message.message)
+    sizes = {"before": message.tokens_before, "after": message.tokens_after}
+    return {"disposition": message.disposition, "role": message.message.role, "text": text, **sizes}
 
 
 def _encode_facts(records: tuple[FactRecord, ...]) -> list[dict[str, object]]:

@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
-from harness.agent.loop import Agent, Outcome, Session
+from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS, Agent, Outcome, Session
 from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.cline import ClineClassic

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from harness.compaction.description import inspect_abilities
+from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.roo_code import RooCode
@@ -92,6 +93,7 @@ def kind(policy: Policy) -> str:
 
 
 ROOMIER = (
+    Dexto(threshold=0.15),
     Letta(threshold=0.15),
     RooCode(max_output_tokens=12_400),
     GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),

@@ -226,8 +226,9 @@ def _format_tick(value: object) -> str:
 
 
 def _describe_threshold_axis(thresholds: list[Any]) -> str:
-    tokens = "tokens; q = quantile of uncompacted contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
-    shares = [isinstance(one, float) for one in thresholds]
+    has_quantiles = any(isinstance(threshold, str) for threshold in thresholds)
+    tokens = "tokens; q = quantile of uncompacted contexts" if has_quantiles else "tokens"
+    shares = [isinstance(threshold, float) for threshold in thresholds]
     if all(shares):
         return "threshold (share of available window)"
     return f"threshold (share of available window, or {tokens})" if any(shares) else f"threshold ({tokens})"
