@@ -120,6 +120,9 @@ def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
         "document.querySelectorAll('.a-alarm').forEach(one => { one.hidden = false; one.textContent ||= 'No answer.'; })"
     )
     linked.settle()
+    page.add_style_tag(
+        content=".a-root .a-details { max-height: none; }"
+    )  # axe cannot judge texts that are scrolled out of sight
     page.evaluate(SIDE_BY_SIDE, [".a-phase", forms("agent", "a-is-")])
     panel.close()
 
