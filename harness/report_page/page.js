@@ -39,7 +39,7 @@ function formatValue(metric, value) {
 function listTicks(low, high) {
   const rough = (high - low) / 4 || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((factor) => factor >= rough);
   const ticks = [];
   for (let index = Math.ceil(low / step - 1e-9); index * step <= high + 1e-9 * step; index += 1) ticks.push(index * step);
   return ticks;
@@ -125,11 +125,11 @@ class ReportPage {
   }
 
   get metric() {
-    return this.part.metrics.find((one) => one.name === this.state.metric);
+    return this.part.metrics.find((metric) => metric.name === this.state.metric);
   }
 
   findMetric(name) {
-    return this.part.metrics.find((one) => one.name === name);
+    return this.part.metrics.find((metric) => metric.name === name);
   }
 
   build() {
@@ -171,12 +171,12 @@ class ReportPage {
     const { part: { level, baselines, arms }, state: { baseline, chosen } } = this;
     this.values = values;
     document.getElementById("standing").textContent = values.standing;
-    this.state.part = values.parts.findIndex((one) => one.level === level);
+    this.state.part = values.parts.findIndex((part) => part.level === level);
     if (shows || this.state.part < 0) {
       this.usePart(Math.max(0, this.state.part));
       return;
     }
-    const find = (index) => this.part.arms.findIndex((one) => one.name === arms[index]?.name); // new arms change the indices
+    const find = (index) => this.part.arms.findIndex((arm) => arm.name === arms[index]?.name); // new arms change the indices
     const kept = find(baseline);
     if (baselines.length) this.state.baseline = this.part.baselines.includes(kept) ? kept : -1;
     else this.state.baseline = this.part.baselines[0] ?? -1;
@@ -195,12 +195,12 @@ class ReportPage {
     };
     const arm = (index) => this.part.arms[index].name;
     const choices = this.values.is_withheld ? [] : [
-      ["metric", this.state.metric, this.part.metrics.map((one) => [one.name, one.name]), (metric) => change({ metric })],
-      ["baseline", this.state.baseline, [...this.part.baselines.map((one) => [one, arm(one)]), [-1, "none"]], (one) => change({ baseline: Number(one) })],
+      ["metric", this.state.metric, this.part.metrics.map((metric) => [metric.name, metric.name]), (metric) => change({ metric })],
+      ["baseline", this.state.baseline, [...this.part.baselines.map((choice) => [choice, arm(choice)]), [-1, "none"]], (choice) => change({ baseline: Number(choice) })],
     ];
     if (this.values.parts.length > 1) {
-      const levels = this.values.parts.map((one, index) => [index, one.level]);
-      choices.unshift(["level", this.state.part, levels, (one) => keepFocus(this.controls, () => this.usePart(Number(one)))]);
+      const levels = this.values.parts.map((part, index) => [index, part.level]);
+      choices.unshift(["level", this.state.part, levels, (choice) => keepFocus(this.controls, () => this.usePart(Number(choice)))]);
     }
     if (this.part.tables?.length && this.part.task_cells) {
       choices.push(["cells", this.state.layout || "axes", [["axes", "by axes"], ["tasks", "by task"]], (layout) => change({ layout })]);
@@ -294,14 +294,14 @@ class ReportPage {
     }
     const [width, height, left, right, top, bottom] = [640, 560, 70, 16, 14, 44];
     const span = (values, floor, ceiling) => {
-      const known = values.filter((one) => one !== null);
+      const known = values.filter((value) => value !== null);
       const [low, high] = [Math.min(...known), Math.max(...known)];
       const margin = 0.07 * (high - low || Math.abs(high) || 1);
       return [Math.max(floor, low - margin), Math.min(ceiling, high + margin)];
     };
     const bounds = upright.kind === "amount" ? [0, Infinity] : [-0.02, 1.02];
-    const [xLow, xHigh] = span(points.flatMap((one) => one.x), 0, Infinity);
-    const [yLow, yHigh] = span(points.flatMap((one) => one.y), ...bounds);
+    const [xLow, xHigh] = span(points.flatMap((point) => point.x), 0, Infinity);
+    const [yLow, yHigh] = span(points.flatMap((point) => point.y), ...bounds);
     const px = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
     const py = (value) => top + (1 - (value - yLow) / (yHigh - yLow)) * (height - top - bottom);
     const parts = [];
@@ -317,24 +317,24 @@ class ReportPage {
     const name = draw("text", { class: "p-axis", "text-anchor": "middle", text: upright.label });
     name.setAttribute("transform", `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`);
     parts.push(name);
-    const front = this.part.fronts[upright.name].filter((index) => shown.includes(index)).map((index) => points.find((one) => one.index === index));
+    const front = this.part.fronts[upright.name].filter((index) => shown.includes(index)).map((index) => points.find((point) => point.index === index));
     const corners = front.filter(Boolean).flatMap((one, place, all) => [...(place ? [[one.x[0], all[place - 1].y[0]]] : []), [one.x[0], one.y[0]]]);
     if (corners.length > 1) parts.push(draw("polyline", { class: "p-front", points: corners.map(([x, y]) => `${px(x)},${py(y)}`).join(" ") }));
     const cheapest = this.findCheapestArm();
-    const dots = points.map((one) => {
-      const [x, y] = [px(one.x[0]), py(one.y[0])];
-      const group = draw("g", { class: `p-point${one.index === this.state.baseline ? " p-baseline" : ""}${one.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
-      if (one.x[1] !== null) group.append(draw("line", { class: "p-bar", x1: px(one.x[1]), x2: px(one.x[2]), y1: y, y2: y }));
-      if (one.y[1] !== null) group.append(draw("line", { class: "p-bar", x1: x, x2: x, y1: py(one.y[1]), y2: py(one.y[2]) }));
-      if (one.index === this.state.baseline) group.append(draw("circle", { class: "p-ring", cx: x, cy: y, r: 9 }));
+    const dots = points.map((point) => {
+      const [x, y] = [px(point.x[0]), py(point.y[0])];
+      const group = draw("g", { class: `p-point${point.index === this.state.baseline ? " p-baseline" : ""}${point.index === this.state.chosen?.arm ? " p-chosen" : ""}` });
+      if (point.x[1] !== null) group.append(draw("line", { class: "p-bar", x1: px(point.x[1]), x2: px(point.x[2]), y1: y, y2: y }));
+      if (point.y[1] !== null) group.append(draw("line", { class: "p-bar", x1: x, x2: x, y1: py(point.y[1]), y2: py(point.y[2]) }));
+      if (point.index === this.state.baseline) group.append(draw("circle", { class: "p-ring", cx: x, cy: y, r: 9 }));
       group.append(draw("circle", { class: "p-dot", cx: x, cy: y, r: 5.5 }), draw("circle", { class: "p-hit", cx: x, cy: y, r: 13 }));
-      const cells = this.part.arms[one.index].cells;
-      group.append(draw("title", { text: `${one.name}: ${upright.name} ${cells[upright.name][4]} ${cells[upright.name][5]}, cost ${cells.cost[4]} ${cells.cost[5]} USD per trial, n ${cells[upright.name][0]}` }));
-      group.addEventListener("click", () => this.choose({ arm: one.index, task: null }));
+      const cells = this.part.arms[point.index].cells;
+      group.append(draw("title", { text: `${point.name}: ${upright.name} ${cells[upright.name][4]} ${cells[upright.name][5]}, cost ${cells.cost[4]} ${cells.cost[5]} USD per trial, n ${cells[upright.name][0]}` }));
+      group.addEventListener("click", () => this.choose({ arm: point.index, task: null }));
       return group;
     });
-    const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((one) => front.includes(one) || [this.state.baseline, this.state.chosen?.arm, cheapest].includes(one.index));
-    const labels = this.placeLabels(labelled.map((one) => ({ index: one.index, text: one.name, x: px(one.x[0]), y: py(one.y[0]) })), points.map((one) => [px(one.x[0]), py(one.y[0])]), { left, right: width - right, top, bottom: height - bottom });
+    const labelled = points.length <= MAX_CHART_LABELS ? points : points.filter((point) => front.includes(point) || [this.state.baseline, this.state.chosen?.arm, cheapest].includes(point.index));
+    const labels = this.placeLabels(labelled.map((point) => ({ index: point.index, text: point.name, x: px(point.x[0]), y: py(point.y[0]) })), points.map((point) => [px(point.x[0]), py(point.y[0])]), { left, right: width - right, top, bottom: height - bottom });
     parts.push(...dots, ...labels);
     const label = `Chart: ${upright.label} over ${cost.label} of ${formatCount(points.length, "arm")}; the table of arms has the same values.`;
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
@@ -385,7 +385,7 @@ class ReportPage {
       return;
     }
     const tables = byAxes ? this.buildAxisTables(shown) : [this.buildTaskTable(shown)];
-    const known = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((one) => one && one.colour !== null).map((one) => one.colour);
+    const known = tables.flatMap((table) => table.rows.flatMap((row) => row.cells)).filter((cell) => cell && cell.colour !== null).map((cell) => cell.colour);
     const paired = this.state.baseline >= 0 && (byAxes || this.collectTaskEffects() !== undefined);
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const most = known.reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
@@ -523,7 +523,7 @@ class ReportPage {
   drawForest(effect) {
     const size = (value) => (value === null ? null : this.metric.ratio ? Math.log(value) : value);
     const all = Object.values(this.part.effects[this.part.arms[this.state.baseline].name][this.state.metric]);
-    const most = all.flatMap((one) => one.slice(1, 4)).map(size).filter((one) => one !== null && Number.isFinite(one)).reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
+    const most = all.flatMap((effect) => effect.slice(1, 4)).map(size).filter((value) => value !== null && Number.isFinite(value)).reduce((one, other) => Math.max(one, Math.abs(other)), 0) || 1;
     const x = (value) => 60 + (56 * Math.max(-most, Math.min(most, value))) / most;
     const svg = draw("svg", { viewBox: "0 0 120 14", class: `p-forest p-is-${effect[6].replace(" ", "-")}`, "aria-hidden": "true" });
     svg.append(draw("line", { class: "p-zero", x1: 60, x2: 60, y1: 0, y2: 14 }));
@@ -536,7 +536,7 @@ class ReportPage {
   drawArms(shown) {
     const columns = this.buildColumns();
     const { sort, descending } = this.state;
-    const column = columns.find((one) => one.key === sort);
+    const column = columns.find((column) => column.key === sort);
     const order = [...shown];
     if (column) {
       order.sort((a, b) => {
@@ -558,7 +558,7 @@ class ReportPage {
       }));
     });
     const body = order.map((index) => make("tr", { class: index === this.state.chosen?.arm ? "p-current" : "" },
-      ...columns.map((one, place) => make(place ? "td" : "th", place ? {} : { scope: "row" }, ...one.cell(index)))));
+      ...columns.map((column, place) => make(place ? "td" : "th", place ? {} : { scope: "row" }, ...column.cell(index)))));
     const estimands = new Set(order.map((index) => this.findEffect(index)?.[7]).filter(Boolean));
     const baseline = this.part.arms[this.state.baseline]?.name;
     const note = baseline === undefined
@@ -590,7 +590,7 @@ class ReportPage {
       const text = trials.success[place] ? "success" : trials.valid[place] ? "not all checks passed" : "excluded";
       return trials.status[place] === "completed" ? text : `${text}, ${trials.status[place]}: ${trials.reason[place]}`;
     };
-    const shownMetrics = metrics.filter((one) => one.name !== "success");
+    const shownMetrics = metrics.filter((metric) => metric.name !== "success");
     const heading = make("h2", { tabindex: "-1", "data-key": "heading", text: `Trials of ${arms[arm].name}${task === null ? "" : ` on ${task}`}` });
     const rows = places.slice(0, limit).map((place) => make("tr", { class: trials.id[place] === this.state.trial ? "p-current" : "" },
       make("th", { scope: "row" }, make("button", {
@@ -598,10 +598,10 @@ class ReportPage {
         text: `${trials.task[place]}, seed ${trials.seed[place]}${trials.replicate[place] ? `, replicate ${trials.replicate[place]}` : ""}`,
       })),
       make("td", { class: "p-text", text: outcome(place) }),
-      ...shownMetrics.map((one) => make("td", { text: formatValue(one, trials[one.name][place]) })),
+      ...shownMetrics.map((metric) => make("td", { text: formatValue(metric, trials[metric.name][place]) })),
       ...(this.values.is_withheld ? [] : [make("td", { text: trials.compactions[place] === null ? "–" : formatNumber(trials.compactions[place]) })]),
       make("td", { class: "p-text", text: this.hasTranscript(place) ? "yes" : "no" })));
-    const counts = this.values.is_withheld ? ["state"] : ["outcome", ...shownMetrics.map((one) => one.name), "compactions"];
+    const counts = this.values.is_withheld ? ["state"] : ["outcome", ...shownMetrics.map((metric) => metric.name), "compactions"];
     const head = ["trial", ...counts, "transcript"].map((text) => make("th", { scope: "col", text }));
     const showAll = () => {
       this.state.limit = Infinity;
@@ -706,7 +706,7 @@ function drawHeadlines(headlines) {
 function drawReport({ about_sessions, sections }) {
   document.getElementById("sessions").textContent = about_sessions;
   const report = document.querySelector(".p-report");
-  const known = new Map([...report.querySelectorAll("details")].map((one) => [one.querySelector("summary").textContent, one.open]));
+  const known = new Map([...report.querySelectorAll("details")].map((element) => [element.querySelector("summary").textContent, element.open]));
   const build = ({ heading, columns, rows, notes, is_detail }) => {
     const head = make("tr", {}, ...columns.map((text) => make("th", { scope: "col", text })));
     const body = rows.map(([first, ...rest]) => make("tr", {}, make("th", { scope: "row", text: first }), ...rest.map((text) => make("td", { text }))));

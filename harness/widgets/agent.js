@@ -104,13 +104,13 @@ function showGauge(parts, gauge) {
 /** Draw tokens in view over steps, with a mark for each applied compaction. */
 function showCurve(parts, points, rounds, gauge) {
   const [width, height, floor] = [300, 84, 74];
-  const applied = rounds.filter((one) => one.status === "applied");
+  const applied = rounds.filter((round) => round.status === "applied");
   const threshold = gauge.threshold ?? null;
-  const steps = Math.max(10, ...points.map((point) => point[0]), ...applied.map((one) => one.step));
-  const largest = Math.max(0, ...points.map((point) => point[1]), ...applied.map((one) => one.before));
+  const steps = Math.max(10, ...points.map((point) => point[0]), ...applied.map((round) => round.step));
+  const largest = Math.max(0, ...points.map((point) => point[1]), ...applied.map((round) => round.before));
   const most = Math.max(1, threshold ?? 0, largest) * 1.08;
   const [x, y] = [(step) => (step / steps) * (width - 8) + 4, (tokens) => floor - (tokens / most) * (floor - 6)];
-  const falls = applied.flatMap((one) => [[one.step - 0.6, one.before], [one.step - 0.5, one.after]]);
+  const falls = applied.flatMap((round) => [[round.step - 0.6, round.before], [round.step - 0.5, round.after]]);
   const line = [...points, ...falls].sort((a, b) => a[0] - b[0]).map(([step, tokens]) => `${x(step).toFixed(1)},${y(tokens).toFixed(1)}`);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     draw("line", { x1: 4, x2: width - 4, y1: floor, y2: floor, class: "a-axis" }),
@@ -118,8 +118,8 @@ function showCurve(parts, points, rounds, gauge) {
     draw("text", { x: width - 4, y: height - 1, "text-anchor": "end", text: `step ${formatNumber(steps)}` }),
     draw("text", { x: 4, y: height - 1, text: `tokens in view over the steps, at most ${formatNumber(largest)}` }));
   if (threshold !== null) svg.append(draw("line", { x1: 4, x2: width - 4, y1: y(threshold), y2: y(threshold), class: "a-limit" }));
-  for (const one of applied) {
-    const at = x(one.step - 0.5);
+  for (const round of applied) {
+    const at = x(round.step - 0.5);
     svg.append(draw("path", { d: `M${at - 4} 1h8l-4 6z`, class: "a-mark" }));
   }
   parts.curve.replaceChildren(svg);
@@ -156,7 +156,7 @@ function showDetails(box, content, close) {
     lines.push(make("details", { open: true }, make("summary", { text: `Summary${by}` }), make("pre", { class: "a-text", text: content.summary })));
   }
   for (const disposition of Object.keys(DISPOSITIONS)) {
-    const messages = content.messages.filter((one) => one.disposition === disposition);
+    const messages = content.messages.filter((message) => message.disposition === disposition);
     if (messages.length) lines.push(buildDispositionLines(disposition, messages, content.counts[disposition] ?? messages.length));
   }
   if (content.left_out) lines.push(make("p", { class: "h-faint", text: `not listed: ${formatCount(content.left_out, "message")} in the middle` }));
@@ -174,11 +174,11 @@ function buildFactLines({ lost, kept }) {
 }
 
 function buildDispositionLines(disposition, messages, count) {
-  const [before, after] = ["before", "after"].map((when) => messages.reduce((sum, one) => sum + one[when], 0));
+  const [before, after] = ["before", "after"].map((when) => messages.reduce((sum, message) => sum + message[when], 0));
   const tokens = disposition === "kept" ? formatNumber(after) : `${formatNumber(before)} → ${formatNumber(after)}`;
-  const rows = messages.map((one) => make("tr", {},
-    make("td", { class: "h-faint", text: one.role }), make("td", { class: "a-what", text: one.text }),
-    make("td", { class: "a-number", text: disposition === "kept" || disposition === "summary" ? formatNumber(one.after) : `${formatNumber(one.before)} → ${formatNumber(one.after)}` })));
+  const rows = messages.map((message) => make("tr", {},
+    make("td", { class: "h-faint", text: message.role }), make("td", { class: "a-what", text: message.text }),
+    make("td", { class: "a-number", text: disposition === "kept" || disposition === "summary" ? formatNumber(message.after) : `${formatNumber(message.before)} → ${formatNumber(message.after)}` })));
   return make("details", { open: disposition === "summary" ? false : undefined },
     make("summary", {}, make("span", { class: `a-disposition a-${disposition}`, text: DISPOSITIONS[disposition] }), ` ${formatCount(count, "message")}, ${tokens} tokens`),
     make("table", {}, make("tbody", {}, ...rows)));
@@ -520,11 +520,11 @@ function showBranchStep(parts, step) {
 }
 
 function showRounds(parts, rounds, openRound) {
-  const button = (one) => {
-    const applied = one.status === "applied";
-    const text = applied ? `${one.round}${one.lost ? ` · ${one.lost} lost` : ""}` : `${one.status} at step ${one.step}`;
-    const title = `before step ${one.step}: ${formatNumber(one.before)} → ${formatNumber(one.after)} tokens`;
-    return make("button", { type: "button", text, title, "data-key": `round ${one.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq, parts.rounds.parentElement) } });
+  const button = (round) => {
+    const applied = round.status === "applied";
+    const text = applied ? `${round.round}${round.lost ? ` · ${round.lost} lost` : ""}` : `${round.status} at step ${round.step}`;
+    const title = `before step ${round.step}: ${formatNumber(round.before)} → ${formatNumber(round.after)} tokens`;
+    return make("button", { type: "button", text, title, "data-key": `round ${round.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(round.seq, parts.rounds.parentElement) } });
   };
   const earlier = rounds.length - MOST_BUTTONS;
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];

@@ -20,7 +20,7 @@ function createControl(control, value, turned) {
   if (control.kind === "switch") {
     input = make("input", { ...offered, type: "checkbox", checked: Boolean(value), on: { change: () => turned(input.checked) } });
   } else if (control.kind === "choice") {
-    const options = control.choices.map((one) => make("option", { value: one, text: one, selected: one === value }));
+    const options = control.choices.map((choice) => make("option", { value: choice, text: choice, selected: choice === value }));
     input = make("select", { ...offered, on: { change: () => turned(input.value) } }, ...options);
   } else {
     const off = control.optional ? control.least - control.notch : control.least;
@@ -121,7 +121,7 @@ class Explorer {
 
   /** Go to the previous (-1) or next (1) compaction. */
   jump(way) {
-    const places = this.buildMarks().filter((one) => one.kind === "applied").map((one) => one.index);
+    const places = this.buildMarks().filter((mark) => mark.kind === "applied").map((mark) => mark.index);
     const here = this.look.step - 1;
     const next = way > 0 ? places.find((index) => index > here) : places.findLast((index) => index < here);
     if (next === undefined) return;
@@ -164,9 +164,9 @@ class Explorer {
 
   showSession({ session, offered, picture }) {
     this.name.textContent = ` ${session.name}`;
-    this.policy.replaceChildren(...offered.policies.map((one) => make("option", { value: one, text: one })));
+    this.policy.replaceChildren(...offered.policies.map((name) => make("option", { value: name, text: name })));
     const windows = [...new Set([...offered.windows, picture.look.window_tokens])].sort((a, b) => a - b);
-    this.window.replaceChildren(...windows.map((one) => make("option", { value: one, text: `${formatNumber(one)} tokens` })));
+    this.window.replaceChildren(...windows.map((tokens) => make("option", { value: tokens, text: `${formatNumber(tokens)} tokens` })));
     this.scaledLabel.textContent = `constants scaled from ${formatNumber(offered.nominal)}`;
     this.step.max = session.steps.length;
   }
@@ -187,8 +187,8 @@ class Explorer {
     };
     const summary = { name: "length_of_summaries", kind: "amount", least: 1, most: 8000, notch: 100, choices: [], optional: false };
     const { controls } = this.known.policy;
-    this.first.replaceChildren(...controls.filter((one) => one.first).map(create));
-    const rest = controls.filter((one) => !one.first).map(create);
+    this.first.replaceChildren(...controls.filter((control) => control.first).map(create));
+    const rest = controls.filter((control) => !control.first).map(create);
     this.rest.replaceChildren(...rest, createControl(summary, look.summary_tokens, (now) => this.changeSettings({ summary_tokens: now })));
     this.sentence.textContent = this.known.policy.sentence;
   }
@@ -198,7 +198,7 @@ class Explorer {
     const limits = [{ tokens: run.window_tokens, name: "window", kind: "window" }];
     if (run.threshold_tokens !== null) limits.unshift({ tokens: run.threshold_tokens, name: "threshold", kind: "threshold" });
     const marks = this.buildMarks();
-    const applied = marks.filter((one) => one.kind === "applied").length;
+    const applied = marks.filter((mark) => mark.kind === "applied").length;
     const label = `tokens in view over ${formatCount(session.steps.length, "step")}, ${formatCount(applied, "compaction")}`;
     const pinned = run.pinned?.curve ?? [];
     this.line.show({ whole: session.whole, pinned, curve: run.curve, oversized: run.oversized, limits, marks, at: index, label });
@@ -209,13 +209,13 @@ class Explorer {
     this.rule.textContent = run.rule;
     const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])} so far`;
     this.at.textContent = `step ${formatNumber(session.steps[index])} of ${formatNumber(session.steps.length)}${until}`;
-    const here = marks.filter((one) => one.index === index).map((one) => one.text).join("; ");
+    const here = marks.filter((mark) => mark.index === index).map((mark) => mark.text).join("; ");
     const dispositions = sums.filter(([, count]) => count).map(([disposition, count]) => `${formatNumber(count)} ${disposition}`).join(", ");
     const excess = picture.view_tokens - run.window_tokens;
     const refused = excess > 0 ? `This request exceeds the window by ${formatNumber(excess)} tokens, so a provider would refuse it. ` : "";
     this.status.textContent = `${refused}${formatNumber(picture.view_tokens)} of ${formatNumber(session.whole[index])} tokens in view: ${dispositions}. ${here}`;
     this.drawBars(session, picture, offered, run);
-    this.sums.replaceChildren(...sums.map((one) => this.buildSumRow(one)));
+    this.sums.replaceChildren(...sums.map((sum) => this.buildSumRow(sum)));
     this.list.show(picture);
     if (this.list.chosen() >= 0) this.model.send({ kind: "read", message: this.list.chosen() });
   }

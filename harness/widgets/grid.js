@@ -19,7 +19,7 @@ function rateArm(arm, metric, arms) {
   if (!metric || metric.name === "success") return arm?.share ?? null;
   if (typeof arm?.value !== "number") return null;
   if (metric.is_share) return arm.value;
-  const values = [...arms.values()].map((one) => one.value).filter((value) => typeof value === "number");
+  const values = [...arms.values()].map((arm) => arm.value).filter((value) => typeof value === "number");
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const share = most > least ? (arm.value - least) / (most - least) : 1;
   return metric.is_higher_better || most === least ? share : 1 - share;
@@ -157,11 +157,11 @@ function createView({ model, el }) {
 
   const showFailures = () => {
     const hides = whole.standing?.hides;
-    const all = [...failures.values()].filter((one) => !hides || one.status === "crashed");
+    const all = [...failures.values()].filter((failure) => !hides || failure.status === "crashed");
     const [some, none] = hides ? ["crashed", "No crashed trial"] : ["without success", "No trial without success"];
     count.textContent = all.length ? `${formatCount(all.length, "trial")} ${some}` : none;
-    list.replaceChildren(...all.slice(-MOST_FAILURES).map((one) => make("li", { class: `g-${one.status}` }, one.text,
-      ...(one.error ? [make("pre", { class: "h-error", text: one.error })] : []))));
+    list.replaceChildren(...all.slice(-MOST_FAILURES).map((failure) => make("li", { class: `g-${failure.status}` }, failure.text,
+      ...(failure.error ? [make("pre", { class: "h-error", text: failure.error })] : []))));
   };
   const showState = () => {
     const { state: now = "new", finished = 0, failure = "", error = "" } = whole;

@@ -82,7 +82,7 @@ class Inspector {
   }
 
   jump(way) {
-    const places = this.buildMarks().map((one) => one.index + 1);
+    const places = this.buildMarks().map((mark) => mark.index + 1);
     const next = way > 0 ? places.find((place) => place > this.place) : places.findLast((place) => place < this.place);
     if (next !== undefined) this.goTo(next);
   }
@@ -130,7 +130,7 @@ class Inspector {
     this.list.show(step);
     if (step.place === this.drawn) return; // sent again, e.g. to another page: what the reader has opened stays open
     this.drawn = step.place;
-    this.compactions.replaceChildren(...step.compactions.map((one) => this.buildCompaction(one)));
+    this.compactions.replaceChildren(...step.compactions.map((compaction) => this.buildCompaction(compaction)));
     this.list.scrollTo(step.count - 1);
     this.list.select(step.answer);
   }

@@ -35,7 +35,7 @@ function draw(tag, given = {}, ...children) {
 function keepFocus(box, act) {
   const held = box.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
   act();
-  const fresh = held === undefined ? undefined : [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === held);
+  const fresh = held === undefined ? undefined : [...box.querySelectorAll("[data-key]")].find((element) => element.dataset.key === held);
   if (fresh !== document.activeElement) fresh?.focus({ preventScroll: true });
 }
 

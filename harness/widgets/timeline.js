@@ -29,10 +29,10 @@ function groupRanges(indices) {
 /** Return the limits in descending order, in groups whose names would overlap on lines of their own. `level` gives the place of a limit. */
 function groupLimits(limits, level) {
   const groups = [];
-  for (const one of [...limits].sort((a, b) => b.tokens - a.tokens)) {
+  for (const limit of [...limits].sort((a, b) => b.tokens - a.tokens)) {
     const last = groups[groups.length - 1];
-    if (last && level(one) - level(last[0]) < TIMELINE.line) last.push(one);
-    else groups.push([one]);
+    if (last && level(limit) - level(last[0]) < TIMELINE.line) last.push(limit);
+    else groups.push([limit]);
   }
   return groups;
 }
@@ -65,24 +65,24 @@ function createTimeline(choose) {
   });
   const show = ({ whole, pinned = [], curve, oversized = [], limits, marks, at, label }) => {
     steps = Math.max(whole.length, curve.length, 1);
-    const seen = [...curve, ...pinned, ...limits.map((one) => one.tokens)].reduce((most, one) => Math.max(most, one), 1);
+    const seen = [...curve, ...pinned, ...limits.map((limit) => limit.tokens)].reduce((most, one) => Math.max(most, one), 1);
     const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.length ? whole[whole.length - 1] : 0));
     const end = whole.findIndex((tokens) => tokens > most);
     const drawn = (end < 0 ? whole : whole.slice(0, end + 1)).map((tokens) => Math.min(tokens, most)); // ends where it leaves the chart
     const isCrowded = marks.length > TIMELINE.ticks; // longer lines would hide the curve
     const cursor = ((at + 0.5) / steps) * TIMELINE.width;
-    const level = (one) => TIMELINE.height * (1 - one.tokens / most);
+    const level = (limit) => TIMELINE.height * (1 - limit.tokens / most);
     svg.replaceChildren(
-      ...marks.map((one) => {
-        const x = ((one.index + 0.5) / steps) * TIMELINE.width;
-        return draw("line", { class: `h-mark h-${one.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short : TIMELINE.height });
+      ...marks.map((mark) => {
+        const x = ((mark.index + 0.5) / steps) * TIMELINE.width;
+        return draw("line", { class: `h-mark h-${mark.kind}`, x1: x, x2: x, y1: 0, y2: isCrowded ? TIMELINE.short : TIMELINE.height });
       }),
       draw("polyline", { class: "h-whole", points: buildPoints(drawn, steps, most) }),
       draw("polyline", { class: "h-pinned", points: buildPoints(pinned, steps, most) }),
       draw("polyline", { class: "h-curve", points: buildPoints(curve, steps, most) }),
-      ...limits.map((one) => draw("line", { class: `h-${one.kind}`, x1: 0, x2: TIMELINE.width, y1: level(one).toFixed(1), y2: level(one).toFixed(1) })),
+      ...limits.map((limit) => draw("line", { class: `h-${limit.kind}`, x1: 0, x2: TIMELINE.width, y1: level(limit).toFixed(1), y2: level(limit).toFixed(1) })),
       ...groupRanges(oversized).map(([first, end]) => {
-        const [x, width] = [first, Math.max(end - first, steps / TIMELINE.width)].map((one) => (one / steps) * TIMELINE.width);
+        const [x, width] = [first, Math.max(end - first, steps / TIMELINE.width)].map((place) => (place / steps) * TIMELINE.width);
         return draw("rect", { class: "h-oversized", x, width, y: 0, height: TIMELINE.height });
       }),
       draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: TIMELINE.height }),
@@ -90,19 +90,19 @@ function createTimeline(choose) {
     svg.setAttribute("aria-label", label);
     names.replaceChildren(
       ...groupLimits(limits, level).map((group) => {
-        const name = (one) => make("span", { class: `h-name-${one.kind}`, text: `${one.name} ${formatNumber(one.tokens)}` });
+        const name = (limit) => make("span", { class: `h-name-${limit.kind}`, text: `${limit.name} ${formatNumber(limit.tokens)}` });
         const line = make("div", {}, ...group.map(name).reverse());
         line.style.top = `${(100 * level(group[0])) / TIMELINE.height}%`;
         return line;
       }),
     );
     ticks.replaceChildren(
-      ...(isCrowded ? [] : marks).map((one) => {
+      ...(isCrowded ? [] : marks).map((mark) => {
         const tick = make("button", {
-          type: "button", class: `h-tick h-${one.kind}`, title: one.text, "aria-label": one.text, tabindex: "-1", text: "▼",
-          on: { click: () => choose(one.index) },
+          type: "button", class: `h-tick h-${mark.kind}`, title: mark.text, "aria-label": mark.text, tabindex: "-1", text: "▼",
+          on: { click: () => choose(mark.index) },
         });
-        tick.style.left = `${(100 * (one.index + 0.5)) / steps}%`;
+        tick.style.left = `${(100 * (mark.index + 0.5)) / steps}%`;
         return tick;
       }),
     );
