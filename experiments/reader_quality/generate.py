@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import ModelError
 from harness.messages import user
@@ -108,7 +107,7 @@ def record_prompts(task: Task) -> list[str]:
         task=task,
         seed=1,
         window_tokens=WINDOW_TOKENS,
-        limits=Limits(max_steps=3 * len(task.script.steps)),
+        max_steps=3 * len(task.script.steps),
     )
     with closing(open_task_sandbox(task, SandboxChoice(backend="bubblewrap"))) as sandbox:
         sandbox.start()

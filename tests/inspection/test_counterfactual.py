@@ -170,12 +170,12 @@ def test_after_an_overflow_it_compacts_as_often_as_a_live_session():
     run = CounterfactualRun(
         session,
         SessionTrace(session.entries),
-        CounterfactualSpec(policy=PRESETS["roo-sliding"](max_output_tokens=1), window_tokens=1_050),
+        CounterfactualSpec(policy=PRESETS["roo-sliding"](max_output_tokens=1), window_tokens=1_100),
     )
     run.advance()
     attempts = [attempt.event for attempt in run.attempts if isinstance(attempt.event, Compaction)]
     assert [attempt.moment for attempt in attempts] == ["step", "overflow", "overflow"]
-    assert attempts[2].tokens_after < 1_050 < attempts[1].tokens_after
+    assert attempts[2].tokens_after < 1_100 < attempts[1].tokens_after
 
 
 def test_a_log_without_a_step_is_refused():

@@ -509,8 +509,8 @@ def declare(folder, looks=1):
     ]
     with open_output(folder) as output:
         begin_record(folder)
-        for record in records[:-3]:
-            output.journal.record_trial(record, ())
+        for trial_record in records[:-3]:
+            output.journal.record_trial(trial_record, ())
     return grid, records
 
 
@@ -541,8 +541,8 @@ def test_a_plan_with_declared_contrasts_shows_its_progress_until_it_is_complete(
     with pytest.raises(UsageError, match="no interim look to take: the plan declares 1 look"):
         widget.take_look()
     with open_output(tmp_path) as output:
-        for record in records:
-            output.journal.record_trial(record, ())
+        for trial_record in records:
+            output.journal.record_trial(trial_record, ())
     widget._load_finished_trials()
     widget.metric = "success"
     linked.settle()
