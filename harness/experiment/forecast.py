@@ -205,7 +205,7 @@ def count_undeclared_trials(grid: Grid, family: Family, output: Path) -> int:
     """
     if not family.contrasts:
         return 0
-    others = {trial_id for trial_id, one in _read_declarations(output).items() if one.digest != family.digest}
+    others = {trial_id for trial_id, declaration in _read_declarations(output).items() if declaration.digest != family.digest}
     return sum(cell.trial_id in others for cell in grid) if others else 0
 
 
