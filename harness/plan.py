@@ -97,6 +97,8 @@ class SummaryProcedure:
     empty_text: str | None = None
     """Text used instead of an empty answer of the summarizer, which is still logged as a failure; the text may be empty, too.
     None treats an empty answer like a failed request."""
+    fits_window: bool = False
+    """Whether the prompt is shortened, the oldest messages first, to what the summarizer's window holds beside the summary."""
     skips_empty: bool = False
     """Whether the compaction is skipped if the summarizer answers without text. All messages then stay, and the plan's
     `fallback` is not used."""
@@ -130,6 +132,8 @@ class Slot:
     The summarizer counts the tokens itself if it can. None applies only the summarizer's own limit
     (`harness.protocols.LimitedInputModel`).
     """
+    token_ratio: float = 1.0
+    """Number of the summarizer's tokens for each estimated token, for a summarizer that cannot count tokens itself."""
     former: Literal["apart", "among"] = "apart"
     """Where the summarizer's prompt has earlier summaries: in a place of their own (`apart`) or among the messages (`among`)."""
     continues: bool = False

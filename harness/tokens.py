@@ -175,6 +175,83 @@ class Usage:
         return Measured(self.input_tokens + self.cache_read_tokens + self.cache_write_tokens)
 
 
+MIN_GROWTH_TOKENS = 1_000
+"""Estimated number of tokens by which the reported prompts of a session must have grown before their ratio is used."""
+LEAST_RATIO_CHANGE = 0.05
+"""Share by which the measured ratio must differ from the one in use before it replaces it.
+
+Policies keep running totals for each ratio, so a ratio that changes with every report would make each of their checks read the
+whole conversation.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Relation between estimated token counts and the counts that the provider reported in a session.
+
+    A report covers tool definitions and other text that is in no message. The ratio is therefore computed from the growth between
+    reports, and the newest report is the point from which smaller and larger prompts are extrapolated.
+
+    Example:
+        >>> from harness.tokens import Calibration
+        >>> calibration = Calibration().add_report(1_000, 5_000).add_report(11_000, 20_000)
+        >>> calibration.ratio
+        1.5
+        >>> calibration.measure(13_000)
+        23000
+        >>> calibration.invert(23_000)
+        13000
+    """
+
+    estimated_tokens: int = 0
+    """Estimated number of tokens in the prompt of the newest report."""
+    reported_tokens: int = 0
+    """Number of tokens in the same prompt by the provider's count; 0 if nothing was reported yet."""
+    grown_estimated_tokens: int = 0
+    """Estimated number of tokens by which prompts grew from one report to the next, added up over the session."""
+    grown_reported_tokens: int = 0
+    """Number of tokens by which the same prompts grew by the provider's count."""
+    ratio: float = 1.0
+    """Number of tokens by the provider's count for each estimated token; 1 until the prompts have grown enough."""
+
+    def add_report(self, estimated_tokens: int, reported_tokens: int) -> "Calibration":
+        """Return the calibration after one more report.
+
+        Args:
+            estimated_tokens: Estimated number of tokens in the messages of the prompt.
+            reported_tokens: Number of tokens in the prompt by the provider's count, at least 1.
+        """
+        grown_estimated, grown_reported, ratio = self.grown_estimated_tokens, self.grown_reported_tokens, self.ratio
+        estimated_growth, reported_growth = estimated_tokens - self.estimated_tokens, reported_tokens - self.reported_tokens
+        if self.reported_tokens and estimated_growth > 0 and reported_growth > 0:
+            grown_estimated, grown_reported = grown_estimated + estimated_growth, grown_reported + reported_growth
+            measured_ratio = grown_reported / grown_estimated
+            if grown_estimated >= MIN_GROWTH_TOKENS and abs(measured_ratio - ratio) > LEAST_RATIO_CHANGE * ratio:
+                ratio = measured_ratio
+        return Calibration(
+            estimated_tokens=estimated_tokens,
+            reported_tokens=reported_tokens,
+            grown_estimated_tokens=grown_estimated,
+            grown_reported_tokens=grown_reported,
+            ratio=ratio,
+        )
+
+    def measure(self, estimated_tokens: int) -> int:
+        """Return how many tokens a prompt probably has by the provider's count, rounded up."""
+        difference = estimated_tokens - self.estimated_tokens
+        return math.ceil(self.reported_tokens + difference * (self.ratio if difference > 0 else self._ratio_below))
+
+    def invert(self, tokens: int) -> int:
+        """Return how many estimated tokens a prompt may have so that the provider counts at most `tokens`; at least 0."""
+        difference = tokens - self.reported_tokens
+        return max(0, self.estimated_tokens + math.floor(difference / (self.ratio if difference > 0 else self._ratio_below)))
+
+    @property
+    def _ratio_below(self) -> float:
+        """Ratio for prompts shorter than the newest reported one, with which no prompt has fewer than 0 tokens."""
+        return min(self.ratio, self.reported_tokens / self.estimated_tokens) if self.estimated_tokens else self.ratio
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Size of a model's context window, with the source that gave the size."""
@@ -202,7 +279,7 @@ class Budget:
     reserved_tokens: int
     """Number of tokens of the context window that are reserved for system prompt, output and safety together."""
     threshold_tokens: int | None
-    """Estimated number of tokens in view at or above which a compaction takes place; None means never."""
+    """Number of tokens in view, as the policy measures them, at or above which a compaction takes place; None means never."""
     rule: str
     """Explanation of how the compaction threshold was computed, in words and numbers."""
 

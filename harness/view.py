@@ -37,7 +37,7 @@ from harness.events import (
 from harness.growing_sequence import extend_sequence
 from harness.messages import Message, ToolCall, ToolResult, user
 from harness.tally_cache import TallyCache
-from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
+from harness.tokens import Calibration, Counter, Estimated, QuarterOfCharacters, Usage
 
 
 class Item(NamedTuple):
@@ -49,6 +49,10 @@ class Item(NamedTuple):
     """Message as the model sees it, after any replacement by a compaction."""
     tokens: Estimated
     """Estimated number of tokens in the message."""
+
+
+NO_REPORTS = Calibration()
+"""Calibration of a session without a report of the provider, in which token counts are estimates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,10 @@ class View:
     """Ids of the messages in view that replace others, e.g. as stubs, each with the token count of the logged original."""
     saved_tokens: int = 0
     """Estimated number of tokens saved by replacing messages in view, compared with their logged originals."""
+    request_tokens: int = 0
+    """Estimated number of tokens in the messages that the model's newest answer replied to."""
+    calibration: Calibration = NO_REPORTS
+    """Relation between estimated token counts and the provider's reports so far; a compaction does not change it."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
     """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one."""
 
@@ -118,10 +126,12 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             task = event.message if view.task is None and event.message.role == "user" else view.task
             tokens, events = Estimated(view.tokens + item.tokens), view.events + count_events(event.message)
             items = extend_sequence(view.items, (item,))
-            return _copy_view(view, items, tokens, events, task, view.steps, view.steps_since_compaction)
+            asked = view.tokens if event.message.role == "assistant" else view.request_tokens
+            return _copy_view(view, items, tokens, events, task, view.steps, view.steps_since_compaction, asked, view.calibration)
         case StepFinished():
-            since = view.steps_since_compaction + 1
-            return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since)
+            since, asked = view.steps_since_compaction + 1, view.request_tokens
+            calibration = _add_report(view.calibration, asked, event.usage)
+            return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since, asked, calibration)
         case Compaction():
             return _fold_compaction(view, entry.seq, event, counter)
         case RolledBack():
@@ -148,6 +158,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
     """
     items: list[Item] = []
     tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
+    asked, calibration = view.request_tokens, view.calibration
     for entry in entries:
         event = entry.event
         match event:
@@ -155,22 +166,38 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
                 message = event.message
                 item = Item(ItemId(entry.seq), message, counter.count(message))
                 items.append(item)
+                if message.role == "assistant":
+                    asked = tokens
                 tokens, events = Estimated(tokens + item.tokens), events + count_events(message)
                 if task is None and message.role == "user":
                     task = message
             case StepFinished():
                 steps, since = event.step, since + 1
+                calibration = _add_report(calibration, asked, event.usage)
             case WorkspaceSaved() | CallStarted():  # nothing that the model sees, but frequent
                 pass
             case _:
-                before = _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since)
+                grown_items = extend_sequence(view.items, items)
+                before = _copy_view(view, grown_items, tokens, events, task, steps, since, asked, calibration)
                 view, items = fold(before, entry, counter), []
                 tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
-    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since)
+    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since, asked, calibration)
+
+
+def _add_report(calibration: Calibration, request_tokens: int, usage: Usage) -> Calibration:
+    return calibration.add_report(request_tokens, usage.prompt_tokens) if usage.is_reported else calibration
 
 
 def _copy_view(
-    view: View, items: Sequence[Item], tokens: Estimated, events: int, task: Message | None, steps: int, since_compaction: int
+    view: View,
+    items: Sequence[Item],
+    tokens: Estimated,
+    events: int,
+    task: Message | None,
+    steps: int,
+    since_compaction: int,
+    request_tokens: int,
+    calibration: Calibration,
 ) -> View:
     # This runs at every step, and is faster than `dataclasses.replace`.
     return View(
@@ -189,6 +216,8 @@ def _copy_view(
         set_aside=view.set_aside,
         original_tokens=view.original_tokens,
         saved_tokens=view.saved_tokens,
+        request_tokens=request_tokens,
+        calibration=calibration,
         tally_cache=view.tally_cache,
     )
 

@@ -10,14 +10,15 @@ is lost only once.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
-from harness.codec import StrictFields, refuse_mistyped
+from harness.codec import ADDED_LATER, StrictFields, refuse_mistyped
 from harness.compaction.field_help import inherit_field_help
-from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
-from harness.compaction.triggers import Division, Full, Reserves, ShareOfAvailable, Trigger
+from harness.compaction.overflow import FitWindow
+from harness.compaction.stages import DEFAULT_COUNTER, Reducer, Summarize, apply_plan
+from harness.compaction.triggers import Always, Division, Full, Measure, Reserves, ShareOfAvailable, Trigger
 from harness.errors import UsageError
 from harness.events import Hook
 from harness.plan import Plan
@@ -272,6 +273,48 @@ class OwnPreset(Preset):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CalibratedPreset(OwnPreset):
+    """Base class of the policies that this project designed and that compact.
+
+    Their numbers of tokens (thresholds, and amounts that are retained) are tokens by the provider's count. After a refused
+    prompt they compact until the conversation fits, and the prompt for a summarizer is shortened to the summarizer's window.
+
+    Attributes:
+        measure: Way in which the policy measures tokens. `calibrated` adds an estimate of what came since to the provider's last
+            report, scaled by the tokens that the reports of this session show for each estimated token. `estimate` uses
+            characters divided by 4 alone. `harness.compaction.triggers.Measure` explains the other values.
+            Default: `'calibrated'`.
+    """
+
+    __slots__ = ()
+
+    measure: Measure = field(default="calibrated", metadata=ADDED_LATER)
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The changes:
+
+        - A cut tool output keeps the exit code of the command and the last lines of its standard error.
+        - Tokens are measured as the provider counts them, the policy compacts after a refused prompt, and a prompt that the
+          summarizer cannot hold is shortened.
+        """
+        return 2
+
+    def build_overflow_rule(self, usual: Reducer, summarize: Summarize | None = None, counter: Counter = DEFAULT_COUNTER) -> Rule:
+        """Return the rule that shortens the conversation after the provider refused it as too long.
+
+        Args:
+            usual: Way in which the policy normally shortens the conversation.
+            summarize: Way to summarize what must go beyond that; None evicts it without a summary.
+            counter: Token counter of the policy.
+        """
+        fit = FitWindow(usual=usual, measure=self.measure, summarize=summarize, counter=counter)
+        return Rule(Always(), fit, hook="overflow")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SummarizingPreset(Preset):
     """Base class of policies that request summaries, with the fields for the summarizer and the length of a summary.
 
@@ -287,7 +330,7 @@ class SummarizingPreset(Preset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThresholdPreset(Preset):
+class ThresholdPreset(CalibratedPreset):
     """Base class of policies that act when the conversation reaches a number of tokens or a share of the context window.
 
     Attributes:
@@ -310,8 +353,13 @@ class ThresholdPreset(Preset):
     trigger_tokens: Positive | None = None
     context_window: Positive | None = None
 
-    def build_pipeline(self, reducer: Reducer) -> Pipeline:
-        """Return a pipeline with one rule, which applies a reducer when the threshold is reached."""
+    def build_pipeline(self, reducer: Reducer, summarize: Summarize | None = None) -> Pipeline:
+        """Return a pipeline that applies a reducer at the threshold, and that makes the conversation fit after an overflow.
+
+        Args:
+            reducer: Way to shorten the conversation.
+            summarize: Way to summarize what must go beyond that after an overflow; None evicts it without a summary.
+        """
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,
@@ -319,7 +367,7 @@ class ThresholdPreset(Preset):
         )
         share = self.threshold if self.trigger_tokens is None else 1.0
         division = ShareOfAvailable(share=share, reserves=reserves, at_most_tokens=self.trigger_tokens)
-        return Pipeline(division, (Rule(Full(), reducer),))
+        return Pipeline(division, (Rule(Full(measure=self.measure), reducer), self.build_overflow_rule(reducer, summarize)))
 
 
 @lru_cache(maxsize=1_000)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from harness import transcript
 from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_messages_for_events
-from harness.compaction.triggers import Amount, DueAmounts
+from harness.compaction.triggers import Amount, DueAmounts, Measure, select_calibration
 from harness.events import ItemId, Patch, Replace
 from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.plan import PLAIN_PROCEDURE, Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
@@ -168,6 +168,8 @@ class Summarize:
     """Text inserted in place of a summary if `excerpt` selects no message for the summarizer to read."""
     procedure: SummaryProcedure = PLAIN_PROCEDURE
     """Retries, review and replacement text for a summary that fails or is empty."""
+    measure: Measure = field(default="estimate", repr=False)
+    """Way in which tokens of the prompt for the summarizer are measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces the selected messages by a summary; empty if too few are selected."""
@@ -189,6 +191,7 @@ class Summarize:
             format=self.format,
             max_tokens=self.max_tokens,
             max_input_tokens=self.max_input_tokens,
+            token_ratio=select_calibration(self.measure, view).ratio,
             former="among" if self.former == "among" else "apart",
             before=tuple(_number_markers(message, view.rounds + 1) for message in self.before),
             behind=self.behind,
@@ -272,9 +275,13 @@ class Mask:
     """Whether tool results before the newest summary in view are left unchanged."""
     counter: Counter = DEFAULT_COUNTER
     """Token counter with which the tokens saved by replacing tool results are computed."""
+    measure: Measure = field(default="estimate", repr=False)
+    """Way in which the numbers of tokens above are measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces unprotected old tool results by short texts; empty if that saves too little."""
+        if self.measure != "estimate":
+            return self._convert(view).reduce(view, budget, reason)
         chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -289,6 +296,8 @@ class Mask:
 
         The running time depends only on the number of messages added since the last call.
         """
+        if self.measure != "estimate":
+            return self._convert(view).is_worthwhile(view)
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
@@ -301,6 +310,10 @@ class Mask:
         None means unknown: masking also removes the arguments of the calls, whose tokens are not counted.
         """
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
+
+    def _convert(self, view: View) -> "Mask":
+        """Return the same settings with all numbers of tokens as estimates."""
+        return _convert_mask(self, select_calibration(self.measure, view).ratio)
 
     def _is_enough(self, tokens: int) -> bool:
         return not self.least_saved_tokens or tokens > self.least_saved_tokens
@@ -353,6 +366,17 @@ class Mask:
             saved += item.tokens - self.counter.count(replace_results(item, self._make_stub).message)
             count += 1
         return old.chosen[:count], sum(item.tokens for item in old.chosen[:count])
+
+
+@lru_cache(maxsize=1_000)
+def _convert_mask(mask: Mask, ratio: float) -> Mask:
+    return replace(
+        mask,
+        measure="estimate",
+        keep_tokens=round(mask.keep_tokens / ratio),
+        least_saved_tokens=round(mask.least_saved_tokens / ratio),
+        enough_tokens=round(mask.enough_tokens / ratio),
+    )
 
 
 def is_named(call: ToolCall, text: str) -> bool:

@@ -11,12 +11,14 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from harness.errors import UsageError
 from harness.events import ContextUsage
-from harness.tokens import Budget, Usage, Window
-from harness.view import View, compute_context_usage
+from harness.tokens import Budget, Calibration, Usage, Window
+from harness.view import NO_REPORTS, View, compute_context_usage
 
-Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
+Measure: TypeAlias = Literal["calibrated", "estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
 """Ways to measure the number of tokens in the view (the messages that the model sees next).
 
+* `calibrated`: `reported`, plus an estimate of the messages that followed, scaled by the number of reported tokens for each
+  estimated token in this session. After a compaction, the last report less the estimate of what went, scaled alike.
 * `estimate`: the policy's own estimate of the view.
 * `prompt`: the prompt of the last call, as reported by the provider.
 * `reported`: prompt and answer of the last call, as reported by the provider.
@@ -24,7 +26,7 @@ Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-sin
 * `rescaled`: the estimate, multiplied by a factor between 1 and 1.25: the reported tokens of the last call / their estimate.
 * `unedited`: the estimate of the view as if no message had been replaced, e.g. a tool result by a short text.
 """
-REPORTED_MEASURES: frozenset[Measure] = frozenset({"prompt", "reported", "reported-and-since", "rescaled"})
+REPORTED_MEASURES: frozenset[Measure] = frozenset({"calibrated", "prompt", "reported", "reported-and-since", "rescaled"})
 """Ways to measure the view that use a token count reported by the provider."""
 MAX_RESCALE_FACTOR = 1.25
 """Upper limit of the factor by which the measure `rescaled` corrects a token estimate."""
@@ -398,13 +400,23 @@ def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
     if measure == "unedited":
         return view.tokens + view.saved_tokens
     if usage is None:
-        return view.tokens
+        return select_calibration(measure, view).measure(view.tokens)
     if measure == "prompt":
         return usage.prompt_tokens
     known = compute_context_usage(view, usage)
     if measure == "rescaled":
         return _rescale_estimate(view, known)
+    if measure == "calibrated":
+        return known.usage_tokens + math.ceil(known.trailing_tokens * view.calibration.ratio)
     return known.usage_tokens if measure == "reported" else known.tokens
+
+
+def select_calibration(measure: Measure, view: View) -> Calibration:
+    """Return the relation between estimates and a policy's own numbers of tokens, such as the number that it retains.
+
+    Only with the measure `calibrated` are these numbers tokens by the provider's count; otherwise they are estimates.
+    """
+    return view.calibration if measure == "calibrated" else NO_REPORTS
 
 
 def _rescale_estimate(view: View, known: ContextUsage) -> int:

@@ -240,10 +240,10 @@ class CounterfactualRun:
         self.view_tokens.append(sent_tokens)
         self._places.append((len(self._history), len(self.attempts)))
         self._add_messages(step.messages_at_end)
-        self._fold_event(step.end_event)
         answers = self.trace.messages[step.messages_at_request : step.messages_at_end][:1]
         output_tokens = sum(map(self.counter.count, answers))
         self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
+        self._fold_event(replace(step.end_event, usage=self._usage))  # the recorded report measured the recorded messages
 
     def _add_messages(self, end: int) -> None:
         """Add the recorded messages with an index below `end`, except those already added."""

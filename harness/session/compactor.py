@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
+from math import ceil
 from time import perf_counter
 from typing import NamedTuple
 
@@ -211,7 +212,9 @@ class SessionCompactor:
         edited_view = replace(view, items=items, tally_cache=TallyCache())
         for slot in map(self._limit_slot, plan.slots):
             signal(Waiting(what="summary"))
-            summary_prompt = build_summary_prompt(slot, edited_view, partial(self._count_tokens, more=slot.procedure.retry_text))
+            summary_prompt = build_summary_prompt(
+                slot, edited_view, partial(self._count_tokens, slot, more=slot.procedure.retry_text)
+            )
             text = slot.format.render(self._request_summary(slot, summary_prompt, outcome), summary_prompt.request)
             stands_for = summary_prompt.stands_for
             if slot.continues and inserts:
@@ -273,7 +276,7 @@ class SessionCompactor:
     def _review_draft(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> list[str]:
         """Return the summarizer's review of its first answer; empty if the prompt for the review is too long."""
         limit = slot.max_input_tokens
-        if limit is not None and (tokens := self._count_tokens(prompt)) > limit:
+        if limit is not None and (tokens := self._count_tokens(slot, prompt)) > limit:
             sizes = f"the prompt has {tokens} tokens, and the summarizer reads at most {limit}"
             outcome.notes.append(f"the draft was not reviewed: {sizes}")
             return []
@@ -283,7 +286,10 @@ class SessionCompactor:
         """Limit the prompt for a planned summary (slot) to the tokens that the summarizer accepts."""
         summarizer: object = self._summarizer
         summarizer_limit = summarizer.max_input_tokens if isinstance(summarizer, LimitedInputModel) else None
-        limits = [limit for limit in (slot.max_input_tokens, summarizer_limit) if limit is not None]
+        window_limit = None
+        if slot.procedure.fits_window and self._summarizer is not None and self._summarizer.window.tokens > slot.max_tokens:
+            window_limit = self._summarizer.window.tokens - slot.max_tokens
+        limits = [limit for limit in (slot.max_input_tokens, summarizer_limit, window_limit) if limit is not None]
         return replace(slot, max_input_tokens=min(limits, default=None))
 
     def _call_summarizer(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> Message:
@@ -301,16 +307,16 @@ class SessionCompactor:
             outcome.notes.append("the summarizer or a content filter refused to complete an answer")
         return reply.message
 
-    def _count_tokens(self, prompt: tuple[Message, ...], more: str = "") -> int:
-        """Return the number of tokens in a prompt and in a further user message with the text `more`.
+    def _count_tokens(self, slot: Slot, prompt: tuple[Message, ...], more: str = "") -> int:
+        """Return the number of tokens in the prompt for a summary and in a further user message with the text `more`.
 
-        The summarizer counts them if it can; otherwise they are estimated.
+        The summarizer counts them if it can; otherwise they are estimated, and scaled as the planned summary (slot) says.
         """
         prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
         if isinstance(summarizer, PromptTokenCounter):
             return summarizer.count_prompt_tokens(prompt)
-        return sum(map(self.policy.counter.count, prompt))
+        return ceil(sum(map(self.policy.counter.count, prompt)) * slot.token_ratio)
 
     def _add_costs(self, event: Compaction, outcome: _SummaryOutcome) -> Compaction:
         replies = outcome.replies

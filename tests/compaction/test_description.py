@@ -69,7 +69,8 @@ def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summari
 @pytest.mark.parametrize(
     ("policy", "counts"),
     [
-        (KeepLast(), ""),
+        (KeepLast(), "the model's own token count"),
+        (KeepLast(measure="estimate"), ""),
         (Codex(), "the model's own token count"),
         (LangChainClear(), "an estimate of the unedited messages"),
         (DeepAgents(), "the model's own token count and an estimate of the unedited messages"),
@@ -81,14 +82,18 @@ def test_token_counts_that_are_not_the_estimate_of_the_policy_are_named(policy: 
 
 
 def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:
+    procedure = "SummaryProcedure(NewestHalf, fits_window=True)"
+    summary = f"Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant, {procedure})"
     assert describe_stages(KeepLast(keep_last=7)) == (
         "output: Truncation(max_characters=10000, keep_essentials=True, proposes_explore=True)",
-        "step: Full → Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant)",
+        f"step: Full(measure=calibrated) → {summary}",
+        f"overflow: Always → FitWindow({summary})",
     )
     cut, summarize, _ = describe_stages(ThreeTiers(prune=False))
     assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, keep_essentials=True, saved=True, proposes_explore=True)"
-    assert summarize.endswith("former=among, (user 'What did we do so far?'), (user 'Continue if you have next steps'))")
-    assert describe_stages(OracleRetention())[1:] == ("step: Full → Retain(MissingRanking, share=0.5)",)
+    around = "(user 'What did we do so far?'), (user 'Continue if you have next steps')"
+    assert summarize.endswith(f"former=among, {around}, {procedure})")
+    assert describe_stages(OracleRetention())[1] == "step: Full(measure=calibrated) → Retain(MissingRanking, share=0.5)"
     (only_cut,) = describe_stages(NoCompaction(clip_characters=70))
     assert only_cut == "output: Truncation(max_characters=70, keep_essentials=True, proposes_explore=True)"
 

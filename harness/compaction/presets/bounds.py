@@ -7,12 +7,13 @@ other.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Share, ThresholdPreset
+from harness.compaction.pipeline import NonNegative, Pipeline, Share, ThresholdPreset
 from harness.compaction.stages import Block, Forget, Middle, group_blocks
+from harness.compaction.triggers import Measure, select_calibration
 from harness.errors import UsageError
 from harness.events import Hook, ItemId, Replace
 from harness.messages import Part, ToolCall, ToolResult
@@ -55,11 +56,14 @@ class Retain:
     """Rule that ranks the blocks of messages. Blocks are retained in this order until the allowed tokens are used up."""
     share: float
     """Maximum size of the retained messages, as a share of the number of tokens that triggers compaction."""
+    measure: Measure = field(repr=False)
+    """Way in which the size of the retained messages is measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that retains the best-ranked messages up to the allowed tokens and evicts all others."""
         *candidates, newest = group_blocks(view.items[1:]) or [Block(())]
-        room = int((budget.threshold_tokens or 0) * self.share) - newest.tokens - sum(item.tokens for item in view.items[:1])
+        room = select_calibration(self.measure, view).invert(int((budget.threshold_tokens or 0) * self.share))
+        room -= newest.tokens + sum(item.tokens for item in view.items[:1])
         ranked_blocks = self.ranking.rank_blocks(view, candidates)
         kept_items: dict[ItemId, Item] = {}
         for offer in sorted((offer for offer in ranked_blocks if offer is not None), key=lambda offer: offer.rank):
@@ -159,7 +163,7 @@ class MissingRanking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropAll(OwnPreset, ThresholdPreset):
+class DropAll(ThresholdPreset):
     """Policy that evicts everything but the system message and the newest message: the lower bound of what a policy achieves.
 
     Choose it as the lower bound of a comparison; a policy that is not better than this one retains nothing useful.
@@ -189,7 +193,7 @@ class DropAll(OwnPreset, ThresholdPreset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomRetention(OwnPreset, ThresholdPreset):
+class RandomRetention(ThresholdPreset):
     """Policy that retains the system message, the newest message, and randomly chosen messages up to a share of the threshold.
 
     Choose it as the baseline for policies that select messages; they should do better than a random choice of equal size.
@@ -219,11 +223,11 @@ class RandomRetention(OwnPreset, ThresholdPreset):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which retains randomly chosen messages up to a share of the threshold."""
-        return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
+        return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share, measure=self.measure))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OracleRetention(OwnPreset, ThresholdPreset):
+class OracleRetention(ThresholdPreset):
     """Policy that retains the messages which the task's script will still need: the upper bound of what retention achieves.
 
     Choose it with a scripted agent, as the upper bound of a comparison; it knows which messages the task still needs.
@@ -270,7 +274,7 @@ class OracleRetention(OwnPreset, ThresholdPreset):
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
         """Return a pipeline with one rule, which retains messages in the order of the given ranking."""
-        return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
+        return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share, measure=self.measure))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
         """Return a copy of this policy with an oracle, which predicts the messages that one session will need again."""

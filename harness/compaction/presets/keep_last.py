@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import OwnPreset, Pipeline, Positive, SummarizingPreset, ThresholdPreset
+from harness.compaction.overflow import OWN_PROCEDURE
+from harness.compaction.pipeline import Pipeline, Positive, SummarizingPreset, ThresholdPreset
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import SixSections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
+class KeepLast(ThresholdPreset, SummarizingPreset):
     """Policy that replaces all but the last 10 messages by a summary when 80 % of the window, less its reserves, is full.
 
     Choose it as the starting point of a study: threshold, messages kept and summarizer can each be varied alone.
@@ -50,5 +51,7 @@ class KeepLast(OwnPreset, SummarizingPreset, ThresholdPreset):
             max_tokens=self.summary_max_tokens,
             max_input_tokens=self.summarizer_input_tokens,
             role="assistant",
+            procedure=OWN_PROCEDURE,
+            measure=self.measure,
         )
-        return self.build_pipeline(summarize)
+        return self.build_pipeline(summarize, summarize)

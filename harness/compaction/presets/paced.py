@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import OwnPreset, Pipeline, Positive, Rule, Share, SummarizingPreset
+from harness.compaction.overflow import OWN_PROCEDURE
+from harness.compaction.pipeline import CalibratedPreset, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
@@ -105,7 +106,7 @@ def check_patterns(policy: object, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paced(OwnPreset, SummarizingPreset):
+class Paced(CalibratedPreset, SummarizingPreset):
     """Policy that summarizes all but the last 10 messages after every 20 steps (model calls), or less often with `threshold`.
 
     Choose it to vary one parameter alone: how often the conversation is edited, or which lines are pinned.
@@ -164,13 +165,16 @@ class Paced(OwnPreset, SummarizingPreset):
             format=SixSections(max_tokens=self.summary_max_tokens),
             max_tokens=self.summary_max_tokens,
             role="assistant",
+            procedure=OWN_PROCEDURE,
+            measure=self.measure,
         )
         reducer: Reducer = summarize if self.summarize else Forget(middle=middle)
         if self.pins:
             reducer = KeepPinned(patterns=self.pins, reducer=reducer)
         steps = Steps(count=self.every_steps)
+        overflow = self.build_overflow_rule(reducer, summarize if self.summarize else None)
         if self.threshold is None:
-            return Pipeline(NoThreshold(rule=f"every {self.every_steps} steps"), (Rule(steps, reducer),))
-        trigger: Trigger = AllOf((Full(), steps))
+            return Pipeline(NoThreshold(rule=f"every {self.every_steps} steps"), (Rule(steps, reducer), overflow))
+        trigger: Trigger = AllOf((Full(measure=self.measure), steps))
         division = ShareOfAvailable(share=self.threshold)
-        return Pipeline(division, (Rule(trigger, reducer),))
+        return Pipeline(division, (Rule(trigger, reducer), overflow))

@@ -4,7 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastShare, Snap
-from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, Share, SummarizingPreset
+from harness.compaction.overflow import OWN_PROCEDURE
+from harness.compaction.pipeline import (
+    CalibratedPreset,
+    NonNegative,
+    OwnPreset,
+    Pipeline,
+    Positive,
+    Rule,
+    Share,
+    SummarizingPreset,
+)
 from harness.compaction.stages import DEFAULT_COUNTER, Mask, Middle, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import Full, ShareOfAvailable
@@ -47,7 +57,7 @@ class _ShareKept(OwnPreset, SummarizingPreset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio(_ShareKept):
+class Ratio(CalibratedPreset, _ShareKept):
     """Policy that, at 80 % of the window, replaces all but the last 30 % of the messages by a system message with a summary.
 
     Choose it to study one rule, compaction at a share of the window, and to vary the retained share of the messages.
@@ -73,7 +83,8 @@ class Ratio(_ShareKept):
     @property
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which summarizes everything before the last share of the messages."""
-        return self._build_pipeline(Rule(Full(measure="prompt"), self._build_summarize()))
+        summarize = replace(self._build_summarize(), procedure=OWN_PROCEDURE, measure=self.measure)
+        return self._build_pipeline(Rule(Full(measure=self.measure), summarize), self.build_overflow_rule(summarize, summarize))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

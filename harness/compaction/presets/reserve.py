@@ -1,13 +1,14 @@
 """Policy of this project, which keeps a reserve free, retains recent tokens verbatim, and merges summaries."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
-from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
-from harness.compaction.stages import find_user_messages, make_split_slots
+from harness.compaction.overflow import OWN_PROCEDURE
+from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.stages import EVERYTHING, Summarize, find_user_messages, make_split_slots
 from harness.compaction.summary_formats import append_file_lists, format_material
-from harness.compaction.triggers import Amount, Full, NoThreshold, WindowMinusReserve
+from harness.compaction.triggers import Amount, Full, Measure, NoThreshold, WindowMinusReserve, select_calibration
 from harness.messages import Message, user
 from harness.plan import Plan, Slot, SummaryFormat, SummaryRequest
 from harness.tokens import Budget
@@ -77,17 +78,20 @@ class SummarizeBeforeRecent:
     """
 
     keep_tokens: int
-    """Minimum number of estimated tokens retained at the end of the conversation."""
+    """Minimum number of tokens retained at the end of the conversation."""
     history: SummaryFormat
     """Format of the summary of everything before the first turn that is retained, wholly or in part."""
     beginning: SummaryFormat
     """Format of the summary for the evicted part of a split turn (its end stays), used if earlier turns are summarized too."""
     max_tokens: int
     """Maximum number of tokens in each summary that the reducer requests."""
+    measure: Measure = field(repr=False)
+    """Way in which the tokens of the conversation are measured."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan that replaces all before the newest tokens by one or two summaries; may be empty."""
-        start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
+        ratio = select_calibration(self.measure, view).ratio
+        start = LastTokens(tokens=round(self.keep_tokens / ratio)).find_start(view.items, budget)
         first = 1 + len(view.summaries)
         turn = max(find_user_messages(view, first + 1, start + 1), default=first)
         cut = turn
@@ -96,7 +100,15 @@ class SummarizeBeforeRecent:
         if cut <= first:
             return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
         before, within = view.items[1:turn], view.items[turn:cut]
-        slot = Slot(after=view.items[0].item_id, role="user", stands_for=(), format=self.history, max_tokens=self.max_tokens)
+        slot = Slot(
+            after=view.items[0].item_id,
+            role="user",
+            stands_for=(),
+            format=self.history,
+            max_tokens=self.max_tokens,
+            token_ratio=ratio,
+            procedure=OWN_PROCEDURE,
+        )
         slots = make_split_slots(view, before, within, slot, replace(slot, format=self.beginning), slot)
         gone = tuple(item.item_id for item in view.items[1:cut])
         newest = not find_user_messages(view, turn + 1)
@@ -111,9 +123,9 @@ class SummarizeBeforeRecent:
         """
         if not find_user_messages(view, start + 1):
             return turn == start
-        evicted_tokens = sum(item.tokens for item in view.items[1:turn])
-        threshold = budget.threshold_tokens
-        return turn > 1 + len(view.summaries) and (threshold is None or view.tokens - evicted_tokens <= threshold)
+        left_tokens = view.tokens - sum(item.tokens for item in view.items[1:turn])
+        threshold, calibration = budget.threshold_tokens, select_calibration(self.measure, view)
+        return turn > 1 + len(view.summaries) and (threshold is None or calibration.measure(left_tokens) <= threshold)
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return the minimum number of newest tokens that the reducer retains."""
@@ -121,7 +133,7 @@ class SummarizeBeforeRecent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReserveRecent(OwnPreset, SummarizingPreset):
+class ReserveRecent(CalibratedPreset, SummarizingPreset):
     """Policy that writes a Markdown summary of all but the newest 20K tokens when less than 16,384 tokens of the window are left.
 
     Choose it in windows of 64K tokens or more, when a fixed reserve and a large amount of recent messages matter most.
@@ -140,7 +152,7 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
             Default: `True`.
         reserve_tokens: Number of tokens kept free at the end of the window; compaction is triggered when fewer are left.
             Default: `16_384`.
-        keep_recent_tokens: Minimum number of estimated tokens at the end of the conversation that are retained verbatim.
+        keep_recent_tokens: Minimum number of tokens at the end of the conversation that are retained verbatim.
             Default: `20_000`.
         context_window: Context window in tokens that the policy assumes; None uses the window of
             the model. Default: `None`.
@@ -173,8 +185,10 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
         - An older turn is split if a cut at a user message would not make room.
         - A cut tool output keeps the exit code of the command and the last lines of its standard error.
         - The format of the summary shows a list of several next steps.
+        - Tokens are measured as the provider counts them, the policy compacts after a refused prompt, and a prompt that the
+          summarizer cannot hold is shortened.
         """
-        return 3
+        return 4
 
     @property
     def pipeline(self) -> Pipeline:
@@ -186,6 +200,17 @@ class ReserveRecent(OwnPreset, SummarizingPreset):
             history=Checkpoint(),
             beginning=Checkpoint(part_of_turn=True),
             max_tokens=self.summary_max_tokens,
+            measure=self.measure,
         )
-        rules = (Rule(Full(measure="reported-and-since", above=True), summarize),)
+        summarize_all = Summarize(
+            middle=EVERYTHING,
+            format=Checkpoint(),
+            max_tokens=self.summary_max_tokens,
+            procedure=OWN_PROCEDURE,
+            measure=self.measure,
+        )
+        rules = (
+            Rule(Full(measure=self.measure, above=True), summarize),
+            self.build_overflow_rule(summarize, summarize_all),
+        )
         return Pipeline(WindowMinusReserve(reserve_tokens=self.reserve_tokens), rules)

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from harness.codec import ADDED_LATER
-from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.overflow import OWN_PROCEDURE
+from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.summary_formats import format_material
-from harness.compaction.triggers import AllOf, Always, Attended, Full, NoThreshold, UsableInput
+from harness.compaction.triggers import AllOf, Attended, Full, NoThreshold, UsableInput
 from harness.messages import CompactionMarker, Message, system, user
 from harness.plan import SummaryRequest
 from harness.tokens import RoundedQuarter
@@ -82,7 +83,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreeTiers(OwnPreset, SummarizingPreset):
+class ThreeTiers(CalibratedPreset, SummarizingPreset):
     """Policy that cuts long tool outputs, clears old ones before each turn, and summarizes everything when the window is full.
 
     Choose it for long, mixed sessions, or to measure what truncation, clearing and summaries contribute each.
@@ -196,11 +197,12 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
         if not self.auto:
             return Pipeline(NoThreshold(rule="no summaries"), pruning, counter=RoundedQuarter())
         division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
-        full, summarize = Full(measure="reported", above=True), self._build_summarize()
+        full, summarize = Full(measure=self.measure, above=True), self._build_summarize()
         due: tuple[Rule, ...] = (Rule(full, summarize),)
         if self.lazy:
             due = (Rule(full, summarize, hook="turn"), Rule(AllOf((Attended(), full)), summarize))
-        return Pipeline(division, (*pruning, *due, Rule(Always(), summarize, hook="overflow")), counter=RoundedQuarter())
+        counter = RoundedQuarter()
+        return Pipeline(division, (*pruning, *due, self.build_overflow_rule(summarize, summarize, counter)), counter=counter)
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]
@@ -214,6 +216,7 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             exempt_requested=self.preserve_requested,
             completed_only=True,
             stop_at_summary=True,
+            measure=self.measure,
         )
 
     def _build_summarize(self) -> Summarize:
@@ -225,4 +228,6 @@ class ThreeTiers(OwnPreset, SummarizingPreset):
             former="apart" if self.differential else "among",
             before=(Message(role="user", parts=(CompactionMarker(text=QUESTION, round=0),)),),
             behind=(user(CONTINUE_REQUEST),) if self.auto_continue else (),
+            procedure=OWN_PROCEDURE,
+            measure=self.measure,
         )

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import NonNegative, OwnPreset, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.overflow import OWN_PROCEDURE
+from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
@@ -100,7 +101,7 @@ class TrimResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageWindow(OwnPreset, SummarizingPreset):
+class MessageWindow(CalibratedPreset, SummarizingPreset):
     """Policy that evicts the oldest messages above 100 messages in view; the user's request and the newest 20 always stay.
 
     Choose it when the number of messages must be bounded and the beginning of the session must stay.
@@ -150,8 +151,9 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         - For all settings, a cut tool output keeps the exit code of the command and the last lines of its standard error.
         - If `summarize_on_trim` is set or `preserve_first_n` is above 1, a tool call in the last of the first, preserved messages
           is evicted together with its results, and a summary covers all messages that were evicted since the last summary.
+        - For all settings, the policy compacts after a refused prompt, and a prompt that the summarizer cannot hold is shortened.
         """
-        return 2 if self.preserve_first_n > 1 or self.summarize_on_trim else 1
+        return 3 if self.preserve_first_n > 1 or self.summarize_on_trim else 2
 
     @property
     def is_overcommitted(self) -> bool:
@@ -208,6 +210,7 @@ class MessageWindow(OwnPreset, SummarizingPreset):
         middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, shrinks_head=True)
         forget = Forget(middle=middle, keep_summaries=True)
         evict: Reducer = forget
+        summary: Summarize | None = None
         if self.summarize_on_trim:
             summary = Summarize(
                 middle=middle,
@@ -216,9 +219,12 @@ class MessageWindow(OwnPreset, SummarizingPreset):
                 role="assistant",
                 former="among",
                 when_failed="forget",
+                procedure=OWN_PROCEDURE,
+                measure=self.measure,
             )
             evict = EvictThenSummarize(every_messages=SUMMARY_EVERY_MESSAGES, evict=forget, summarize=summary)
         rule = (
             f"at most {self.max_messages} messages, {self.preserve_first_n} first and {self.preserve_last_n} last ones preserved"
         )
-        return Pipeline(NoThreshold(rule=rule), (Rule(MoreThan(count=1 + self.max_messages), evict, quiet=True),))
+        rules = (Rule(MoreThan(count=1 + self.max_messages), evict, quiet=True), self.build_overflow_rule(evict, summary))
+        return Pipeline(NoThreshold(rule=rule), rules)

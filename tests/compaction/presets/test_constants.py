@@ -126,6 +126,8 @@ CONSTANTS: dict[str, Numbers] = {
     "openhands-v0": {"LastEvents.count": (-1, 55), "LastEvents.share": (0.5,), "Middle.head_messages": (2,)},
     "pydantic-summary": UNRESERVED,
     "ratio": UNRESERVED,
+    # everything that must go after an overflow
+    "reserve-recent": {"LastMessages.count": (0,)},
     "roo-code": {**UNRESERVED, "LastMessages.count": (0,)},
     # Roo Code cb836567: all but the first message
     "roo-sliding": {"ForgetHalf.excluded_messages": (1,), "ForgetHalf.keep_first": (1,)},
@@ -140,6 +142,8 @@ SINCE: Choices = {"Full.measure": ("reported-and-since",)}
 """Constants of a trigger by the last report and an estimate of later messages."""
 REPORTED: Choices = {"Full.measure": ("reported",)}
 """Constants of a trigger by the last report."""
+FITTED: Choices = {"SummaryProcedure.fits_window": (True,)}
+"""Constants of a prompt for a summarizer that is shortened to the summarizer's window."""
 REFUSED: Choices = {"Rule.hook": ("overflow",)}
 """Constants of a rule for a refused prompt."""
 RETOLD: Choices = {"Summarize.former": ("among",)}
@@ -200,14 +204,15 @@ CHOICES: dict[str, Choices] = {
     "inspect-summary": {**ABOVE, **SINCE, **REFUSED, **RETOLD, "Sections.with_task": (True,)},
     "inspect-trim": {**ABOVE, **SINCE, **REFUSED, "Snap.direction": ("forward",)},
     # S0.5
-    "keep-last": BY_ASSISTANT,
+    "drop-all": REFUSED,
+    "keep-last": {**BY_ASSISTANT, **REFUSED, **FITTED},
     # LangChain 1.4.7
     "langchain-clear-tool-uses": {**ABOVE, "Full.measure": ("unedited",), "Mask.exempt_count": (True,), "Rule.quiet": (True,)},
     "langchain-summary": {**RETOLD, "Full.measure": ("reported", "rescaled")},
     # Letta 56ba9c25
     "letta": {**ABOVE, **REPORTED, **REFUSED, **RETOLD},
     # S4.1
-    "message-window": {"Forget.keep_summaries": (True,), "Middle.shrinks_head": (True,), "Rule.quiet": (True,)},
+    "message-window": {**REFUSED, "Forget.keep_summaries": (True,), "Middle.shrinks_head": (True,), "Rule.quiet": (True,)},
     # opencode 975d7312: question of the user, answer of the assistant
     "opencode": {**REPORTED, **REFUSED, **BY_ASSISTANT, "Message.role": ("user",)},
     "opencode-prune": {
@@ -236,7 +241,9 @@ CHOICES: dict[str, Choices] = {
         "Snap.direction": ("forward",),
     },
     # as S0.5
-    "paced": BY_ASSISTANT,
+    "oracle": REFUSED,
+    "paced": {**BY_ASSISTANT, **REFUSED, **FITTED},
+    "random": REFUSED,
     # pi 83378aad
     "pi": {**ABOVE, **SINCE, **REFUSED, "Brief.files": (True,)},
     # pydantic-ai-harness 0.62.0
@@ -250,9 +257,9 @@ CHOICES: dict[str, Choices] = {
     },
     "pydantic-window": {**ABOVE, **SINCE, "ForgetExceptRequest.keep_request": (True,)},
     # S1.6
-    "ratio": {"Full.measure": ("prompt",), "Summarize.role": ("system",)},
+    "ratio": {**REFUSED, **FITTED, "Summarize.role": ("system",)},
     # S2.1, S2.4
-    "reserve-recent": {**ABOVE, **SINCE, "Checkpoint.part_of_turn": (True,)},
+    "reserve-recent": {**ABOVE, **REFUSED, **FITTED, "Checkpoint.part_of_turn": (True,)},
     # Roo Code cb836567
     "roo-code": {
         **SINCE,
@@ -272,7 +279,7 @@ CHOICES: dict[str, Choices] = {
     # S3.2, S3.3, S3.8
     "three-tiers": {
         **ABOVE,
-        **REPORTED,
+        **FITTED,
         **REFUSED,
         **RETOLD,
         **BY_ASSISTANT,
@@ -351,6 +358,9 @@ SHARED: dict[str, float] = {
     "stages.Summarize.least_share": 0,
     # LangChain: a provider's report corrects its count by a quarter at most
     "triggers.MAX_RESCALE_FACTOR": 1.25,
+    # this project: the limits of a compaction after a refused prompt
+    "overflow.FORCED_SHARE": 0.5,
+    "overflow.USUAL_SHARE": 0.75,
     # S0.4
     "triggers.Reserves.output_tokens": 4_000,
     "triggers.Reserves.safety_tokens": 5_000,

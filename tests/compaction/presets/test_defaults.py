@@ -14,7 +14,11 @@ from harness.view import View
 
 SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 
+CALIBRATED: dict[str, object] = {"measure": "calibrated"}
+"""Way in which the policies of this project count tokens (S0.3, S3.4)."""
+
 KEEP_LAST: dict[str, object] = {
+    **CALIBRATED,
     "threshold": 0.8,
     "trigger_tokens": None,
     "system_reserve_tokens": 2_000,
@@ -87,6 +91,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "openhands-v0": {"max_size": 120, "keep_first": 4, "event_characters": 10_000, "summary_max_tokens": 4_096},
     # S4.1, S4.3, S4.5
     "message-window": {
+        **CALIBRATED,
         "max_messages": 100,
         "preserve_first_n": 1,
         "preserve_last_n": 20,
@@ -99,9 +104,10 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "oracle": {**KEEP_LAST, "keep_share": 0.5},
     "random": {**KEEP_LAST, "keep_share": 0.5, "seed": 0},
     # S1.6
-    "ratio": {"threshold": 0.8, "keep_share": 0.3, "summary_max_tokens": 1_000},
+    "ratio": {**CALIBRATED, "threshold": 0.8, "keep_share": 0.3, "summary_max_tokens": 1_000},
     # S2.1, S2.2
     "reserve-recent": {
+        **CALIBRATED,
         "enabled": True,
         "context_window": None,
         "reserve_tokens": 16_384,
@@ -113,6 +119,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "seed-opencode": {"threshold": 0.8, "protect_tokens": 40_000, "keep_share": 0.3, "summary_max_tokens": 1_000},
     # S3.1 to S3.3, S3.15
     "three-tiers": {
+        **CALIBRATED,
         "truncate": True,
         "truncate_lines": 2_000,
         "truncate_bytes": 50 * 1024,
@@ -230,6 +237,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     # ours; summary and cut as in S0.5
     "paced": {
+        **CALIBRATED,
         "every_steps": 20,
         "threshold": None,
         "summarize": True,

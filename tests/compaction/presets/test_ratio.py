@@ -14,9 +14,17 @@ def talk(count: int, size: int = 100) -> list[Message]:
     return [said(size) if at % 2 == 0 else assistant("y" * 4 * size) for at in range(count)]
 
 
-@pytest.mark.parametrize(("prompt", "due"), [(7_999, False), (8_000, True)])
-def test_at_80_percent_of_the_window_by_the_last_prompt_it_is_due(prompt: int, due: bool) -> None:
+@pytest.mark.parametrize(("prompt", "due"), [(7_800, False), (7_899, False), (7_900, True)])
+def test_at_80_percent_of_the_window_by_the_count_of_the_provider_it_is_due(prompt: int, due: bool) -> None:
     policy = Ratio()
+    view = view_of(*talk(8), said(50), policy=policy)
+    assert view.items[-1].tokens == 50
+    assert (policy.plan(view, policy.budget(window(10_000)), report(prompt, output=50)) is not None) == due
+
+
+@pytest.mark.parametrize(("prompt", "due"), [(7_999, False), (8_000, True)])
+def test_the_last_prompt_alone_can_be_measured(prompt: int, due: bool) -> None:
+    policy = Ratio(measure="prompt")
     budget = policy.budget(window(10_000))
     view = view_of(*talk(9), policy=policy)
     assert budget.threshold_tokens == 8_000

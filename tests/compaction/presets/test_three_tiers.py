@@ -155,10 +155,18 @@ def test_the_tools_that_the_seed_names_for_an_agent_are_spared_by_it_and_by_no_o
     ],
 )
 def test_it_is_due_when_the_last_call_used_more_than_the_usable_input(usage: Any, due: bool) -> None:
-    policy = ThreeTiers()
-    budget = policy.budget(window(200_000))
-    assert budget.threshold_tokens == 168_000
-    assert (policy.plan(view_of(*reads(1, 2, 100), policy=policy), budget, usage) is not None) == due
+    for policy in (ThreeTiers(), ThreeTiers(measure="reported")):
+        budget = policy.budget(window(200_000))
+        assert budget.threshold_tokens == 168_000
+        view = view_of(*reads(1, 2, 100), assistant("done"), policy=policy)
+        assert (policy.plan(view, budget, usage) is not None) == due
+
+
+def test_results_since_the_last_call_count_unless_the_report_alone_is_measured() -> None:
+    view = view_of(*reads(1, 2, 100), policy=ThreeTiers())
+    budget = ThreeTiers().budget(window(200_000))
+    assert ThreeTiers().plan(view, budget, report(160_000, 7_950)) is not None
+    assert ThreeTiers(measure="reported").plan(view, budget, report(160_000, 7_950)) is None
 
 
 @pytest.mark.parametrize(
