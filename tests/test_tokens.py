@@ -3,6 +3,7 @@
 import json
 import statistics
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from harness.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult, user
 from harness.models.tokenizer import count_text_tokens
 from harness.testing.strategies import TEXTS
-from harness.tokens import QuarterOfCharacters, count_json_characters
+from harness.tokens import MIN_GROWTH_TOKENS, Calibration, QuarterOfCharacters, count_json_characters
 from tests.house.source import CHECKOUT
 
 WILD = TEXTS | st.sampled_from(['"', "\\", "\x00", "\u2028", "\ud800", "é", "line\nline\ttab"])
@@ -65,3 +66,50 @@ def test_the_estimate_is_a_little_high_for_python_and_far_too_low_for_japanese()
     assert count < estimate < 1.2 * count
     estimate, count = count_both("これは日本語の文章です。トークンの数は文字数の四分の一よりずっと多くなります。" * 20)
     assert estimate < count / 2
+
+
+REPORTS = st.lists(st.tuples(st.integers(0, 200_000), st.integers(1, 10**9)), max_size=8)
+
+
+@given(reports=REPORTS, tokens=st.integers(0, 10**9), more=st.integers(0, 10**6))
+def test_a_calibration_is_monotone_and_its_inverse_never_promises_too_much(
+    reports: list[tuple[int, int]], tokens: int, more: int
+) -> None:
+    calibration = Calibration()
+    for estimated, reported in reports:
+        calibration = calibration.add_report(estimated, reported)
+    assert calibration.ratio > 0
+    assert 0 <= calibration.measure(tokens) <= calibration.measure(tokens + more)
+    if reports:
+        assert calibration.measure(reports[-1][0]) == reports[-1][1]
+    if (held := calibration.invert(tokens)) > 0:
+        assert calibration.measure(held) <= tokens + 1, "rounded up"
+
+
+@given(
+    ratio=st.floats(0.5, 4),
+    overhead=st.integers(0, 30_000),
+    sizes=st.lists(st.integers(0, 150_000), min_size=2, max_size=30),
+    size=st.integers(0, 200_000),
+)
+def test_a_calibration_finds_the_ratio_whatever_the_definitions_of_tools_add(
+    ratio: float, overhead: int, sizes: list[int], size: int
+) -> None:
+    def count(estimated: int) -> int:
+        return round(overhead + ratio * estimated) + 1
+
+    calibration, grown = Calibration(), 0
+    for before, after in pairwise([sizes[0], *sizes]):
+        calibration = calibration.add_report(after, count(after))
+        grown += max(0, after - before)
+    if grown < MIN_GROWTH_TOKENS:
+        assert calibration.ratio == 1
+    else:
+        assert calibration.ratio == pytest.approx(ratio, rel=0.08)
+        assert calibration.measure(size) == pytest.approx(count(size), abs=0.08 * ratio * abs(size - sizes[-1]) + 3)
+
+
+def test_one_report_says_nothing_of_the_ratio() -> None:
+    """A first request of few characters has thousands of tokens of tool definitions."""
+    calibration = Calibration().add_report(50, 20_000)
+    assert (calibration.ratio, calibration.measure(2_050)) == (1, 22_000)

@@ -148,8 +148,8 @@ class FitWindow:
                 reason, summarize = f"{reason}; a summary would not fit", None
             else:
                 fixed_tokens += summary_tokens
-        room = rooms.forced - fixed_tokens
-        changes = self._cut_results(newest, max(room, (rooms.window - fixed_tokens) // 2))
+        room, longest_room = rooms.forced - fixed_tokens, rooms.window - fixed_tokens
+        changes = self._cut_results(newest, max(room, longest_room // 2)) if newest.tokens > longest_room else ()
         room -= newest.tokens
         end = len(view.items) - len(newest.items)
         for block in reversed(older_blocks):
@@ -166,8 +166,6 @@ class FitWindow:
 
     def _cut_results(self, block: Block, room: int) -> tuple[Replace, ...]:
         """Cut the middle of the longest tool results of a block, so that the block has at most `room` tokens if possible."""
-        if block.tokens <= room:
-            return ()
 
         def cut(characters: int) -> list[Replace]:
             return [
