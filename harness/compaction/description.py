@@ -52,13 +52,22 @@ def inspect_abilities(policy: object) -> Abilities:
 
 def describe_measures(policy: object) -> str:
     """Return which token counts a policy compares with its threshold, if not its own estimate of the messages; else empty."""
-    pipeline = getattr(policy, "pipeline", None)
-    if not isinstance(pipeline, Pipeline):
-        return ""
-    measures = {getattr(part, "measure", None) for rule in pipeline.rules for part in walk_parts(rule.trigger)}
+    measures = _list_measures(policy)
     counts = ["the model's own token count"] if measures & REPORTED_MEASURES else []
     counts += ["an estimate of the unedited messages"] if "unedited" in measures else []
     return " and ".join(counts)
+
+
+def acts_on_reports(policy: object) -> bool:
+    """Return whether a policy compares token counts reported by the provider with its threshold."""
+    return bool(_list_measures(policy) & REPORTED_MEASURES)
+
+
+def _list_measures(policy: object) -> set[object]:
+    pipeline = getattr(policy, "pipeline", None)
+    if not isinstance(pipeline, Pipeline):
+        return set()
+    return {getattr(part, "measure", None) for rule in pipeline.rules for part in walk_parts(rule.trigger)}
 
 
 def walk_parts(value: object) -> Iterator[object]:

@@ -5,7 +5,8 @@ number is computed from the journal of that run when the trials are created; a t
 
 The requests of all sessions without compaction that have the task, the world (task settings) and the model of the trial are
 pooled, whatever their seeds and other settings. A long session therefore counts for more than a short one. The length of a
-request is estimated with the token counter of the trial's own policy, because the policy's trigger uses this estimate.
+request is measured as the trigger of the trial's own policy measures it: by the provider's reports, or by the estimate of the
+policy's token counter.
 
 Source: Beyond Token Savings, arXiv 2609.32961, which sets thresholds as quantiles of uncompressed context lengths.
 """
@@ -19,8 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness import codec
+from harness.compaction.description import acts_on_reports
 from harness.errors import UsageError, format_count
-from harness.events import Entry, MessageAdded
+from harness.events import Entry, MessageAdded, StepFinished
 from harness.experiment.paths import flatten, with_values
 from harness.experiment.trial import SharedFields, Trial, format_problem, from_plain
 from harness.store.journal import Journal
@@ -117,9 +119,9 @@ class UncompactedRun:
         self._trials_by_problem: dict[str, list[TrialRecord]] = {}
         for trial in trials:
             self._trials_by_problem.setdefault(_describe_problem(json.loads(trial.config_json)), []).append(trial)
-        self._pools: dict[tuple[str, Counter], RequestPool] = {}
+        self._pools: dict[tuple[str, Counter, bool], RequestPool] = {}
 
-    def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
+    def load_pool(self, plain: Mapping[str, object], counter: Counter, *, reported: bool = False) -> RequestPool:
         """Return the lengths in tokens of the requests from which the quantiles of a trial are computed.
 
         The requests are those of all sessions without compaction that have the same task, task settings and model as the trial.
@@ -127,19 +129,23 @@ class UncompactedRun:
         Args:
             plain: Configuration of the trial as nested tables, with every default written out.
             counter: Token counter of the trial's compaction policy.
+            reported: Whether the provider's reports count instead of the counter's estimates, where there are reports.
+                Default: `False`.
 
         Raises:
             UsageError: There is no such session.
         """
-        key = (_describe_problem(plain), counter)
+        key = (_describe_problem(plain), counter, reported)
         if key not in self._pools:
             self._pools[key] = self._read_pool(*key)
         return self._pools[key]
 
-    def _read_pool(self, problem: str, counter: Counter) -> RequestPool:
+    def _read_pool(self, problem: str, counter: Counter, reported: bool) -> RequestPool:
         trials = self._trials_by_problem.get(problem, [])
         with Journal.open(self._journal, read_only=True) as journal:
-            contexts = [tuple(measure_contexts(journal.read_entries(trial.session_id), counter)) for trial in trials]
+            contexts = [
+                tuple(measure_contexts(journal.read_entries(trial.session_id), counter, reported=reported)) for trial in trials
+            ]
         if not any(contexts):
             known = ", ".join(sorted(self._trials_by_problem))
             setting = _format_setting(self._folder)
@@ -151,14 +157,22 @@ class UncompactedRun:
         return RequestPool(tuple(sorted(tokens for context in contexts for tokens in context)), len(trials), cut_short)
 
 
-def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
-    """Yield the estimated length in tokens of each answered request in a session without compaction."""
-    tokens = 0
+def measure_contexts(entries: Iterator[Entry], counter: Counter, *, reported: bool = False) -> Iterator[int]:
+    """Yield the length in tokens of each answered request in a session without compaction.
+
+    The length is an estimate or, with `reported`, that in the provider's report, if there is one.
+    """
+    tokens = request_tokens = 0
     for entry in drop_rolled_back(entries):
         if isinstance(entry.event, MessageAdded):
             if entry.event.message.role == "assistant":
-                yield tokens
+                request_tokens = tokens
+                if not reported:
+                    yield tokens
             tokens += counter.count(entry.event.message)
+        elif reported and isinstance(entry.event, StepFinished):
+            usage = entry.event.usage
+            yield usage.prompt_tokens if usage.is_reported else request_tokens
 
 
 def resolve_quantiles(
@@ -190,12 +204,12 @@ def resolve_quantiles(
             f"{location}.{path}: {text!r} is a quantile, which nominal_window_tokens cannot scale to the window; write a number, "
             "or remove nominal_window_tokens"
         )
-    # The counter is known only once the policy is made, so the numbers are first looked up with the default counter.
+    # The measure is known only once the policy is made, so the numbers are first looked up with the default counter.
     resolved = _fill_quantiles(plain, texts, uncompacted.load_pool(plain, DEFAULT_COUNTER), location)
-    counter = resolved.trial.policy.counter
-    if counter == DEFAULT_COUNTER:
+    counter, reported = resolved.trial.policy.counter, acts_on_reports(resolved.trial.policy)
+    if counter == DEFAULT_COUNTER and not reported:
         return resolved
-    return _fill_quantiles(plain, texts, uncompacted.load_pool(plain, counter), location)
+    return _fill_quantiles(plain, texts, uncompacted.load_pool(plain, counter, reported=reported), location)
 
 
 def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool: RequestPool, location: str) -> ResolvedTrial:

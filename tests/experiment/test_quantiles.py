@@ -108,11 +108,23 @@ def test_a_request_counts_as_the_policy_of_the_trial_would_have_estimated_it(run
 
 
 @pytest.mark.bubblewrap
+def test_a_request_counts_as_the_provider_reported_it_if_the_policy_acts_on_reports(run, folder):
+    expected = RequestPool(tuple(sorted(of(run, TINY)["prompt_tokens"])), 2, 0).find_quantile("q0.5", "").tokens
+    estimated = RequestPool(tuple(sorted(of(run, TINY)["view_tokens"])), 2, 0).find_quantile("q0.5", "").tokens
+    (by_reports, by_estimates) = grid(folder, {"policy.measure": ["calibrated", "estimate"], PATH: ["q0.5"]})
+    assert (by_reports.trial.policy.trigger_tokens, by_estimates.trial.policy.trigger_tokens) == (expected, estimated)
+    assert expected != estimated
+
+
+@pytest.mark.bubblewrap
 def test_a_trial_holds_the_number_and_arm_and_axis_show_the_quantile(folder):
     cells = grid(folder, {PATH: ["q0.5", "q0.9"], "task": [TINY, WORDY], "seed": [7]})
     assert [cell.arm for cell in cells] == ["trigger_tokens=q0.5", "trigger_tokens=q0.9"] * 2
     assert [cell.axes[PATH] for cell in cells] == ["q0.5", "q0.9"] * 2
-    pools = {task: UncompactedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER) for task in (TINY, WORDY)}
+    pools = {
+        task: UncompactedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER, reported=True)
+        for task in (TINY, WORDY)
+    }
     for cell in cells:
         tokens = pools[cell.trial.task].find_quantile(cell.axes[PATH], "").tokens
         (written,) = Grid(BASE, {PATH: [tokens], "task": [cell.trial.task], "seed": [7]})
@@ -150,7 +162,8 @@ def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, t
 def test_a_run_is_compacted_at_the_step_that_reached_the_quantile_without_compaction(run, folder, tmp_path):
     settings = Settings(uncompacted=str(folder))
     axes: dict[str, list[object]] = {PATH: ["q0.5", "q0.8"], "seed": [0, 1]}
-    experiment = Experiment(name="quantiles", base=BASE, axes=axes, settings=settings, folder=tmp_path)
+    base = replace(BASE, policy=replace(POLICY, measure="estimate"))
+    experiment = Experiment(name="quantiles", base=base, axes=axes, settings=settings, folder=tmp_path)
     results = experiment.run(workers=1, progress="off")
     assert sorted(results.axes[PATH].unique()) == ["q0.5", "q0.8"]
     for cell, trial in zip(experiment.grid, results.trials.set_index("trial_id").loc[ids(experiment)].itertuples(), strict=True):

@@ -19,7 +19,8 @@ class KeepLast(ThresholdPreset, SummarizingPreset):
     Source: this project (docs/sources.md).
 
     Each summary includes the content of the former one, and the summarizer always receives the user's original request. If there
-    are no messages before the retained ones, nothing is done. If the summary fails or is empty, the conversation stays unchanged.
+    are no messages before the retained ones, nothing is done. If the summary fails or is empty, the conversation stays unchanged,
+    except after a refused prompt.
 
     Attributes:
         keep_last: Number of messages retained at the end of the conversation, at least 1; more if a call would be separated from

@@ -65,7 +65,8 @@ class Ratio(CalibratedPreset, _ShareKept):
     Source: this project (docs/sources.md).
 
     The trigger is the provider's count of the last prompt, or the estimate before the first report. More messages are retained if
-    a call would be separated from its result. If the summary fails or is empty, the conversation stays unchanged.
+    a call would be separated from its result. If the summary fails or is empty, the conversation stays unchanged,
+    except after a refused prompt.
 
     Example:
         Vary the threshold and the retained share of the messages together:
@@ -131,7 +132,8 @@ class SeedGemini(_ShareKept):
 
     Source: this project (docs/sources.md), after Gemini CLI.
 
-    If the summary fails or is empty, the conversation stays unchanged.
+    If the summary fails or is empty, the conversation stays unchanged,
+    except after a refused prompt.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.
