@@ -19,8 +19,8 @@ class KeepLast(ThresholdPreset, SummarizingPreset):
     Source: this project (docs/sources.md).
 
     Each summary includes the content of the former one, and the summarizer always receives the user's original request. If there
-    are no messages before the retained ones, nothing is done. If the summary fails or is empty, the conversation stays unchanged,
-    except after a refused prompt.
+    are no messages before the retained ones, nothing is done. If the summary fails or is empty, the conversation stays unchanged.
+    After a refused prompt, messages go even without a summary, and retained ones too if the others are not enough.
 
     Attributes:
         keep_last: Number of messages retained at the end of the conversation, at least 1; more if a call would be separated from

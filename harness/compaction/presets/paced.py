@@ -118,6 +118,7 @@ class Paced(CalibratedPreset, SummarizingPreset):
     that share of the window. Summaries and retained messages are the same as with `keep-last`.
 
     If the summary fails or is empty, the conversation stays unchanged, and the summary is requested again before the next step.
+    After a refused prompt, messages go even without a summary, and pinned ones too if the others are not enough.
 
     Attributes:
         every_steps: Number of steps (model calls with their tool results) from the last compaction, or from the start of the

@@ -64,9 +64,8 @@ class Ratio(CalibratedPreset, _ShareKept):
 
     Source: this project (docs/sources.md).
 
-    The trigger is the provider's count of the last prompt, or the estimate before the first report. More messages are retained if
-    a call would be separated from its result. If the summary fails or is empty, the conversation stays unchanged,
-    except after a refused prompt.
+    More messages are retained if a call would be separated from its result. If the summary fails or is empty, the conversation
+    stays unchanged, except after a refused prompt.
 
     Example:
         Vary the threshold and the retained share of the messages together:
@@ -96,7 +95,8 @@ class SeedOpenCode(_ShareKept):
 
     Source: this project (docs/sources.md), after OpenCode.
 
-    The trigger and the retained messages are the same as with the policy `ratio`. If the summary fails or is empty, only the
+    The trigger is the provider's count of the last prompt, or the estimate before the first report. The retained messages are the
+    same as with the policy `ratio`. If the summary fails or is empty, only the
     clearing takes effect.
 
     Attributes:
@@ -132,8 +132,7 @@ class SeedGemini(_ShareKept):
 
     Source: this project (docs/sources.md), after Gemini CLI.
 
-    If the summary fails or is empty, the conversation stays unchanged,
-    except after a refused prompt.
+    If the summary fails or is empty, the conversation stays unchanged.
 
     Attributes:
         threshold: Share of the window that triggers compaction, above 0 and at most 1. Default: `0.5`.

@@ -145,7 +145,7 @@ class ReserveRecent(CalibratedPreset, SummarizingPreset):
     conversation above the threshold.
 
     Each compaction merges the former document with the new messages and lists the files that were read and modified. If the
-    summary fails or is empty, the conversation stays unchanged.
+    summary fails or is empty, the conversation stays unchanged, except after a refused prompt.
 
     Attributes:
         enabled: Whether compaction is enabled; without it, the session goes on until the provider refuses the prompt.

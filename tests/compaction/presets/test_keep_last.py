@@ -16,7 +16,7 @@ from harness.models.factory import open_summarizer
 from harness.protocols import Model
 from harness.session.compactor import SessionCompactor, build_summary_prompt
 from harness.testing.fakes import FakeModel
-from harness.tokens import QuarterOfCharacters, Window
+from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from harness.view import View, fold, fold_all
 
 WINDOW = Window(tokens=128_000, source="configuration")
@@ -55,6 +55,21 @@ def ask(compactor: SessionCompactor, view: View) -> Compaction | None:
 def test_the_budget_of_a_128k_window_is_117000_and_its_threshold_93600() -> None:
     budget = KeepLast().budget(WINDOW)
     assert (budget.available_tokens, budget.threshold_tokens) == (117_000, 93_600)
+
+
+@pytest.mark.parametrize(("tokens", "due"), [(93_599, False), (93_600, True)])
+def test_by_the_literal_rule_only_a_quarter_of_the_characters_counts_the_system_message_included(tokens: int, due: bool) -> None:
+    """S0.3, S0.4."""
+    recent = [user("seen"), *[message for number in range(5) for message in step(number)]]
+    small_view = view_of(*opening(), *recent)
+    view = view_of(*opening(), user("x" * 4 * (tokens - small_view.tokens)), *recent)
+    assert view.tokens == tokens
+    literal, budget = KeepLast(measure="estimate"), KeepLast().budget(WINDOW)
+    for prompt_tokens in (0, 1_000, 120_000):
+        usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=Measured(0)) if prompt_tokens else None
+        assert (literal.plan(view, budget, usage) is not None) == due
+    assert KeepLast().plan(view, budget, Usage(input_tokens=Measured(120_000), output_tokens=Measured(0))) is not None
+    assert KeepLast().plan(view, budget, Usage(input_tokens=Measured(1_000), output_tokens=Measured(0))) is None
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2)])
