@@ -156,9 +156,9 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCallFailed:
-    """Model call of the agent that failed, or that the provider refused, but that cost money.
+    """Model call of the agent that failed although it cost money, or whose prompt the provider refused as too long.
 
-    A failed call without a known cost is not logged as an event of its own.
+    Any other failed call is not logged as an event of its own.
     """
 
     step: int
@@ -167,6 +167,8 @@ class ModelCallFailed:
     """Cost of the attempts whose token usage is known, in USD; None if the price of the model is unknown."""
     detail: str = ""
     """Error message of the last attempt."""
+    is_overflow: bool = False
+    """Whether the provider refused the prompt as too long. False in a log of version 0.2 or older, which has no such events."""
     kind: Literal["model-call-failed"] = "model-call-failed"
 
 

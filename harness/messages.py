@@ -56,6 +56,11 @@ class ToolResult:
     status: Literal["completed", "error", "interrupted"] = "completed"
     clipped_characters: int = 0
     """Number of characters that were cut from the tool's output before it was logged; 0 if the output is complete."""
+    clipped_bytes: int = 0
+    """Number of UTF-8 bytes of these characters; 0 if the output is complete, or was logged by version 0.2 or older.
+
+    Digests of messages leave this number out.
+    """
     kind: Literal["tool-result"] = "tool-result"
 
 

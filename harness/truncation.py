@@ -38,11 +38,30 @@ class Preview(NamedTuple):
     text: str
     """Part of the tool output that the model sees."""
     cut_bytes: int = 0
-    """Number of UTF-8 bytes cut from the tool output; 0 means that the output is whole."""
-    cut_characters: int = 0
-    """Number of characters cut from the tool output."""
+    """Number of cut UTF-8 bytes that the model is told, which includes the line ends between lines that it sees.
+
+    0 means that the output is whole. `measure_cut` returns the exact number.
+    """
     essential: str = ""
     """Text that is kept in addition although it lies in the part that was cut, such as the exit code of a command."""
+
+
+class Cut(NamedTuple):
+    """Size of the part that was cut from a tool output."""
+
+    characters: int = 0
+    size_bytes: int = 0
+    """Number of UTF-8 bytes of the characters that were cut."""
+
+
+def measure_cut(text: str, *kept_texts: str) -> Cut:
+    """Return the size of what was cut from a tool output, of which the given parts are left."""
+    return Cut(len(text) - sum(map(len, kept_texts)), count_bytes(text) - sum(map(count_bytes, kept_texts)))
+
+
+def count_bytes(text: str) -> int:
+    """Return the number of UTF-8 bytes of a text, which may contain lone surrogates."""
+    return len(text.encode(errors="surrogatepass"))
 
 
 class Essentials(NamedTuple):
@@ -66,14 +85,14 @@ def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHI
     """
     lines, tail = text.split("\n"), limits.keep == "tail"
     most_lines = len(lines) if limits.max_lines is None else limits.max_lines
-    total = len(text.encode(errors="surrogatepass"))
+    total = count_bytes(text)
     most_bytes = total if limits.max_bytes is None else limits.max_bytes
     if len(lines) <= most_lines and total <= most_bytes:
         return Preview(text)
     shown_lines, shown_bytes = _take_lines(lines[::-1] if tail else lines, most_lines, most_bytes)
     if not shown_lines and most_lines:
         shown_lines = [_cut_line(lines[-1], most_bytes, "tail") if tail else _cut_line(lines[0], most_bytes, "head")]
-        shown_bytes = len(shown_lines[0].encode(errors="surrogatepass"))
+        shown_bytes = count_bytes(shown_lines[0])
     shown = "\n".join(shown_lines[::-1] if tail else shown_lines)
     if shown == text:
         return Preview(text)
@@ -82,14 +101,14 @@ def preview_output(text: str, limits: Truncation, essentials: Essentials = NOTHI
     cut = rest[len(essential) :] if tail else rest[: len(rest) - len(essential)]
     if essential and not cut.strip("\n"):
         return Preview(text)
-    return Preview(shown, total - shown_bytes - len(essential.encode(errors="surrogatepass")), len(cut), essential)
+    return Preview(shown, total - shown_bytes - count_bytes(essential), essential)
 
 
 def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
     fitting_lines: list[str] = []
     total_bytes = 0
     for line in lines[:most_lines]:
-        size = len(line.encode(errors="surrogatepass"))
+        size = count_bytes(line)
         if total_bytes + size > most_bytes:
             break
         fitting_lines.append(line)

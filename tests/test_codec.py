@@ -1,5 +1,6 @@
 """Values survive conversion to JSON, equal values have equal bytes, and errors give the path of the invalid field."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from harness.compaction.presets.ratio import Ratio
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.errors import UsageError
 from harness.events import Compaction, Insert, ItemId, MessageAdded, Patch, Replace
-from harness.messages import CompactionMarker, File, Message, Reasoning, Subtask, Text, ToolCall, ToolResult, user
+from harness.messages import CompactionMarker, File, Message, Reasoning, Subtask, Text, ToolCall, ToolResult, tool, user
 from harness.testing.strategies import conversations, make_step_finished
 from harness.tokens import Estimated
 
@@ -21,7 +22,9 @@ PARTS = (
     Text(text="a"),
     Reasoning(text="b"),
     ToolCall(call_id="c", name="read_file", arguments_json="{broken"),
-    ToolResult(call_id="c", name="read_file", output="\x00\x1b[31mé", status="interrupted", clipped_characters=3),
+    ToolResult(
+        call_id="c", name="read_file", output="\x00\x1b[31mé", status="interrupted", clipped_characters=3, clipped_bytes=5
+    ),
     File(path="a.py", content="x"),
     Subtask(prompt="p", answer="q"),
     CompactionMarker(text="m", round=2),
@@ -89,6 +92,16 @@ def test_a_digest_depends_on_all_that_came_before() -> None:
     assert chained != codec.digest_message(second)
     assert chained != codec.digest_message(first, codec.digest_message(second))
     assert len(chained) == 32
+
+
+def test_the_digest_of_a_cut_output_is_that_of_version_0_2_which_counted_no_bytes() -> None:
+    result = ToolResult(call_id="c", name="read_file", output="é", clipped_characters=3, clipped_bytes=5)
+    text = (
+        '{"role":"tool","parts":[{"call_id":"c","name":"read_file","output":"é","status":"completed","clipped_characters":3,'
+        '"kind":"tool-result"}]}'
+    )
+    assert codec.digest_message(tool(result)) == hashlib.sha256(text.encode()).digest()
+    assert codec.from_plain(Message, json.loads(text)) == tool(replace(result, clipped_bytes=0))
 
 
 def test_events_are_equal_by_content() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.truncation import Truncation, build_mark, format_preview, preview_output
+from harness.truncation import Truncation, build_mark, format_preview, measure_cut, preview_output
 
 SEED = Truncation(max_lines=2_000, max_bytes=50 * 1024, saved=True)
 
@@ -15,7 +15,7 @@ def rows(count: int, width: int = 10) -> str:
 
 @pytest.mark.parametrize("text", ["", "one line", rows(2_000), "x" * 51_200, "é" * 25_600])
 def test_up_to_2000_lines_and_50_kilobytes_an_output_is_whole(text: str) -> None:
-    assert preview_output(text, SEED) == (text, 0, 0, "")
+    assert preview_output(text, SEED) == (text, 0, "")
 
 
 def test_of_2001_lines_the_first_or_the_last_2000_stay() -> None:
@@ -64,4 +64,6 @@ def test_a_preview_is_one_end_of_the_output_within_the_limits(text: str, lines: 
     assert len(kept) <= lines
     assert sum(len(line.encode()) for line in kept) <= size
     assert (preview.cut_bytes == 0) == (preview.text == text)
-    assert preview.cut_characters == len(text) - len(preview.text)
+    cut = measure_cut(text, preview.text)
+    rest = text.removeprefix(preview.text) if keep == "head" else text.removesuffix(preview.text)
+    assert cut == (len(rest), len(rest.encode()))

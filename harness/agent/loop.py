@@ -321,7 +321,7 @@ class Session:
     def call_model(self, prepared: PreparedRequest, step: int) -> Reply | None:
         """Send a request to the model and return the reply, or None after a cancellation.
 
-        If the call fails but cost money, the cost is logged.
+        A failed call is logged if it cost money, or if its prompt was too long.
         """
         agent, request = self.agent, Request(messages=prepared.messages, tools=self.toolbox.specs)
         try:
@@ -330,8 +330,10 @@ class Session:
             partial = self.stream_buffer = StreamBuffer(agent.listen)
             return run_interruptibly(lambda: agent.model.reply(request, partial), agent.cancellation)
         except ModelError as error:
-            if error.cost_usd != 0:
-                self.record(ModelCallFailed(step=step, cost_usd=error.cost_usd, detail=str(error)))
+            is_overflow = isinstance(error, ContextOverflow)
+            if error.cost_usd != 0 or is_overflow:
+                failed_call = ModelCallFailed(step=step, cost_usd=error.cost_usd, detail=str(error), is_overflow=is_overflow)
+                self.record(failed_call)
             raise
 
     def finish_step(self, step: int, prepared: PreparedRequest, reply: Reply) -> Stop | None:

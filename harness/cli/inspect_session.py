@@ -19,7 +19,7 @@ from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
-from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
+from harness.session.totals import SessionTotals, format_cut, format_price, format_sub_agent_totals
 from harness.store.records import UnfinishedStep
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
@@ -72,7 +72,6 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
     ended = f"{session.status}{f' ({session.reason})' * bool(session.reason)} {session.detail}"
     length = (session.turns, "turn"), (totals.steps, "step"), (session.messages, "message"), (session.parts, "part")
     outcomes = (session.summaries, "summary"), (session.prunings, "pruning"), (totals.fruitless_attempts, "fruitless attempt")
-    clipped = (session.clipped_outputs, "tool output"), (session.clipped_characters, "character")
     sub_agents = f"{len(totals.sub_agents)}, included in these totals: {format_sub_agent_totals(totals.sub_agents)}"
     rows = {
         "session": session.session_id or "unknown",
@@ -84,7 +83,8 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
         "length": format_counts(*length),
         "in view": f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens",
         "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes)}",
-        "cut off": format_counts(*clipped),
+        "cut off": _describe_cuts(session),
+        "overflows": _describe_overflows(totals),
         "measured": _describe_usage(totals),
         "sub-agents": sub_agents if totals.sub_agents else "",
         "cost": f"agent {format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
@@ -104,10 +104,23 @@ def _describe_draft(draft: UnfinishedStep) -> str:
     return f"step {draft.step}: {len(text):,} characters of the {what} so far: {format_line(text, 100)}"
 
 
+def _describe_cuts(session: Inspection) -> str:
+    size_bytes = session.clipped_bytes
+    size = "number of bytes unknown" if size_bytes is None else format_count(size_bytes, "byte")
+    counts = format_counts((session.clipped_outputs, "tool output"), (session.clipped_characters, "character"))
+    tools = ", ".join(f"{format_line(cut.tool, 40)} {cut.outputs:,}" for cut in session.cuts)
+    return f"{counts}, {size}" + (f" ({tools})" if tools else "")
+
+
+def _describe_overflows(totals: SessionTotals) -> str:
+    return f"{format_count(totals.overflows, 'prompt')} refused as too long" if totals.overflows else ""
+
+
 def _describe_usage(totals: SessionTotals) -> str:
     own = totals.prompt_tokens
     share = f" ({100 * totals.cache_read_tokens / own:.0f} % of the agent's read from a cache)" if own else ""
-    return f"{totals.all_prompt_tokens:,} prompt tokens{share}, {totals.all_output_tokens:,} output tokens"
+    agents = f"{totals.all_prompt_tokens:,} prompt tokens{share}, {totals.all_output_tokens:,} output tokens"
+    return f"{agents}; {totals.total_tokens:,} tokens in all, summaries included"
 
 
 def build_shares_table(session: Inspection) -> Table:
@@ -237,7 +250,7 @@ def _render_part(part: Part) -> str:
         case ToolCall():
             return f"calls {part.name} {part.arguments_json}"
         case ToolResult():
-            cut = f", {part.clipped_characters:,} characters cut" if part.clipped_characters else ""
+            cut = f", {format_cut(part)} cut" if part.clipped_characters else ""
             return f"({part.name}: {part.status}{cut})\n{part.output}"
         case _:
             return extract_part_text(part)

@@ -28,7 +28,7 @@ DEFAULT_COUNTER = QuarterOfCharacters()
 Answer = TypeVar("Answer")
 
 
-_WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRITE_KIND = (
+_WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED_CHARACTERS, _WRITE_CLIPPED_BYTES, _WRITE_KIND = (
     getattr(ToolResult, field.name).__set__ for field in fields(ToolResult)
 )
 
@@ -509,7 +509,8 @@ def with_output(result: ToolResult, output: str) -> ToolResult:
     _WRITE_NAME(changed_result, result.name)
     _WRITE_OUTPUT(changed_result, output)
     _WRITE_STATUS(changed_result, result.status)
-    _WRITE_CLIPPED(changed_result, result.clipped_characters)
+    _WRITE_CLIPPED_CHARACTERS(changed_result, result.clipped_characters)
+    _WRITE_CLIPPED_BYTES(changed_result, result.clipped_bytes)
     _WRITE_KIND(changed_result, result.kind)
     return changed_result
 

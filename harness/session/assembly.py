@@ -37,7 +37,7 @@ from harness.store.log import MemoryLog
 from harness.task import Task
 from harness.tools import make_session_tools
 from harness.tools.function_tool import FunctionTool
-from harness.truncation import EXPLORE_NAME
+from harness.truncation import EXPLORE_NAME, measure_cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,10 +250,12 @@ def _build_outcome_result(call: ToolCall, outcome: Outcome, answer: str, session
         reason = outcome.detail or "it said nothing"
         text = f"error: no answer after {outcome.steps} steps: {reason}; ask for less, or look yourself"
         return _make_result(call, text, "error")
-    cut = max(0, len(answer) - MAX_ANSWER_CHARACTERS)
-    visible_answer = f"{answer[:MAX_ANSWER_CHARACTERS]}\n[{cut} more characters cut]" if cut else answer
+    kept_answer = answer[:MAX_ANSWER_CHARACTERS]
+    cut = measure_cut(answer, kept_answer)
+    visible_answer = f"{kept_answer}\n[{cut.characters} more characters cut]" if cut.characters else answer
     text = f"{visible_answer}\n[{outcome.steps} steps, session {session_id}]"
-    return replace(_make_result(call, text, "completed"), clipped_characters=cut)
+    result = _make_result(call, text, "completed")
+    return replace(result, clipped_characters=cut.characters, clipped_bytes=cut.size_bytes)
 
 
 def _make_result(call: ToolCall, output: str, status: Literal["completed", "error", "interrupted"]) -> ToolResult:

@@ -1,8 +1,9 @@
 """Totals of one session: steps, tokens, costs and compactions, for trial records, terminal, widgets and `harness inspect`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import NamedTuple
 
 from harness.compaction.description import Abilities
 from harness.errors import format_count
@@ -21,6 +22,7 @@ from harness.events import (
     Waiting,
     WorkspaceSaved,
 )
+from harness.messages import ToolResult
 from harness.models.prices import compute_cache_saving_usd
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
@@ -28,6 +30,41 @@ from harness.tokens import Measured, Usage
 
 TOTALLED_KINDS = ("session-started", "step-finished", "model-call-failed", "compaction", "sub-agent-ended", "rolled-back")
 """Kinds of the log events that change the steps, tokens, costs and compactions of a session."""
+
+
+class ToolCuts(NamedTuple):
+    """Outputs of one tool that were truncated before they were logged."""
+
+    tool: str
+    outputs: int
+    """Number of the tool's outputs that were truncated."""
+    characters: int
+    """Number of characters that were removed from them."""
+    size_bytes: int | None
+    """Number of UTF-8 bytes of these characters; None if version 0.2 or older, which did not count them, logged an output."""
+
+
+def count_cuts(results: Iterable[ToolResult]) -> tuple[ToolCuts, ...]:
+    """Return how much was cut from the outputs of each tool that has any cut output, in alphabetical order of the tools."""
+    cuts: dict[str, ToolCuts] = {}
+    for result in results:
+        if result.clipped_characters:
+            tool, outputs, characters, size_bytes = cuts.get(result.name, ToolCuts(result.name, 0, 0, 0))
+            size_bytes = add_sizes((size_bytes, result.clipped_bytes or None))
+            cuts[tool] = ToolCuts(tool, outputs + 1, characters + result.clipped_characters, size_bytes)
+    return tuple(cuts[tool] for tool in sorted(cuts))
+
+
+def format_cut(result: ToolResult) -> str:
+    """Return how much was cut from a tool output as text, such as `1,200 characters (1,250 bytes)`."""
+    size = f" ({format_count(result.clipped_bytes, 'byte')})" if result.clipped_bytes else ""
+    return f"{format_count(result.clipped_characters, 'character')}{size}"
+
+
+def add_sizes(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of several sizes; None if one of them is unknown."""
+    zero: int | None = 0
+    return reduce(lambda total, size: None if total is None or size is None else total + size, sizes, zero)
 
 
 @dataclass(slots=True)
@@ -77,6 +114,8 @@ class SessionTotals:
     summarizer_cost_usd: float | None = 0.0
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
     """Records of the sub-agents of this session that have finished, in order."""
+    overflows: int = 0
+    """Number of prompts of the agent that the provider refused as too long, whether or not a compaction saved the session."""
     retries: int = 0
     """Number of times that a call of a real model was repeated after a failure."""
     waited_seconds: float = 0.0
@@ -102,6 +141,7 @@ class SessionTotals:
                 self._add_step(step)
             case ModelCallFailed() as failed_call:
                 self.cost_usd = add_costs(self.cost_usd, failed_call.cost_usd)
+                self.overflows += failed_call.is_overflow
             case Compaction() as compaction:
                 self._add_compaction(item.seq, compaction)
             case SubAgentEnded() as sub_agent:
@@ -146,6 +186,12 @@ class SessionTotals:
     def all_output_tokens(self) -> int:
         """Output tokens of the agent and its sub-agents together, without the agent's summaries."""
         return self.output_tokens + self.sub_agent_output_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and output tokens of the session's agent, summaries and sub-agents together."""
+        summaries = self.summarizer_prompt_tokens + self.summarizer_output_tokens
+        return self.all_prompt_tokens + self.all_output_tokens + summaries
 
     @property
     def agents_cost_usd(self) -> float | None:

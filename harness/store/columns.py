@@ -168,6 +168,14 @@ TRIALS: tuple[Column, ...] = (
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
     Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
+    Column(
+        "overflows",
+        "Int64",
+        "calls",
+        "Number of prompts that the provider refused as too long, also if a compaction saved the session; missing if version 0.2 "
+        "or older ran the trial",
+        form=19,
+    ),
     _make_sub_agent_sum("explorations", "Int64", "", "Number of sub-agents that the agent sent to explore"),
     _make_sub_agent_sum("sub_agent_steps", "Int64", "steps", "Number of model calls of all sub-agents"),
     _make_sub_agent_sum(
@@ -184,6 +192,14 @@ TRIALS: tuple[Column, ...] = (
         "Whether the verdicts of the checks are those of an equal workspace, taken from the cache; missing if the workspace was "
         "not graded or an older version ran the trial",
         form=16,
+    ),
+    Column(
+        "total_tokens",
+        "int64",
+        "tokens",
+        "Measured prompt and output tokens of the agent, its summarizer and its sub-agents together",
+        "r.prompt_tokens + r.output_tokens + r.summarizer_prompt_tokens + r.summarizer_output_tokens"
+        " + coalesce(r.sub_agent_prompt_tokens + r.sub_agent_output_tokens, 0)",
     ),
     _make_ratio("mean_context_tokens", "tokens", "r.prompt_tokens", "r.steps", "Mean measured size of a prompt"),
     Column("first_compaction_step", "Int64", "", "Step that followed the first compaction; missing if none", "c.first_step"),
@@ -243,6 +259,20 @@ TRIALS: tuple[Column, ...] = (
     _make_sum("messages", "messages", "m.messages", "Number of messages of all roles in the conversation"),
     _make_sum("clipped_outputs", "", "o.outputs", "Number of tool outputs that were clipped before they were logged"),
     _make_sum("clipped_characters", "characters", "o.characters", "Characters removed from clipped tool outputs"),
+    Column(
+        "clipped_bytes",
+        "Int64",
+        "bytes",
+        f"UTF-8 bytes removed from clipped tool outputs; {_MISSING_LOG}, or if version 0.2 or older clipped an output",
+        "CASE WHEN s.key IS NOT NULL AND coalesce(o.unmeasured, 0) = 0 THEN coalesce(o.bytes, 0) END",
+    ),
+    Column(
+        "clipped_by_tool_json",
+        "str",
+        "",
+        "JSON object: name of each tool with clipped outputs -> number of these outputs",
+        "coalesce(o.tools, '{}')",
+    ),
     _make_sum("prunings", "", "c.prunings", "Number of applied compactions that inserted nothing"),
     _make_sum("pruned_tokens", "tokens", "c.pruned_tokens", "Estimated tokens saved by compactions that inserted nothing"),
     Column(
@@ -278,6 +308,13 @@ STEPS: tuple[Column, ...] = (
     Column("prompt_tokens", "int64", "tokens", "Measured input + cache_read + cache_write tokens", _PROMPT_SQL.format("t.")),
     Column("input_tokens", "int64", "tokens", "Measured prompt tokens that were neither read from nor written to a cache"),
     Column("output_tokens", "int64", "tokens", "Measured output tokens, reasoning included"),
+    Column(
+        "total_tokens",
+        "int64",
+        "tokens",
+        "Measured prompt and output tokens together",
+        f"{_PROMPT_SQL.format('t.')} + t.output_tokens",
+    ),
     Column("reasoning_tokens", "int64", "tokens", "Measured reasoning tokens, which are part of output_tokens"),
     Column("cache_read_tokens", "int64", "tokens", "Prompt tokens read from a cache, as the provider reports (0 if scripted)"),
     Column("cache_write_tokens", "int64", "tokens", "Prompt tokens written to a cache, as the provider reports (0 if scripted)"),
@@ -377,6 +414,13 @@ MESSAGES: tuple[Column, ...] = (
     Column("tokens", "int64", "tokens", "Size of the message, estimated by the journal's token counter"),
     Column("characters", "int64", "characters", "Length of the column content", _FILLED_IN),
     Column("clipped_characters", "int64", "characters", "Characters clipped from tool output before logging", _FILLED_IN),
+    Column(
+        "clipped_bytes",
+        "Int64",
+        "bytes",
+        "UTF-8 bytes clipped from tool output before logging; missing if version 0.2 or older clipped it",
+        _FILLED_IN,
+    ),
     Column("is_compacted", "bool", "", "Whether the message is no longer in the view at the end of the log", _FILLED_IN),
     Column("compacted_before_step", "Int64", "", "Step before which the message left the view; missing if never", _LEFT_SQL),
     Column("place", "str", "", "Sort key that gives the order in which the messages of a view are sent"),
@@ -462,10 +506,16 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
       FROM step_conduct WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS t ON t.session = s.key
     LEFT JOIN (SELECT session, count(*) AS messages, sum(role = 'user') AS turns
       FROM event WHERE session IN {_TRIAL_SESSIONS} AND role IS NOT NULL GROUP BY session) AS m ON m.session = s.key
-    LEFT JOIN (SELECT e.session, count(*) AS outputs, sum(json_extract(p.value, '$.clipped_characters')) AS characters
-      FROM event AS e JOIN json_each(e.body, '$.parts') AS p
-      WHERE e.session IN {_TRIAL_SESSIONS} AND e.role = 'tool' AND json_extract(p.value, '$.clipped_characters') > 0
-      GROUP BY e.session) AS o ON o.session = s.key
+    LEFT JOIN (SELECT session, sum(outputs) AS outputs, sum(characters) AS characters, sum(bytes) AS bytes,
+        sum(unmeasured) AS unmeasured, json_group_object(tool, outputs) AS tools
+      FROM (SELECT e.session, json_extract(p.value, '$.name') AS tool, count(*) AS outputs,
+          sum(json_extract(p.value, '$.clipped_characters')) AS characters,
+          sum(json_extract(p.value, '$.clipped_bytes')) AS bytes,
+          sum(coalesce(json_extract(p.value, '$.clipped_bytes'), 0) = 0) AS unmeasured
+        FROM event AS e JOIN json_each(e.body, '$.parts') AS p
+        WHERE e.session IN {_TRIAL_SESSIONS} AND e.role = 'tool' AND json_extract(p.value, '$.clipped_characters') > 0
+        GROUP BY e.session, tool ORDER BY e.session, tool)
+      GROUP BY session) AS o ON o.session = s.key
     LEFT JOIN (SELECT session, min(iif(status = 'applied', step, NULL)) AS first_step,
         sum(status = 'applied' AND inserted = 0) AS prunings,
         sum(iif(status = 'applied' AND inserted = 0, tokens_before - tokens_after, 0)) AS pruned_tokens,

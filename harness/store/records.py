@@ -111,6 +111,8 @@ class TrialRecord:
     """Number of times that calls of real models were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
     """Total time in seconds that the trial waited before repeating model calls; None if unknown."""
+    overflows: int | None = None
+    """Number of prompts of the agent that the provider refused as too long; None in records of version 0.2 or older."""
     explorations: int | None = None
     """Number of sub-agents that the agent sent to explore; None in records of older versions, whose trials had none."""
     sub_agent_steps: int | None = None

@@ -127,21 +127,27 @@ def _load_contents(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -
     parts_by_body = {body: json.loads(body)["parts"] for body in set(bodies)}
     texts = load_texts(journal.database, parts_by_body)
     read = {body: _read_parts(parts, texts) for body, parts in parts_by_body.items()}
-    contents, tools, clipped = zip(*[read[body] for body in bodies], strict=True) if bodies else ((), (), ())
+    contents, tools, characters, sizes = zip(*[read[body] for body in bodies], strict=True) if bodies else ((), (), (), ())
     return {
         "content": contents,
         "characters": [len(content) for content in contents],
         "tool": tools,
-        "clipped_characters": clipped,
+        "clipped_characters": characters,
+        "clipped_bytes": sizes,
         "is_compacted": [step is not None for step in values_by_name["compacted_before_step"]],
     }
 
 
-def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
-    """Return a message's text, its first tool, and the number of characters cut from its tool outputs."""
+def _read_parts(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int, int | None]:
+    """Return a message's text, its first tool, and the numbers of characters and bytes cut from its tool outputs.
+
+    The number of bytes is None if version 0.2 or older, which did not count them, cut an output.
+    """
     content = "\n".join([_extract_part_text(part, texts) for part in parts])
     tool = next((part["name"] for part in parts if "call_id" in part), "")
-    return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
+    cuts = [(part["clipped_characters"], part.get("clipped_bytes", 0)) for part in parts if part.get("clipped_characters")]
+    is_measured = all(size_bytes for _, size_bytes in cuts)
+    return content, tool, sum(characters for characters, _ in cuts), sum(size for _, size in cuts) if is_measured else None
 
 
 def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:

@@ -28,7 +28,8 @@ _CALLED_TOOLS = st.lists(st.sampled_from(["execute_command", "read_file", "write
 _SESSION_TOOLS = st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3)
 _REPETITIONS = st.integers(1, 12)
 _RESULT_STATUSES: st.SearchStrategy[Literal["completed", "error"]] = st.sampled_from(["completed", "error"])
-_CLIPPED_CHARACTERS = st.sampled_from([0, 0, 700])
+_CUTS = st.sampled_from([(0, 0), (0, 0), (700, 900), (700, 0)])
+"""Numbers of characters and bytes cut from a tool output; version 0.2 logged no bytes."""
 
 
 def _draw_step(draw: st.DrawFn, number: int) -> list[Message]:
@@ -45,6 +46,11 @@ def _draw_step(draw: st.DrawFn, number: int) -> list[Message]:
 def _draw_result(draw: st.DrawFn, call: ToolCall) -> ToolResult:
     output = draw(TEXTS) * draw(_REPETITIONS)
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status=draw(_RESULT_STATUSES))
+
+
+def _cut_result(draw: st.DrawFn, result: ToolResult) -> ToolResult:
+    characters, size_bytes = draw(_CUTS)
+    return replace(result, clipped_characters=characters, clipped_bytes=size_bytes)
 
 
 @st.composite
@@ -236,7 +242,7 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[even
             ToolCall(call_id=f"c{number}-{index}", name=name, arguments_json='{"path": "a"}') for index, name in enumerate(names)
         ]
         replies.append(assistant(draw(TEXTS), *calls))
-        drawn = [replace(_draw_result(draw, call), clipped_characters=draw(_CLIPPED_CHARACTERS)) for call in calls]
+        drawn = [_cut_result(draw, _draw_result(draw, call)) for call in calls]
         outputs.update({result.call_id: result for result in drawn})
     later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
     summaries = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))

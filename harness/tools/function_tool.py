@@ -13,7 +13,16 @@ from typing import Any
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import OutputStore, ToolSpec
-from harness.truncation import NOTHING_ESSENTIAL, Essentials, Truncation, build_mark, format_preview, preview_output
+from harness.truncation import (
+    NOTHING_ESSENTIAL,
+    Cut,
+    Essentials,
+    Truncation,
+    build_mark,
+    format_preview,
+    measure_cut,
+    preview_output,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +56,25 @@ class FunctionTool:
         except ToolError as error:
             output, status = f"error: {error}", "error"
         kept, cut = self._shorten(output)
-        return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
+        return ToolResult(
+            call_id=call.call_id,
+            name=call.name,
+            output=kept,
+            status=status,  # type: ignore[arg-type]
+            clipped_characters=cut.characters,
+            clipped_bytes=cut.size_bytes,
+        )
 
-    def _shorten(self, output: str) -> tuple[str, int]:
-        """Return the output, shortened to the limits of the tool, and the number of characters removed."""
+    def _shorten(self, output: str) -> tuple[str, Cut]:
+        """Return the output, shortened to the limits of the tool, and the size of what was cut."""
         essentials = self.find_essentials(output) if self.limits.keep_essentials else NOTHING_ESSENTIAL
         preview = preview_output(output, self.limits, essentials)
         if preview.cut_bytes:
             mark = build_mark(self._save_output(output), self.limits)
-            return format_preview(preview, self.limits, mark), preview.cut_characters
+            return format_preview(preview, self.limits, mark), measure_cut(output, preview.text, preview.essential)
         most = self.limits.max_characters
         if most is None or len(output) <= most:
-            return output, 0
+            return output, Cut()
         mark = build_mark(self._save_output(output), self.limits)
         ending = f"\n\n{mark}" if mark else ""
         shown, cut = clip(output, max(0, most - len(ending)), ends=self.limits.keep == "ends", essentials=essentials)
@@ -80,8 +96,8 @@ class FunctionTool:
         return given
 
 
-def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Essentials = NOTHING_ESSENTIAL) -> tuple[str, int]:
-    """Shorten a text, and return it with the number of characters removed.
+def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Essentials = NOTHING_ESSENTIAL) -> tuple[str, Cut]:
+    """Shorten a text, and return it with the size of what was cut.
 
     Args:
         text: Text to shorten.
@@ -90,13 +106,14 @@ def clip(text: str, most_characters: int, *, ends: bool = False, essentials: Ess
         essentials: Beginning and end of the text that are kept in either case; the end takes at most half of the characters.
     """
     if len(text) <= most_characters:
-        return text, 0
+        return text, Cut()
     room = max(0, most_characters - 60)
     tail = room // 2 if ends else min(len(essentials.ending), room // 2)
     head = max(room - tail, len(essentials.opening))
-    cut = len(text) - head - tail
-    last = f"\n{text[len(text) - tail :]}" if tail else ""
-    return f"{text[:head]}\n[{cut} of {len(text)} characters cut]{last}"[:most_characters], cut
+    beginning, end = text[:head], text[len(text) - tail :]
+    cut = measure_cut(text, beginning, end)
+    last = f"\n{end}" if tail else ""
+    return f"{beginning}\n[{cut.characters} of {len(text)} characters cut]{last}"[:most_characters], cut
 
 
 def build_spec(name: str, description: str, properties: Mapping[str, object], required: Iterable[str]) -> ToolSpec:

@@ -13,7 +13,7 @@ from harness import events
 from harness.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.session.grading import GradedCheck
-from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
+from harness.session.totals import SessionTotals, format_cut, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
@@ -359,7 +359,7 @@ class Feed:
         parts = [[name, str(value)[:MAX_BODY_CHARACTERS]] for name, value in parse_arguments(call).items()]
         parts = parts or [["arguments", call.arguments_json]]
         if result is not None:
-            cut = f" (cut: {result.clipped_characters:,} characters omitted)" if result.clipped_characters else ""
+            cut = f" (cut: {format_cut(result)} omitted)" if result.clipped_characters else ""
             parts.append([f"output{cut}", result.output[:MAX_BODY_CHARACTERS]])
         return {"n": number, "parts": [[replace_surrogates(name), replace_surrogates(text)] for name, text in parts]}
 

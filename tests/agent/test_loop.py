@@ -256,8 +256,10 @@ def test_a_failed_call_that_cost_money_is_in_the_log_and_in_the_total(cost_usd: 
 
 
 def test_without_compaction_an_overflow_ends_the_session() -> None:
-    outcome, _ = run([ContextOverflow("puppet", 9, 8)])
+    totals = SessionTotals()
+    outcome, _ = run([ContextOverflow("puppet", 9, 8)], listen=totals)
     assert (outcome.status, outcome.reason) == ("failed", "overflow")
+    assert totals.overflows == 1
 
 
 TOO_LONG = ContextOverflow("puppet", 9, 8)
@@ -277,8 +279,11 @@ def test_after_an_overflow_a_policy_compacts_as_often_as_it_shortens_the_view_wi
     policy: Policy, overflows: int, reason: str, compactions: int
 ) -> None:
     steps = [assistant(f"step {number}", call(number, f"echo {'x' * 400}")) for number in range(1, 25)]
-    outcome, events = run([*steps, *[TOO_LONG] * overflows, assistant("done")], policy=policy, answer=lambda command: ECHOED)
-    assert outcome.reason == reason
+    totals = SessionTotals()
+    outcome, events = run(
+        [*steps, *[TOO_LONG] * overflows, assistant("done")], policy=policy, answer=lambda command: ECHOED, listen=totals
+    )
+    assert (outcome.reason, totals.overflows) == (reason, overflows)
     applied = [event for event in events if isinstance(event, Compaction) and event.status == "applied"]
     assert [(event.moment, event.step) for event in applied] == [("overflow", 25)] * compactions
     assert all(event.tokens_after < event.tokens_before for event in applied)

@@ -79,8 +79,8 @@ def test_what_it_took_is_told_once_whatever_came_of_it():
 
 
 def test_a_long_answer_is_cut_and_says_so():
-    result = Made([assistant("x" * (MAX_ANSWER_CHARACTERS + 7))]).tool.run(ASKED)
-    assert result.clipped_characters == 7
+    result = Made([assistant("é" * (MAX_ANSWER_CHARACTERS + 7))]).tool.run(ASKED)
+    assert (result.clipped_characters, result.clipped_bytes) == (7, 14)
     assert "[7 more characters cut]" in result.output
 
 

@@ -239,6 +239,7 @@ _PARTS: st.SearchStrategy[Part] = st.one_of(
         output=_TEXTS,
         status=st.sampled_from(["completed", "error", "interrupted"]),
         clipped_characters=_COUNTS,
+        clipped_bytes=_COUNTS,
     ),
     st.builds(File, path=_TEXTS, content=_TEXTS),
     st.builds(Subtask, prompt=_TEXTS, answer=_TEXTS),
@@ -309,7 +310,7 @@ _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TurnEnded, turn=st.integers(1, 99), status=st.just("failed"), reason=st.just("doom_loop"), detail=_TEXTS),
     st.builds(MessageQueued, text=_TEXTS, files=st.lists(st.builds(File, path=_TEXTS, content=_TEXTS), max_size=1).map(tuple)),
     st.builds(CallStarted, step=st.integers(1, 99), call_id=_NAMES),
-    st.builds(ModelCallFailed, step=st.integers(1, 99), cost_usd=_MONEY, detail=_TEXTS),
+    st.builds(ModelCallFailed, step=st.integers(1, 99), cost_usd=_MONEY, detail=_TEXTS, is_overflow=st.booleans()),
     st.builds(MessageUnqueued, queued=st.integers(1, 99), why=st.sampled_from(["taken", "withdrawn"])),
     st.builds(
         SubAgentEnded,

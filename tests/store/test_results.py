@@ -1,3 +1,4 @@
+import json
 import shutil
 import sqlite3
 from dataclasses import replace
@@ -82,7 +83,7 @@ def test_a_trial_has_a_row_with_its_axes(folder: Path) -> None:
 
 def test_a_trial_has_the_sums_of_its_session(folder: Path) -> None:
     row = load(folder).trials.iloc[0]
-    assert (row.turns, row.messages, row.clipped_outputs, row.clipped_characters) == (1, 8, 0, 0)
+    assert (row.turns, row.messages, row.clipped_outputs, row.clipped_characters, row.clipped_bytes) == (1, 8, 0, 0, 0)
     assert (row.summaries, row.prunings, row.pruned_tokens) == (1, 0, 0)
     assert (row.emergency_compactions, row.fruitless_compactions, row.summarizer_seconds) == (0, 0, 2.0)
     assert (row.cache_read_tokens, row.cache_write_tokens, row.cache_hit_share) == (90 + 180 + 270, 9, 0.54)
@@ -93,7 +94,7 @@ def test_a_trial_has_the_sums_of_its_session(folder: Path) -> None:
 
 def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_path: Path) -> None:
     """S3.16."""
-    cut = ToolResult(call_id="call-2", name="execute_command", output="short", clipped_characters=700)
+    cut = cut_result(700, 900)
     pruning = replace(
         compaction(forget=[4, 5], summary=""), patch=Patch(forget=(ItemId(4), ItemId(5))), tokens_after=Estimated(801)
     )
@@ -110,17 +111,52 @@ def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_
     assert (row.prunings, row.pruned_tokens, row.summaries) == (2, 2 * (20_001 - 801), 0)
     assert (row.pruning_seconds, results.compactions["wall_seconds"].tolist()) == (0.5, [0.25] * 4)
     assert (row.emergency_compactions, row.fruitless_compactions) == (1, 2)
-    assert (row.clipped_outputs, row.clipped_characters, row.activity) == (1, 700, "active")
+    assert (row.clipped_outputs, row.clipped_characters, row.clipped_bytes, row.activity) == (1, 700, 900, "active")
+    assert (row.clipped_by_tool_json, crashed.clipped_by_tool_json) == ('{"execute_command":1}', "{}")
     assert pd.isna(crashed.turns)
     assert pd.isna(crashed.prunings)
-    assert results.messages.set_index("event")["clipped_characters"].to_dict()[8] == 700
+    assert results.messages.set_index("event")[["clipped_characters", "clipped_bytes"]].loc[8].tolist() == [700, 900]
+
+
+def cut_result(characters: int, size_bytes: int, tool_name: str = "execute_command") -> ToolResult:
+    return ToolResult(call_id="call-2", name=tool_name, output="short", clipped_characters=characters, clipped_bytes=size_bytes)
+
+
+def test_cuts_are_counted_by_tool_and_their_bytes_are_missing_where_an_older_version_cut(tmp_path: Path) -> None:
+    """S3.16; version 0.2 counted characters only."""
+    cuts = {"s": [(700, 900, "read_file"), (5, 5, "read_file"), (1, 3, "execute_command")], "old": [(700, 0, "read_file")]}
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        for session_id, results in cuts.items():
+            messages = [MessageAdded(step=1, message=tool(cut_result(*cut))) for cut in results]
+            begun(journal, session_id).append([*opening(session_id), *step(1), *messages, ENDED])
+            journal.record_trial(trial(f"t-{session_id}", session_id))
+    trials = load(tmp_path).trials
+    assert [json.loads(text) for text in trials["clipped_by_tool_json"]] == [
+        {"execute_command": 1, "read_file": 2},
+        {"read_file": 1},
+    ]
+    assert trials["clipped_characters"].tolist() == [706, 700]
+    assert trials["clipped_bytes"].fillna(-1).tolist() == [908, -1]
+
+
+def test_overflows_and_all_tokens_of_a_trial_are_columns(tmp_path: Path) -> None:
+    """S3.16."""
+    counted = trial("t", "s", overflows=2, summarizer_prompt_tokens=40, summarizer_output_tokens=3, sub_agent_prompt_tokens=100)
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        begun(journal, "s").append([*opening("s"), *step(1), ENDED])
+        journal.record_trial(replace(counted, sub_agent_output_tokens=9, explorations=1))
+        journal.record_trial(trial("old", ""))
+    new, old = load(tmp_path).trials.itertuples()
+    own = counted.prompt_tokens + counted.output_tokens
+    assert (new.overflows, new.total_tokens) == (2, own + 40 + 3 + 100 + 9)
+    assert (pd.isna(old.overflows), old.total_tokens) == (True, own)
 
 
 METRICS: dict[str, tuple[str, list[object]]] = {
     "conversation.tokens.input": ("prompt_tokens FROM steps ORDER BY step", [103, 193, 283]),
     "conversation.tokens.output": ("output_tokens FROM steps ORDER BY step", [5, 5, 5]),
-    "conversation.tokens.total": ("prompt_tokens + output_tokens FROM steps ORDER BY step", [108, 198, 288]),
-    "conversation.overflow.count": ("emergency_compactions FROM trials", [1]),
+    "conversation.tokens.total": ("total_tokens FROM steps ORDER BY step", [108, 198, 288]),
+    "conversation.overflow.count": ("overflows FROM trials", [1]),
     "conversation.length.messages": ("messages FROM trials", [8]),
     "conversation.length.turns": ("turns FROM trials", [1]),
     "compaction.prune.triggered": ("prunings FROM trials", [2]),
@@ -135,19 +171,19 @@ METRICS: dict[str, tuple[str, list[object]]] = {
     "compaction.summarize.tokens.input": ("summarizer_prompt_tokens FROM compactions WHERE inserted > 0", [700]),
     "compaction.summarize.tokens.output": ("summarizer_output_tokens FROM compactions WHERE inserted > 0", [80]),
     "truncation.triggered": ("clipped_outputs FROM trials", [1]),
-    "truncation.bytes_saved": ("clipped_characters FROM messages WHERE clipped_characters > 0", [700]),
+    "truncation.bytes_saved": ("clipped_bytes FROM messages WHERE clipped_characters > 0", [900]),
     "truncation.tool": ("tool FROM messages WHERE clipped_characters > 0", ["execute_command"]),
     "cache.hit_rate": ("cache_hit_share FROM trials", [540 / 1_000]),
     "cache.tokens.read": ("cache_read_tokens FROM trials", [540]),
     "cache.tokens.write": ("cache_write_tokens FROM trials", [9]),
     "cache.cost_saved_usd": ("cache_saved_usd FROM trials", [0.0625]),
 }
-"""Query and expected values of each metric of the design document; characters stand for its bytes."""
+"""Query and expected values of each metric of the design document."""
 
 
 def test_every_metric_of_the_document_is_a_query(tmp_path: Path) -> None:
     """S3.16."""
-    cut = ToolResult(call_id="call-2", name="execute_command", output="short", clipped_characters=700)
+    cut = cut_result(700, 900)
     pruning = replace(compaction(), patch=Patch(forget=(ItemId(4),)), summary="", summarizer="", summarizer_usage=None)
     pruning = replace(pruning, tokens_after=Estimated(801), summarizer_cost_usd=None, summarizer_seconds=0.0, wall_seconds=0.25)
     emergency = replace(pruning, patch=Patch(forget=(ItemId(5),)), moment="overflow")
@@ -163,7 +199,7 @@ def test_every_metric_of_the_document_is_a_query(tmp_path: Path) -> None:
         ]
         events += [compaction(forget=[9, 10], before_step=3), *step(3), ENDED]
         begun(journal, "s").append(events)
-        journal.record_trial(trial("t", "s", activity="active", cache_saved_usd=0.0625), checks("t"))
+        journal.record_trial(trial("t", "s", activity="active", cache_saved_usd=0.0625, overflows=1), checks("t"))
     results = load(tmp_path)
     found = {name: results.sql(f"SELECT {query}").iloc[:, 0].tolist() for name, (query, _) in METRICS.items()}
     assert found == {name: expected for name, (_, expected) in METRICS.items()}

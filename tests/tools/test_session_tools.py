@@ -7,6 +7,7 @@ import pytest
 
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.gemini import GeminiMasking
+from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.inspection.sample_run import SampleOracle
@@ -23,6 +24,14 @@ LONG = "\n".join(f"line {number}" for number in range(1, 3_001)).encode()
 
 def long(_: str) -> ExecResult:
     return ExecResult(exit_code=0, stdout=LONG, stderr=b"", stdout_bytes=len(LONG), stderr_bytes=0)
+
+
+ACCENTED = "\n".join(["é" * 20] * 3_000)
+
+
+def write_accents(command: str) -> ExecResult:
+    text = ACCENTED if command == "long" else "é"
+    return ExecResult(exit_code=0, stdout=text.encode(), stderr=b"", stdout_bytes=len(text.encode()), stderr_bytes=0)
 
 
 def fail(_: str) -> ExecResult:
@@ -62,6 +71,15 @@ def test_an_output_of_more_than_2000_lines_is_cut_at_the_tool_and_can_be_searche
     name = result.output.split("Full output saved to: ")[1].split("\n")[0]
     assert bench.use("search_output", output=name, text="line 2750").output.startswith("2751: line 2750")
     assert bench.use("read_output", output=name, from_line=3_001).output == "3001: line 3000\n[lines 3001 to 3001 of 3001]"
+
+
+@pytest.mark.parametrize("policy", [ThreeTiers(), KeepLast(), GeminiMasking()], ids=lambda policy: type(policy).__name__)
+def test_what_is_cut_from_an_output_is_counted_in_characters_and_utf_8_bytes(policy: Policy) -> None:
+    """S3.16, under limits on bytes and on characters."""
+    bench = Bench(policy, MemoryOutputs(), write_accents)
+    result, whole = (bench.use("execute_command", command=command) for command in ("long", "short"))
+    assert result.clipped_bytes - result.clipped_characters == ACCENTED.count("é") - result.output.count("é") > 0
+    assert (whole.clipped_characters, whole.clipped_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("kind", sorted(OWN))

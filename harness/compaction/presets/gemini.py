@@ -12,7 +12,7 @@ from harness.compaction.triggers import ALL_KEPT, Amount, Full, NoThreshold, Sha
 from harness.messages import Message, ToolResult, assistant, user
 from harness.plan import Plan, SummaryProcedure
 from harness.tokens import Budget, Counter, WeightedCharacters, count_json_characters
-from harness.truncation import Truncation, describe_location, name_output
+from harness.truncation import Truncation, describe_location, measure_cut, name_output
 from harness.view import Item, View
 
 
@@ -100,9 +100,14 @@ class ClipOldResults:
         text, head = result.output, self._head_characters
         if not self._is_long(result):
             return result
-        gone = len(text) - self.characters
-        output = f"{text[:head]}\n[... {gone} characters ...]\n{text[len(text) - self.characters + head :]}"
-        return replace(result, output=output, clipped_characters=result.clipped_characters + gone)
+        beginning, end = text[:head], text[len(text) - self.characters + head :]
+        cut = measure_cut(text, beginning, end)
+        return replace(
+            result,
+            output=f"{beginning}\n[... {cut.characters} characters ...]\n{end}",
+            clipped_characters=result.clipped_characters + cut.characters,
+            clipped_bytes=result.clipped_bytes + cut.size_bytes,
+        )
 
     @property
     def _head_characters(self) -> int:

@@ -262,11 +262,13 @@ def test_a_former_snapshot_is_told_as_a_message() -> None:
 
 def test_long_old_results_that_stay_are_clipped_to_their_ends() -> None:
     policy = GeminiCli(adapted=True, keep_share=0.9, protect_tokens=100, result_characters=100)
-    talk = [m for at in range(10) for m in step(at, "H" * 500 + "T" * 500)]
+    talk = [m for at in range(10) for m in step(at, "H" * 500 + "é" * 500)]
     view = view_of(user("do it"), *talk, policy=policy)
     room = Room(policy, 10_000, "D", "C")
     after = room.after(view, room.ask(view, FULL))
-    assert results(after)[0] == "H" * 20 + "\n[... 900 characters ...]\n" + "T" * 80
+    assert results(after)[0] == "H" * 20 + "\n[... 900 characters ...]\n" + "é" * 80
+    clipped = next(result for item in after.items for result in item.message.results)
+    assert (clipped.clipped_characters, clipped.clipped_bytes) == (900, 480 + 2 * 420)
 
 
 def test_a_result_is_clipped_once() -> None:
