@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NewType, Protocol
+from typing import Literal, NamedTuple, NewType, Protocol
 
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 
@@ -250,6 +250,35 @@ class Calibration:
     def _ratio_below(self) -> float:
         """Ratio for prompts shorter than the newest reported one, with which no prompt has fewer than 0 tokens."""
         return min(self.ratio, self.reported_tokens / self.estimated_tokens) if self.estimated_tokens else self.ratio
+
+
+class CacheHits(NamedTuple):
+    """Share of a session's prompt tokens that came from a prompt cache, reported by the provider or simulated."""
+
+    share: float | None
+    """Share from 0 to 1; None if nothing was sent."""
+    is_simulated: bool
+    """Whether the share is that of a cache which never evicts, because the provider reported no cached tokens."""
+
+
+def compute_cache_hits(
+    *, read_tokens: int, write_tokens: int, prompt_tokens: int, kept_prefix_tokens: int, view_tokens: int
+) -> CacheHits:
+    """Return the share of a session's prompt tokens that came from a prompt cache.
+
+    Reported numbers win over simulated ones. Without any, the share is that of the tokens which repeat the beginning of the
+    previous request: an upper bound, reached by a cache that never evicts.
+
+    Args:
+        read_tokens: Prompt tokens that the provider read from its cache.
+        write_tokens: Prompt tokens that the provider wrote to its cache.
+        prompt_tokens: All prompt tokens that the provider counted.
+        kept_prefix_tokens: Estimated tokens at the beginning of the requests that the previous request had, too.
+        view_tokens: Estimated tokens of all requests.
+    """
+    is_simulated = not (read_tokens or write_tokens)
+    part, whole = (kept_prefix_tokens, view_tokens) if is_simulated else (read_tokens, prompt_tokens)
+    return CacheHits(min(1.0, part / whole) if whole else None, is_simulated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

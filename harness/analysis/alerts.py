@@ -5,9 +5,8 @@ alerts do not depend on how many trials run at once.
 
 - *overflow rate*: fires if the number of summaries within 5 minutes exceeds 10 % of the number of model calls. Each window of 5
   minutes ends with a model call; a session shorter than 5 minutes is one window.
-- *cache hit rate*: fires if the provider read less than 70 % of a session's prompt tokens from its cache. If the provider reports
-  no cache, the value is the share of the tokens sent that repeat the beginning of the previous request. Such a value is an upper
-  bound, reached by a cache that never evicts, and is marked as simulated.
+- *cache hit rate*: fires if the provider read less than 70 % of a session's prompt tokens from its cache, as the column
+  `cache_hit_share` of the table of trials says. If the provider reports no cache, the value is simulated and marked as such.
 - *summarization cost*: fires if summaries cost more than 10 US dollars within one hour.
 
 A value equal to the threshold does not fire an alert.
@@ -75,10 +74,8 @@ SUMMARIZATION_COST = Alert(
     advice="check how often summaries are written, and by which model",
 )
 ALERTS = (OVERFLOW_RATE, CACHE_HIT_RATE, SUMMARIZATION_COST)
-_STEP_COLUMNS = (
-    *("step", "model_seconds", "tool_seconds", "cache_read_tokens", "cache_write_tokens"),
-    *("kept_prefix_tokens", "view_tokens", "prompt_tokens"),
-)
+_STEP_COLUMNS = ("step", "model_seconds", "tool_seconds")
+_TRIAL_COLUMNS = ("trial_id", "arm", "cache_hit_share", "cache_hits_simulated")
 _COMPACTION_COLUMNS = ("event", "step", "summarizer_seconds", "summarizer_cost_usd")
 
 _ALERT_NOTE = (
@@ -114,10 +111,11 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     no_summaries = {name: summaries[name].to_numpy()[:0] for name in _COMPACTION_COLUMNS}
     rows = [
         (trial_id, arm, alert.name, value, alert.threshold, alert.should_fire(value), step, simulated)
-        for trial_id, arm in zip(results.trials["trial_id"], results.trials["arm"], strict=True)
+        for trial_id, arm, hit_share, hits_simulated in zip(*(results.trials[name] for name in _TRIAL_COLUMNS), strict=True)
         if trial_id in steps_by_trial
-        for alert, value, step, simulated in _evaluate_trial(
-            steps_by_trial[trial_id], summaries_by_trial.get(trial_id, no_summaries)
+        for alert, value, step, simulated in (
+            *_evaluate_trial(steps_by_trial[trial_id], summaries_by_trial.get(trial_id, no_summaries)),
+            (CACHE_HIT_RATE, hit_share, None, pd.notna(hits_simulated) and bool(hits_simulated)),
         )
     ]
     table = pd.DataFrame(rows, columns=list(_ALERT_COLUMNS))
@@ -144,7 +142,7 @@ def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> di
 
 
 def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert, float, int | None, bool]]:
-    """Yield each alert with its worst value in one trial, the step of this value and whether a cache was simulated."""
+    """Yield each alert about summaries with its worst value in one trial, the step of this value, and False."""
     numbers = steps["step"]
     step_seconds = steps["model_seconds"] + steps["tool_seconds"]
     before = np.searchsorted(numbers, summaries["step"])  # index of the model call after each summary
@@ -153,7 +151,6 @@ def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert,
     ends = np.cumsum(step_seconds + summary_seconds[:-1])
     when = np.concatenate([[0.0], ends])[before] + summaries["summarizer_seconds"]
     yield OVERFLOW_RATE, *_find_worst_overflow_rate(numbers, ends, ends[np.minimum(before, len(ends) - 1)]), False
-    yield CACHE_HIT_RATE, *_compute_cache_hit_rate(steps)
     yield SUMMARIZATION_COST, *_find_worst_summary_cost(numbers, summaries, before, when), False
 
 
@@ -174,13 +171,6 @@ def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.nd
     rates = summaries / calls
     worst = int(np.argmax(rates))
     return float(rates[worst]), int(numbers[last[worst]])
-
-
-def _compute_cache_hit_rate(steps: Columns) -> tuple[float, int | None, bool]:
-    simulated = not (steps["cache_read_tokens"].sum() or steps["cache_write_tokens"].sum())
-    part, whole = ("kept_prefix_tokens", "view_tokens") if simulated else ("cache_read_tokens", "prompt_tokens")
-    sent = steps[whole].sum()
-    return (float(steps[part].sum() / sent) if sent else float("nan")), None, simulated
 
 
 def _find_worst_summary_cost(

@@ -28,6 +28,7 @@ from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, restore_spec
+from harness.session.totals import describe_metrics
 from harness.signals import install_signal_handler
 from harness.store.sessions.lookup import (
     SESSIONS_FOLDER,
@@ -381,6 +382,8 @@ def report_outcome(ended: SessionResult, printer: EventPrinter, session: Session
     Exit with code 1 or 130 unless the session was completed.
     """
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
+    for name, text in describe_metrics(printer.totals):
+        printer.print_line(f"{name}: {text}", indent="  ")
     messages = format_count(ended.outcome.view_messages, "message")
     printer.print_line(f"conversation: {messages}, about {ended.outcome.view_tokens:,} tokens in view")
     if ended.outcome.reason in SANDBOX_LOST_REASONS:

@@ -19,7 +19,7 @@ from harness.inspection.timeline import CompactionPoint, Inspection, SentRequest
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
-from harness.session.totals import SessionTotals, format_cut, format_price, format_sub_agent_totals
+from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.store.records import UnfinishedStep
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
@@ -83,9 +83,8 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
         "length": format_counts(*length),
         "in view": f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens",
         "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes)}",
-        "cut off": _describe_cuts(session),
-        "overflows": _describe_overflows(totals),
         "measured": _describe_usage(totals),
+        **dict(describe_metrics(totals)),
         "sub-agents": sub_agents if totals.sub_agents else "",
         "cost": f"agent {format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
         "events": ", ".join(f"{count} {kind}" for kind, count in session.events.items()),
@@ -104,22 +103,8 @@ def _describe_draft(draft: UnfinishedStep) -> str:
     return f"step {draft.step}: {len(text):,} characters of the {what} so far: {format_line(text, 100)}"
 
 
-def _describe_cuts(session: Inspection) -> str:
-    size_bytes = session.clipped_bytes
-    size = "number of bytes unknown" if size_bytes is None else format_count(size_bytes, "byte")
-    counts = format_counts((session.clipped_outputs, "tool output"), (session.clipped_characters, "character"))
-    tools = ", ".join(f"{format_line(cut.tool, 40)} {cut.outputs:,}" for cut in session.cuts)
-    return f"{counts}, {size}" + (f" ({tools})" if tools else "")
-
-
-def _describe_overflows(totals: SessionTotals) -> str:
-    return f"{format_count(totals.overflows, 'prompt')} refused as too long" if totals.overflows else ""
-
-
 def _describe_usage(totals: SessionTotals) -> str:
-    own = totals.prompt_tokens
-    share = f" ({100 * totals.cache_read_tokens / own:.0f} % of the agent's read from a cache)" if own else ""
-    agents = f"{totals.all_prompt_tokens:,} prompt tokens{share}, {totals.all_output_tokens:,} output tokens"
+    agents = f"{totals.all_prompt_tokens:,} prompt tokens, {totals.all_output_tokens:,} output tokens"
     return f"{agents}; {totals.total_tokens:,} tokens in all, summaries included"
 
 

@@ -23,7 +23,7 @@ from harness.inspection.timeline import (
 from harness.messages import Message, extract_part_text
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
-from harness.session.totals import format_price, format_sub_agent_totals
+from harness.session.totals import describe_metrics, format_price, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.text import shorten_line
 
@@ -80,11 +80,12 @@ class SessionSteps:
             ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
             ("ended", f"{ended}: {session.detail}" if session.detail else ended),
             ("steps", f"{totals.steps}, {totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out, {cost}"),
+            ("tokens", f"{totals.total_tokens:,} in all, summaries included"),
         ]
         if sub_agents := totals.sub_agents:
             rows.append(("of these by sub-agents", f"{len(sub_agents)}: {format_sub_agent_totals(sub_agents)}"))
         attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} without effect"
-        return [*rows, ("compactions", attempts)]
+        return [*rows, ("compactions", attempts), *describe_metrics(totals)]
 
     def describe_step(self, number: int, sent: SentRequest) -> list[tuple[str, str]]:
         """Return what a page shows about a step, such as the size of its request and its cost, as names and values.

@@ -17,7 +17,7 @@ from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStart
 from harness.inspection.view_history import ViewHistory
 from harness.messages import Message
 from harness.policies import policy_from_plain
-from harness.session.totals import SessionTotals, ToolCuts, add_sizes, count_cuts
+from harness.session.totals import SessionTotals, add_sizes
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
 from harness.view import Item, View, drop_rolled_back, fold, fold_entries, render_messages
@@ -134,7 +134,6 @@ class Inspection:
         messages: Number of messages of all roles that were logged. Required.
         parts: Number of parts, such as texts and tool calls, in all logged messages. Required.
         compacted_parts: Number of parts of logged messages that are no longer in view in their original form. Required.
-        cuts: Tool outputs that were truncated before they were logged, by tool, in alphabetical order. Required.
         view_messages: Number of messages in the view at the end of the log. Required.
         view_tokens: Estimated tokens of the view at the end of the log. Required.
         shares: Number and tokens of the messages of each kind, such as tool results. Required.
@@ -165,7 +164,6 @@ class Inspection:
     messages: int
     parts: int
     compacted_parts: int
-    cuts: tuple[ToolCuts, ...]
     view_messages: int
     view_tokens: int
     shares: tuple[KindShare, ...]
@@ -176,17 +174,17 @@ class Inspection:
     @property
     def clipped_outputs(self) -> int:
         """Number of tool outputs that were truncated before they were logged."""
-        return sum(cut.outputs for cut in self.cuts)
+        return sum(cut.outputs for cut in self.totals.cuts)
 
     @property
     def clipped_characters(self) -> int:
         """Number of characters removed from truncated tool outputs."""
-        return sum(cut.characters for cut in self.cuts)
+        return sum(cut.characters for cut in self.totals.cuts)
 
     @property
     def clipped_bytes(self) -> int | None:
         """Number of UTF-8 bytes removed from truncated tool outputs; None if version 0.2 or older truncated an output."""
-        return add_sizes(cut.size_bytes for cut in self.cuts)
+        return add_sizes(cut.size_bytes for cut in self.totals.cuts)
 
     @property
     def summaries(self) -> int:
@@ -343,7 +341,6 @@ class LogReader:
             messages=len(messages),
             parts=sum([len(message.parts) for message in messages]),
             compacted_parts=sum(len(self.added_messages[item].parts) for item in self.removed_items),
-            cuts=count_cuts(result for message in messages for result in message.results),
             view_messages=len(self.view.items),
             view_tokens=self.view.tokens,
             shares=self._compute_shares(),

@@ -15,6 +15,7 @@ from harness.events import (
     ModelCallFailed,
     RolledBack,
     SessionEnded,
+    SessionResumed,
     SessionStarted,
     Signal,
     StepFinished,
@@ -26,10 +27,14 @@ from harness.messages import ToolResult
 from harness.models.prices import compute_cache_saving_usd
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
-from harness.tokens import Measured, Usage
+from harness.text import shorten_line
+from harness.tokens import CacheHits, Measured, Usage, compute_cache_hits
 
-TOTALLED_KINDS = ("session-started", "step-finished", "model-call-failed", "compaction", "sub-agent-ended", "rolled-back")
-"""Kinds of the log events that change the steps, tokens, costs and compactions of a session."""
+TOTALLED_KINDS = (
+    *("session-started", "session-resumed", "step-finished", "model-call-failed"),
+    *("compaction", "sub-agent-ended", "rolled-back"),
+)
+"""Kinds of the log events that change the steps, tokens, costs and compactions of a session; cuts are in messages."""
 
 
 class ToolCuts(NamedTuple):
@@ -44,15 +49,28 @@ class ToolCuts(NamedTuple):
     """Number of UTF-8 bytes of these characters; None if version 0.2 or older, which did not count them, logged an output."""
 
 
-def count_cuts(results: Iterable[ToolResult]) -> tuple[ToolCuts, ...]:
-    """Return how much was cut from the outputs of each tool that has any cut output, in alphabetical order of the tools."""
-    cuts: dict[str, ToolCuts] = {}
+def count_cuts(results: Iterable[ToolResult], earlier_cuts: Sequence[ToolCuts]) -> tuple[ToolCuts, ...]:
+    """Return how much was cut from the outputs of each tool that has any cut output, in alphabetical order of the tools.
+
+    The cuts of earlier results are added.
+    """
+    cuts = {cut.tool: cut for cut in earlier_cuts}
     for result in results:
         if result.clipped_characters:
             tool, outputs, characters, size_bytes = cuts.get(result.name, ToolCuts(result.name, 0, 0, 0))
             size_bytes = add_sizes((size_bytes, result.clipped_bytes or None))
             cuts[tool] = ToolCuts(tool, outputs + 1, characters + result.clipped_characters, size_bytes)
     return tuple(cuts[tool] for tool in sorted(cuts))
+
+
+def describe_cuts(cuts: Sequence[ToolCuts]) -> str:
+    """Return how many tool outputs of a session were cut, how much of them, and of which tools, as text."""
+    size_bytes = add_sizes(cut.size_bytes for cut in cuts)
+    size = "an unknown number of bytes" if size_bytes is None else format_count(size_bytes, "byte")
+    outputs = format_count(sum(cut.outputs for cut in cuts), "tool output")
+    characters = format_count(sum(cut.characters for cut in cuts), "character")
+    tools = ", ".join(f"{shorten_line(cut.tool, 40)} {cut.outputs:,}" for cut in cuts)
+    return f"{outputs}, {characters}, {size}" + (f" ({tools})" if tools else "")
 
 
 def format_cut(result: ToolResult) -> str:
@@ -65,6 +83,32 @@ def add_sizes(sizes: Iterable[int | None]) -> int | None:
     """Return the sum of several sizes; None if one of them is unknown."""
     zero: int | None = 0
     return reduce(lambda total, size: None if total is None or size is None else total + size, sizes, zero)
+
+
+@dataclass(slots=True)
+class _CacheSavings:
+    """Sums of what a prompt cache saved in a session, and would save.
+
+    They are computed when they are read, because the price of a model may have to be looked up in litellm, whose import takes
+    seconds.
+    """
+
+    saved_usd: float | None = 0.0
+    could_save_usd: float | None = 0.0
+    pending: list[tuple[str, StepFinished]] = field(default_factory=list)
+    """Steps that are not in the sums yet, each with the name of its model."""
+
+    def add_step(self, model: str, step: StepFinished) -> None:
+        self.pending.append((model, step))
+
+    def compute_totals(self) -> tuple[float | None, float | None]:
+        """Return what the provider's cache saved so far, and what an ideal cache would have saved."""
+        for model, step in self.pending:
+            ideal_usage = _assume_ideal_cache(step)
+            self.saved_usd = add_costs(self.saved_usd, compute_cache_saving_usd(model, step.usage) if model else None)
+            self.could_save_usd = add_costs(self.could_save_usd, compute_cache_saving_usd(model, ideal_usage) if model else None)
+        self.pending.clear()
+        return self.saved_usd, self.could_save_usd
 
 
 @dataclass(slots=True)
@@ -89,6 +133,8 @@ class SessionTotals:
     """Output tokens of the agent's model calls, as measured by the provider."""
     cache_read_tokens: int = 0
     """Prompt tokens of the agent's model calls that the provider read from its prompt cache."""
+    cache_write_tokens: int = 0
+    """Prompt tokens of the agent's model calls that the provider wrote to its prompt cache."""
     peak_context_tokens: int = 0
     """Length in tokens of the session's longest prompt, as measured by the provider."""
     view_tokens: int = 0
@@ -107,13 +153,23 @@ class SessionTotals:
     """Number of compactions in the session that failed."""
     fallbacks: int = 0
     """Number of compactions that were applied in another form than planned, because the summary could not be written."""
+    prunings: int = 0
+    """Number of applied compactions that inserted nothing, including those that were rolled back."""
+    pruned_tokens: int = 0
+    """Estimated tokens that prunings saved."""
+    pruning_seconds: float = 0.0
+    """Wall time of all prunings in seconds."""
     summarizer_calls: int = 0
     """Number of attempted compactions that called the summarizer, successful or not."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
+    summarizer_seconds: float = 0.0
+    """Time of the summarizer's calls in seconds; on the virtual clock if the summarizer is scripted."""
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
     """Records of the sub-agents of this session that have finished, in order."""
+    cuts: tuple[ToolCuts, ...] = ()
+    """Tool outputs that were cut before they were logged, by tool, in alphabetical order."""
     overflows: int = 0
     """Number of prompts of the agent that the provider refused as too long, whether or not a compaction saved the session."""
     retries: int = 0
@@ -122,6 +178,9 @@ class SessionTotals:
     """Time in seconds spent waiting before failed model calls were repeated."""
     _rounds: list[tuple[int, int]] = field(default_factory=list)
     """For each compaction that was applied in the session, the number of its log event and its own number."""
+    _model: str = ""
+    """Name of the agent's model, which may change when a session is resumed."""
+    _cache_savings: _CacheSavings = field(default_factory=_CacheSavings, repr=False, compare=False)
 
     def __call__(self, item: Entry | Signal) -> None:
         """Update the totals with the next log entry or signal (event that is not logged) of the session."""
@@ -133,10 +192,15 @@ class SessionTotals:
         self.event_count += 1
         self.end_event = None
         match item.event:
-            case MessageAdded() | WorkspaceSaved() | CallStarted():  # nothing that is counted, but frequent
+            case MessageAdded(message=message):
+                if message.role == "tool":
+                    self.cuts = count_cuts(message.results, self.cuts)
+            case WorkspaceSaved() | CallStarted():  # nothing that is counted, but frequent
                 pass
             case SessionStarted() as started:
-                self.start_event = self.start_event or started
+                self.start_event, self._model = self.start_event or started, started.model
+            case SessionResumed() as resumed:
+                self._model = resumed.model
             case StepFinished() as step:
                 self._add_step(step)
             case ModelCallFailed() as failed_call:
@@ -194,6 +258,27 @@ class SessionTotals:
         return self.all_prompt_tokens + self.all_output_tokens + summaries
 
     @property
+    def cache_hits(self) -> CacheHits:
+        """Share of the agent's prompt tokens that came from a prompt cache, reported or simulated."""
+        return compute_cache_hits(
+            read_tokens=self.cache_read_tokens,
+            write_tokens=self.cache_write_tokens,
+            prompt_tokens=self.prompt_tokens,
+            kept_prefix_tokens=self.kept_prefix_tokens,
+            view_tokens=self.view_tokens,
+        )
+
+    @property
+    def cache_saved_usd(self) -> float | None:
+        """US dollars saved by the prompt-cache hits that the provider reports; None if a price is unknown."""
+        return self._cache_savings.compute_totals()[0]
+
+    @property
+    def cache_could_save_usd(self) -> float | None:
+        """US dollars that an ideal prompt cache, which holds the whole previous request, would save."""
+        return self._cache_savings.compute_totals()[1]
+
+    @property
     def agents_cost_usd(self) -> float | None:
         """Cost in US dollars of the agent and its sub-agents, without the agent's summaries."""
         return add_costs(self.cost_usd, self.sub_agent_cost_usd)
@@ -245,19 +330,26 @@ class SessionTotals:
         self.prompt_tokens += prompt_tokens
         self.output_tokens += step.usage.output_tokens
         self.cache_read_tokens += step.usage.cache_read_tokens
+        self.cache_write_tokens += step.usage.cache_write_tokens
         self.peak_context_tokens = max(self.peak_context_tokens, prompt_tokens)
         self.view_tokens += step.view_tokens
         self.kept_prefix_tokens += step.kept_prefix_tokens
         self.cost_usd = add_costs(self.cost_usd, step.cost_usd)
+        self._cache_savings.add_step(self._model, step)
 
     def _add_compaction(self, seq: int, compaction: Compaction) -> None:
         if compaction.status == "applied":
             self.compactions = compaction.round
             self._rounds.append((seq, compaction.round))
+            if not compaction.patch.insert:
+                self.prunings += 1
+                self.pruned_tokens += compaction.tokens_before - compaction.tokens_after
+                self.pruning_seconds += compaction.wall_seconds
         self.no_ops += compaction.status == "no-op"
         self.failed_compactions += compaction.status == "failed"
         self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
         self.summarizer_calls += bool(compaction.summarizer or compaction.failure)
+        self.summarizer_seconds += compaction.summarizer_seconds
         usage: Usage | None = compaction.summarizer_usage
         if usage is not None:
             self.summarizer_prompt_tokens += usage.prompt_tokens
@@ -273,12 +365,8 @@ class SessionTotals:
 
 @dataclass(slots=True)
 class TrialTotals(SessionTotals):
-    """Totals of a trial: the totals of its session, savings by the prompt cache, and use of the action cache."""
+    """Totals of a trial: the totals of its session, and use of the action cache."""
 
-    cache_saved_usd: float | None = 0.0
-    """US dollars saved by the prompt-cache hits that the provider reports."""
-    cache_could_save_usd: float | None = 0.0
-    """US dollars that an ideal prompt cache, which holds the whole previous request, would save."""
     cache_counts: CacheCounts | None = None
     """Counts of hits and misses so far in the sandbox's action cache (stored results of commands); None without a cache."""
     step_actions: list[StepActions] = field(default_factory=list)
@@ -287,16 +375,39 @@ class TrialTotals(SessionTotals):
 
     def _add_step(self, step: StepFinished) -> None:
         SessionTotals._add_step(self, step)
-        self.cache_saved_usd = add_costs(self.cache_saved_usd, self._compute_saving_usd(step.usage))
-        self.cache_could_save_usd = add_costs(self.cache_could_save_usd, self._compute_saving_usd(_assume_ideal_cache(step)))
         if self.cache_counts is not None:
             counts, previous_counts = replace(self.cache_counts), self._previous_counts
             hits, misses = counts.hits - previous_counts.hits, counts.misses - previous_counts.misses
             self.step_actions.append(StepActions(step.step, hits, misses))
             self._previous_counts = counts
 
-    def _compute_saving_usd(self, usage: Usage) -> float | None:
-        return compute_cache_saving_usd(self.start_event.model, usage) if self.start_event else None
+
+def describe_metrics(totals: SessionTotals) -> list[tuple[str, str]]:
+    """Return the cut outputs, overflows, prunings, summaries and cache hits of a session, as names and texts."""
+    overflows = f"{format_count(totals.overflows, 'prompt')} refused as too long"
+    pruned = f"{format_count(totals.prunings, 'pruning')} in {1000 * totals.pruning_seconds:.1f} ms"
+    return [
+        ("cut outputs", describe_cuts(totals.cuts)),
+        ("overflows", overflows),
+        ("pruning", f"{pruned}, {format_count(totals.pruned_tokens, 'token')} saved"),
+        ("summaries", f"{format_count(totals.summarizer_calls, 'attempt')} in {totals.summarizer_seconds:.1f} s"),
+        ("cache", describe_cache(totals)),
+    ]
+
+
+def describe_cache(totals: SessionTotals) -> str:
+    """Return the share of prompt tokens that came from a prompt cache, and what that saved, as text."""
+    share, is_simulated = totals.cache_hits
+    if share is None:
+        return "no prompt was sent"
+    source = "repeat the previous request (simulated, no cache was reported)" if is_simulated else "were read from a cache"
+    could_save = f"a cache that never evicts would save {format_saving(totals.cache_could_save_usd)}"
+    return f"{100 * share:.1f} % of the prompt tokens {source}; saved {format_saving(totals.cache_saved_usd)}, {could_save}"
+
+
+def format_saving(saved_usd: float | None) -> str:
+    """Return savings in US dollars as text, or "an unknown amount"; negative savings are a loss."""
+    return "an unknown amount" if saved_usd is None else f"{'-' * (saved_usd < 0)}${abs(saved_usd):.4f}"
 
 
 def add_costs(total_usd: float | None, cost_usd: float | None) -> float | None:
@@ -319,9 +430,15 @@ def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
     """Return the usage of a model call as if the provider's cache had held the whole previous request."""
-    shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
     prompt_tokens = step.usage.prompt_tokens
-    cached_tokens = Measured(round(prompt_tokens * shared))
+    hits = compute_cache_hits(
+        read_tokens=0,
+        write_tokens=0,
+        prompt_tokens=prompt_tokens,
+        kept_prefix_tokens=step.kept_prefix_tokens,
+        view_tokens=step.view_tokens,
+    )
+    cached_tokens = Measured(round(prompt_tokens * (hits.share or 0.0)))
     return replace(
         step.usage,
         input_tokens=Measured(0),

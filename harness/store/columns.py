@@ -168,14 +168,6 @@ TRIALS: tuple[Column, ...] = (
     ),
     Column("retries", "Int64", "calls", "Repeated calls of real models after a rate limit or fault; missing if unknown", form=10),
     Column("waited_seconds", "float64", "s", "Total waiting time before retries of model calls; missing if unknown", form=10),
-    Column(
-        "overflows",
-        "Int64",
-        "calls",
-        "Number of prompts that the provider refused as too long, also if a compaction saved the session; missing if version 0.2 "
-        "or older ran the trial",
-        form=19,
-    ),
     _make_sub_agent_sum("explorations", "Int64", "", "Number of sub-agents that the agent sent to explore"),
     _make_sub_agent_sum("sub_agent_steps", "Int64", "steps", "Number of model calls of all sub-agents"),
     _make_sub_agent_sum(
@@ -192,6 +184,14 @@ TRIALS: tuple[Column, ...] = (
         "Whether the verdicts of the checks are those of an equal workspace, taken from the cache; missing if the workspace was "
         "not graded or an older version ran the trial",
         form=16,
+    ),
+    Column(
+        "overflows",
+        "Int64",
+        "calls",
+        "Number of prompts that the provider refused as too long, also if a compaction saved the session; missing if version 0.2 "
+        "or older ran the trial",
+        form=19,
     ),
     Column(
         "total_tokens",
@@ -288,12 +288,22 @@ TRIALS: tuple[Column, ...] = (
     _make_sum("summarizer_seconds", "s", "c.seconds", "Time of the summarizer's calls (virtual time if scripted)", "float64"),
     _make_sum("cache_read_tokens", "tokens", "p.read_tokens", "Prompt tokens read from a cache, as the provider reports"),
     _make_sum("cache_write_tokens", "tokens", "p.write_tokens", "Prompt tokens written to a cache, as the provider reports"),
-    _make_ratio(
+    _make_sum("view_tokens", "tokens", "p.view_tokens", "Tokens of all requests, estimated by the policy's token counter"),
+    _make_sum("kept_prefix_tokens", "tokens", "p.kept_tokens", "Those of them that repeat the beginning of the previous request"),
+    Column(
         "cache_hit_share",
+        "float64",
         "share",
-        "p.read_tokens",
-        "r.prompt_tokens",
-        "Share of prompt tokens read from a cache; missing if none",
+        "Share of prompt tokens read from a cache, as the provider reports; if it reports no cached tokens, kept_prefix_tokens / "
+        "view_tokens, an upper bound; missing if nothing was sent",
+        _FILLED_IN,
+    ),
+    Column(
+        "cache_hits_simulated",
+        "boolean",
+        "",
+        "Whether cache_hit_share is simulated, since the provider reported no cached tokens; missing if nothing was sent",
+        _FILLED_IN,
     ),
 )
 
@@ -524,7 +534,8 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
         sum(status = 'applied' AND moment = 'overflow') AS emergencies,
         sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
       FROM compaction WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS c ON c.session = s.key
-    LEFT JOIN (SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens
+    LEFT JOIN (SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens,
+        sum(view_tokens) AS view_tokens, sum(kept_prefix_tokens) AS kept_tokens
       FROM step WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS p ON p.session = s.key
   WHERE r.revision IN {_KEYS} ORDER BY r.revision"""
 _STEP_ROWS = f"""{_SESSION_JOIN} JOIN step AS t ON t.session = s.key {_EVENT_JOIN.format("t")}

@@ -111,8 +111,6 @@ class TrialRecord:
     """Number of times that calls of real models were repeated after a rate limit or fault; None if unknown."""
     waited_seconds: float | None = None
     """Total time in seconds that the trial waited before repeating model calls; None if unknown."""
-    overflows: int | None = None
-    """Number of prompts of the agent that the provider refused as too long; None in records of version 0.2 or older."""
     explorations: int | None = None
     """Number of sub-agents that the agent sent to explore; None in records of older versions, whose trials had none."""
     sub_agent_steps: int | None = None
@@ -123,6 +121,8 @@ class TrialRecord:
     """Total cost of the sub-agents in USD; None if the price of a model is unknown, and in older records."""
     verdict_cached: bool | None = None
     """Whether the results of the checks come from the cache; None if the workspace was not graded, and in older records."""
+    overflows: int | None = None
+    """Number of prompts of the agent that the provider refused as too long; None in records of version 0.2 or older."""
 
 
 class UnfinishedStep(NamedTuple):

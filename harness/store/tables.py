@@ -22,6 +22,7 @@ from harness.store.journal import Journal
 from harness.store.log import load_texts
 from harness.store.texts import parse_stored
 from harness.text import replace_surrogates
+from harness.tokens import compute_cache_hits
 
 BATCH_SIZE = 50
 """Number of sessions or trials whose rows are read at once."""
@@ -72,6 +73,8 @@ class TableReader:
         values_by_name: dict[str, Sequence[Any]] = {column.name: given for column, given in zip(columns, values, strict=True)}
         if SOURCES[name].owner == "session":
             values_by_name["trial_id"] = [self._trial_ids.get(session_id) for session_id in values_by_name["session_id"]]
+        if name == "trials":
+            values_by_name |= _compute_cache_hits(values_by_name)
         if name == "compactions":
             values_by_name |= _load_summaries(self._journal, values_by_name)
         if name == "messages":
@@ -106,6 +109,27 @@ def _build_array(column: Column, values: Sequence[Any]) -> pa.Array:
 def build_schema(columns: Sequence[Column]) -> pa.Schema:
     """Return the Arrow schema with the name and type of each given column of results."""
     return pa.schema([(column.name, _ARROW[column.dtype]) for column in columns])
+
+
+_CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens", "prompt_tokens", "kept_prefix_tokens", "view_tokens")
+
+
+def _compute_cache_hits(values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Return the columns of the table of trials that say which share of the prompt tokens came from a cache."""
+    hits = [
+        compute_cache_hits(
+            read_tokens=read or 0,
+            write_tokens=written or 0,
+            prompt_tokens=prompt,
+            kept_prefix_tokens=kept or 0,
+            view_tokens=view or 0,
+        )
+        for read, written, prompt, kept, view in zip(*(values_by_name[name] for name in _CACHE_COLUMNS), strict=True)
+    ]
+    return {
+        "cache_hit_share": [hit.share for hit in hits],
+        "cache_hits_simulated": [None if hit.share is None else hit.is_simulated for hit in hits],
+    }
 
 
 def _load_summaries(journal: Journal, values_by_name: dict[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:

@@ -15,7 +15,6 @@ const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "
 const formatTokens = (tokens = 0) => (tokens < 10000 ? formatNumber(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
 /** Title of a folded thought: its beginning, or its newest text while it is streamed. */
 const formatThought = (row) => (row.live ? `thinking… · ${row.text.slice(-100)}` : `thinking · ${row.text.slice(0, 100)}`);
-const formatShare = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 const formatCost = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
 
 /** Enable or disable a button. A disabled button keeps the focus: otherwise keys would go to the notebook and could cut the cell. */
@@ -130,12 +129,13 @@ function showFigures(parts, figures, session, step) {
   const facts = [["steps", formatNumber(figures.steps ?? 0) + (step ? `, working on step ${formatNumber(step)}` : "")]];
   if ("steps" in figures) facts.push(
     ["compactions", formatNumber(figures.compactions)],
-    ["tokens in", `${formatTokens(figures.prompt_tokens)}, ${formatShare(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
-    ["repeated prefix", `${formatShare(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
+    ["tokens in", formatTokens(figures.prompt_tokens)],
     ["tokens out", formatTokens(figures.output_tokens)],
+    ["tokens in all", `${formatTokens(figures.total_tokens)}, summaries included`],
     ...(figures.sub_agent_tokens ? [["of which sub-agents", `${formatTokens(figures.sub_agent_tokens)} tokens in and out`]] : []),
     ["cost", formatCost(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
     ...(figures.summary_prompt_tokens ? [["of which summaries", `${formatCost(figures.summary_cost_usd)}, for further ${formatTokens(figures.summary_prompt_tokens)} tokens in and ${formatTokens(figures.summary_output_tokens)} out`]] : []),
+    ...figures.metrics,
   );
   parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
 }

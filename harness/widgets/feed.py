@@ -13,7 +13,7 @@ from harness import events
 from harness.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.session.grading import GradedCheck
-from harness.session.totals import SessionTotals, format_cut, format_price, format_sub_agent_totals
+from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
@@ -258,7 +258,7 @@ class Feed:
 
     def _handle_step(self, event: StepFinished) -> None:
         self.curve.add(event.step, event.view_tokens)
-        self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), step=0, last_step=event.step)
+        self.set_state(figures=self._encode_figures(), curve=list(self.curve.points), step=0, last_step=event.step)
 
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
         self._refresh_rounds()
@@ -272,7 +272,7 @@ class Feed:
 
     def _refresh_rounds(self) -> None:
         rounds = [compaction.build_timeline_point() for compaction in self.history.rounds_by_seq.values()]
-        self.set_state(figures=_encode_totals(self.totals), rounds=rounds)
+        self.set_state(figures=self._encode_figures(), rounds=rounds)
         self._update_view_gauge()
 
     def _update_view_gauge(self) -> None:
@@ -320,6 +320,22 @@ class Feed:
             self._update_row(number, text="")
 
     # --- output ----------------------------------------------------------------------------------------------------------
+
+    def _encode_figures(self) -> JsonObject:
+        totals = self.totals
+        return {
+            "steps": totals.steps,
+            "compactions": totals.compactions,
+            "prompt_tokens": totals.all_prompt_tokens,
+            "output_tokens": totals.all_output_tokens,
+            "total_tokens": totals.total_tokens,
+            "sub_agent_tokens": totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens,
+            "summary_prompt_tokens": totals.summarizer_prompt_tokens,
+            "summary_output_tokens": totals.summarizer_output_tokens,
+            "summary_cost_usd": totals.summarizer_cost_usd,
+            "cost_usd": totals.total_cost_usd,
+            "metrics": [[name, replace_surrogates(text)] for name, text in describe_metrics(totals)],
+        }
 
     def take_update(self) -> FeedUpdate:
         """Return the transcript rows and other shown values that changed since the last call of this method."""
@@ -375,23 +391,6 @@ def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
     for entry in entries:
         feed.receive(entry)
     return feed
-
-
-def _encode_totals(totals: SessionTotals) -> JsonObject:
-    return {
-        "steps": totals.steps,
-        "compactions": totals.compactions,
-        "prompt_tokens": totals.all_prompt_tokens,
-        "cached_tokens": totals.cache_read_tokens,
-        "view_tokens": totals.view_tokens,
-        "same_tokens": totals.kept_prefix_tokens,
-        "output_tokens": totals.all_output_tokens,
-        "sub_agent_tokens": totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens,
-        "summary_prompt_tokens": totals.summarizer_prompt_tokens,
-        "summary_output_tokens": totals.summarizer_output_tokens,
-        "summary_cost_usd": totals.summarizer_cost_usd,
-        "cost_usd": totals.total_cost_usd,
-    }
 
 
 def _count_utf16_units(text: str) -> int:

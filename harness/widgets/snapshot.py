@@ -2,6 +2,7 @@
 
 import html
 
+from harness.session.totals import describe_metrics
 from harness.widgets.feed import Feed
 from harness.widgets.harness_widget import render_preformatted, render_table
 from harness.widgets.message_channel import JsonObject
@@ -38,6 +39,8 @@ def render_html(feed: Feed) -> str:
             for point in points
         ]
         parts.append(render_table(header, rows))
+    if feed.totals.steps:
+        parts.append(render_table((), describe_metrics(feed.totals)))
     if feed.rows:
         omitted = max(0, len(feed.rows) - MAX_TRANSCRIPT_ROWS)
         lines = [f"({omitted} earlier rows)"] if omitted else []

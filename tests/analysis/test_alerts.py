@@ -101,20 +101,11 @@ def test_the_windows_are_those_that_one_counts_by_hand(seconds, data):
     assert told(found, OVERFLOW_RATE).value == pytest.approx(max(rates))
 
 
-@pytest.mark.parametrize(("read", "fired"), [(700, False), (699, True), (1000, False)])
-def test_the_cache_hit_rate_is_what_the_provider_read_from_its_cache(read, fired):
-    steps = [
-        {"prompt_tokens": 500, "cache_read_tokens": 0, "cache_write_tokens": 9},
-        {"prompt_tokens": 500, "cache_read_tokens": read},
-    ]
-    row = told(made(steps), CACHE_HIT_RATE)
-    assert (row.value, row.fired, row.simulated) == (read / 1000, fired, False)
-
-
-@pytest.mark.parametrize(("kept", "fired"), [(70, False), (69, True)])
-def test_the_cache_hit_rate_is_simulated_where_no_cache_is_reported(kept, fired):
-    row = told(made([{"view_tokens": 40, "prompt_tokens": 7}, {"view_tokens": 60, "kept_prefix_tokens": kept}]), CACHE_HIT_RATE)
-    assert (row.value, row.fired, row.simulated) == (kept / 100, fired, True)
+@pytest.mark.parametrize(("share", "fired"), [(0.7, False), (0.699, True), (1.0, False)])
+@pytest.mark.parametrize("is_simulated", [True, False])
+def test_the_cache_hit_rate_is_that_of_the_table_of_trials(share, fired, is_simulated):
+    row = told(made([{}], cache_hit_share=share, cache_hits_simulated=is_simulated), CACHE_HIT_RATE)
+    assert (row.value, row.fired, row.simulated) == (share, fired, is_simulated)
 
 
 @pytest.mark.parametrize(("costs", "fired"), [((5.0, 5.0), False), ((5.0, 5.01), True), ((11.0,), True)])
@@ -148,7 +139,8 @@ def test_a_summary_after_the_last_finished_call_counts():
 
 
 def test_the_report_says_by_arm_how_many_trials_alarm_and_what_to_do():
-    (section,) = build_alert_sections(made([{"view_tokens": 10}] * 9, [{"step": 9}]))
+    found = made([{}] * 9, [{"step": 9}], cache_hit_share=0.0, cache_hits_simulated=True)
+    (section,) = build_alert_sections(found)
     ((arm, n, overflow, cache, cost, *_),) = section.rows
     assert (arm, n, overflow, cache, cost) == ("a", "1", "1, 11.1 %", "1, 0.0 %", "0, 0.00")
     assert any(note.startswith("warning, overflow rate: a summary before more than 10 %") for note in section.notes)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli.dialog import Dialog
 from harness.cli.event_printer import EventPrinter
-from harness.events import MessageAdded, WorkspaceSaved
+from harness.events import ItemId, MessageAdded, ModelCallFailed, Patch, WorkspaceSaved
 from harness.messages import ToolCall, ToolResult, tool
 from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
@@ -44,6 +44,34 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     bars = [line for line in lines if "█" in line or "▼" in line]
     assert [line.split()[0] for line in bars] == ["1", "2", "▼", "3"]
     assert "20,001 → 900 tokens" in bars[2]
+
+
+def test_a_session_is_shown_with_what_was_cut_pruned_summarized_and_cached(journal):
+    """S3.16."""
+    pruning = compaction(forget=[7], before_step=3, number=2)
+    pruning = replace(
+        pruning,
+        patch=Patch(forget=(ItemId(7), ItemId(8))),
+        summarizer="",
+        summarizer_usage=None,
+        summarizer_seconds=0.0,
+        wall_seconds=0.25,
+    )
+    cut = ToolResult(call_id="call-1", name="read_file", output="é", clipped_characters=700, clipped_bytes=900)
+    with Journal.open(journal) as opened:
+        events = [*opening("third"), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), pruning]
+        overflow = ModelCallFailed(step=3, cost_usd=0.0, is_overflow=True)
+        begun(opened, "third").append([*events, MessageAdded(step=2, message=tool(cut)), overflow, *step(3)])
+    shown = " ".join(within("inspect", "third", "--in", journal).stdout.split())
+    for said in (
+        "cut outputs 1 tool output, 700 characters, 900 bytes (read_file 1)",
+        "overflows 1 prompt refused as too long",
+        "pruning 1 pruning in 250.0 ms, 19,101 tokens saved",
+        "summaries 1 attempt in 2.0 s",
+        "cache 93.3 % of the prompt tokens were read from a cache; saved $0.0015",
+        "1,374 tokens in all, summaries included",
+    ):
+        assert said in shown, said
 
 
 CALL = ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "sleep \\u001b[2J"}')

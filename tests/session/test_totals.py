@@ -7,9 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.codec import copy_fields
 from harness.compaction.description import Abilities
-from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, SubAgentEnded, TextDelta, Waiting
-from harness.session.totals import TrialTotals
+from harness.events import (
+    Compaction,
+    Entry,
+    Insert,
+    ItemId,
+    Patch,
+    SessionEnded,
+    SessionResumed,
+    SessionStarted,
+    SubAgentEnded,
+    TextDelta,
+    Waiting,
+)
+from harness.messages import assistant
+from harness.session.totals import TrialTotals, describe_metrics
 from harness.tokens import Estimated, Measured, Usage
 from tests.session.finished_steps import step
 
@@ -145,6 +159,33 @@ def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
     )
     totals = tallied(begun("scripted/flashcards:attentive"), step(usage), step(usage))
     assert totals.cache_saved_usd == pytest.approx(2 * (1.0 * 2.70 - 0.2 * 0.75))
+
+
+def test_what_a_cache_saved_is_at_the_price_of_the_model_that_the_session_was_resumed_with():
+    usage = Usage(input_tokens=Measured(0), output_tokens=Measured(0), cache_read_tokens=Measured(1_000_000))
+    started = begun("scripted")
+    resumed = SessionResumed(**copy_fields(started, SessionResumed))
+    totals = tallied(started, step(usage), replace(resumed, model="local/qwen2.5-0.5b"), step(usage))
+    assert totals.cache_saved_usd == pytest.approx(2.70), "a model on this machine costs nothing"
+    unpriced = tallied(started, step(usage), replace(resumed, model="hosted_vllm/unknown"), step(usage))
+    assert unpriced.cache_saved_usd is None
+
+
+def test_prunings_and_summaries_are_counted_with_the_time_that_they_took():
+    """S3.16."""
+    insert = Insert(message=assistant("summary"), after=ItemId(2))
+    summary = compaction("applied", summarizer="m", summarizer_seconds=2.0, wall_seconds=2.5)
+    totals = tallied(
+        compaction("applied", wall_seconds=0.25),
+        replace(summary, patch=Patch(insert=(insert,))),
+        compaction("no-op", wall_seconds=9.0),
+        compaction("failed", summarizer="m", summarizer_seconds=1.0),
+    )
+    assert (totals.prunings, totals.pruned_tokens, totals.pruning_seconds) == (1, 1, 0.25)
+    assert (totals.summarizer_calls, totals.summarizer_seconds) == (2, 3.0)
+    metrics = dict(describe_metrics(totals))
+    assert metrics["pruning"] == "1 pruning in 250.0 ms, 1 token saved"
+    assert metrics["summaries"] == "2 attempts in 3.0 s"
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), USAGES)
