@@ -347,5 +347,5 @@ def _compute_model_cost_bound_usd(name: str, window_tokens: int | None, calls: i
     if not prices or not window:
         return None
     prompt_usd = max(max(price.input_usd, price.cache_write_usd or 0.0) for price in prices)  # writing to a cache may cost more
-    output_usd = max(price.output_usd for price in prices)
+    output_usd = max(max(price.output_usd, price.reasoning_usd or 0.0) for price in prices)
     return calls * (window * prompt_usd + ASSUMED_REPLY_TOKENS * output_usd) / 1e6

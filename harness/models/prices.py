@@ -32,6 +32,8 @@ class Price:
     """Price of a million input tokens in USD."""
     output_usd: float
     """Price of a million output tokens in USD."""
+    reasoning_usd: float | None = None
+    """Price of a million output tokens used for reasoning in USD; None means the price of output tokens."""
     cache_read_usd: float | None = None
     """Price of a million tokens read from the prompt cache in USD; None means the price of input tokens."""
     cache_write_usd: float | None = None
@@ -44,6 +46,9 @@ class Price:
         read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
         uncached = usage.input_tokens * self.input_usd + usage.output_tokens * self.output_usd
+        if self.reasoning_usd is not None:
+            reasoning_tokens = min(usage.reasoning_tokens, usage.output_tokens)
+            uncached += reasoning_tokens * (self.reasoning_usd - self.output_usd)
         return (uncached + usage.cache_read_tokens * read + usage.cache_write_tokens * write) / MILLION
 
 
@@ -117,6 +122,7 @@ def _build_price(known: Mapping[str, Any], suffix: str, above: int) -> Price | N
     return Price(
         input_usd=paid,
         output_usd=output,
+        reasoning_usd=read_rate("output_cost_per_reasoning_token"),
         cache_read_usd=read_rate("cache_read_input_token_cost"),
         cache_write_usd=read_rate("cache_creation_input_token_cost"),
         above_prompt_tokens=above,

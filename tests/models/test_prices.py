@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.models.prices import NOMINAL_PRICE, compute_cost_usd, identify_price_table, look_up_prices
+from harness.models.prices import NOMINAL_PRICE, Price, compute_cost_usd, identify_price_table, look_up_prices
 from harness.models.registry import load_litellm
 from harness.tokens import Measured, Usage
 
@@ -48,6 +50,30 @@ def test_costs_are_those_that_litellm_computes(name, usage):
         cache_creation_input_tokens=usage.cache_write_tokens,
     )
     assert compute_cost_usd(name, usage) == pytest.approx(sum(parts))
+
+
+@settings(max_examples=30)
+@given(
+    st.sampled_from(["dashscope/qwen-turbo", "perplexity/sonar-deep-research", "gemini/gemini-2.5-pro"]), counts, counts, counts
+)
+def test_reasoning_tokens_have_the_price_that_the_registry_gives_them(name, prompt, text, reasoning):
+    """S3.4: dearer or cheaper than other output tokens; without a price of their own, they cost as much."""
+    usage = Usage(input_tokens=prompt, output_tokens=Measured(text + reasoning), reasoning_tokens=reasoning)
+    if not usage.prompt_tokens:
+        return
+    entry = load_litellm().model_cost[name]
+    output_usd = entry["output_cost_per_token"]
+    if prompt > 200_000:
+        output_usd = entry.get("output_cost_per_token_above_200k_tokens", output_usd)
+    extra_usd = reasoning * (entry.get("output_cost_per_reasoning_token", output_usd) - output_usd)
+    plain_usd = compute_cost_usd(name, replace(usage, reasoning_tokens=Measured(0)))
+    assert compute_cost_usd(name, usage) == pytest.approx(plain_usd + extra_usd)
+
+
+def test_more_reasoning_than_output_is_priced_as_all_of_the_output():
+    usage = Usage(input_tokens=Measured(0), output_tokens=Measured(1_000_000), reasoning_tokens=Measured(9_000_000))
+    price = Price(input_usd=1.0, output_usd=2.0, reasoning_usd=5.0)
+    assert price.compute_cost_usd(usage) == pytest.approx(5.0)
 
 
 def test_long_prompts_have_their_own_price():
