@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.codec import copy_fields, digest_message, encode_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
+from harness.inspection.part_counts import PartCounts, count_parts
 from harness.inspection.view_history import ViewHistory
 from harness.messages import Message
 from harness.policies import policy_from_plain
@@ -132,8 +133,9 @@ class Inspection:
         events: Number of events of each kind, by kind. Required.
         turns: Number of user messages. Required.
         messages: Number of messages of all roles that were logged. Required.
-        parts: Number of parts, such as texts and tool calls, in all logged messages. Required.
-        compacted_parts: Number of parts of logged messages that are no longer in view in their original form. Required.
+        parts: Number of parts, as the SQL view `parts` of a journal lists them: those of all messages, also of those that
+            compactions inserted, of steps and of compactions. Required.
+        compacted_parts: Number of these parts that compactions or rollbacks removed from the view. Required.
         view_messages: Number of messages in the view at the end of the log. Required.
         view_tokens: Estimated tokens of the view at the end of the log. Required.
         shares: Number and tokens of the messages of each kind, such as tool results. Required.
@@ -201,7 +203,8 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
     """Compute the numbers of a session, such as tokens, steps, compactions and costs, from its log.
 
     Args:
-        entries: Log of the session, from its beginning to any point. Events that were rolled back only count in `events`.
+        entries: Log of the session, from its beginning to any point. Events that were rolled back only count in `events`, `parts`
+            and `compacted_parts`.
 
     Example::
 
@@ -243,11 +246,12 @@ class LogReader:
     counter: TokenCounter
     events: Counter[str]
     """Number of events of each kind in the whole log."""
+    part_counts: PartCounts
+    """Number of parts in the whole log."""
     view: View = field(default_factory=View)
     totals: SessionTotals = field(default_factory=SessionTotals)
     added_messages: dict[ItemId, Message] = field(default_factory=dict)
     inserted_kinds: dict[ItemId, MessageKind] = field(default_factory=dict)
-    removed_items: set[ItemId] = field(default_factory=set)
     logged_messages: Counter[MessageKind] = field(default_factory=Counter)
     logged_tokens: Counter[MessageKind] = field(default_factory=Counter)
     timeline: list[StepPoint] = field(default_factory=list)
@@ -257,7 +261,7 @@ class LogReader:
     @classmethod
     def from_log(cls, log: Sequence[Entry]) -> "LogReader":
         """Return a new collector for the numbers of a session; it has read nothing of the session's log yet."""
-        return cls(find_counter(log), Counter(entry.event.kind for entry in log))
+        return cls(find_counter(log), Counter(entry.event.kind for entry in log), count_parts(log))
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Read the next log entries, and update the messages that the model sees and all numbers about the session."""
@@ -284,18 +288,15 @@ class LogReader:
             self._count_item(item)
 
     def _read_compaction(self, entry: Entry) -> None:
-        before, event = self.view, entry.event
+        event = entry.event
         assert isinstance(event, Compaction)
-        self.view = fold(before, entry, self.counter)
+        self.view = fold(self.view, entry, self.counter)
         self.totals(entry)
         self.compactions.append(_make_compaction_point(entry.seq, event))
         if event.status == "applied":
-            self._apply_compaction(entry.seq, event, before)
+            self._count_inserts(entry.seq, event)
 
-    def _apply_compaction(self, seq: int, event: Compaction, before: View) -> None:
-        visible_ids = {item.item_id for item in before.items}
-        changed_ids = {*event.patch.forget, *(change.item for change in event.patch.replace)}
-        self.removed_items |= changed_ids & visible_ids & self.added_messages.keys()
+    def _count_inserts(self, seq: int, event: Compaction) -> None:
         for slot, insert in enumerate(event.patch.insert):
             self.inserted_kinds[ItemId(seq, slot)] = "summaries" if insert.stands_for else "markers"
             self._count_logged(ItemId(seq, slot))
@@ -339,8 +340,7 @@ class LogReader:
             events=dict(sorted(self.events.items())),
             turns=[message.role for message in messages].count("user"),
             messages=len(messages),
-            parts=sum([len(message.parts) for message in messages]),
-            compacted_parts=sum(len(self.added_messages[item].parts) for item in self.removed_items),
+            **self.part_counts._asdict(),
             view_messages=len(self.view.items),
             view_tokens=self.view.tokens,
             shares=self._compute_shares(),

@@ -193,6 +193,7 @@ _STATEMENTS: dict[int, Migration] = {
     14: _VIEW_STATEMENTS,  # a running call has a state of its own, steps have parts, and ids sort by time
     16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
     18: ("CREATE INDEX trial_session ON trial (session_id)",),
+    19: _VIEW_STATEMENTS,  # what was cut from a result, what a compaction removed, and compactions that were rolled back
 }
 """SQL statements of each migration, by the form (schema version) to which it brings a journal.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.alerts import CACHE_HIT_RATE, build_alert_sections, evaluate_alerts
+from harness.analysis.alerts import build_alert_sections, evaluate_alerts
 from harness.events import StepFinished
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps
@@ -48,7 +48,7 @@ def test_table_alert_report_inspection_page_and_widget_show_the_same_share(tmp_p
     results = load(tmp_path)
     row = results.trials.iloc[0]
     assert (row.cache_hit_share, row.cache_hits_simulated) == (pytest.approx(share), not is_reported)
-    (alert,) = evaluate_alerts(results).query("alert == @CACHE_HIT_RATE.name").itertuples()
+    (alert,) = evaluate_alerts(results).query("alert == 'cache hit rate'").itertuples()
     assert (alert.value, alert.simulated) == (row.cache_hit_share, not is_reported)
     text = f"{100 * share:.1f} %"
     [section] = build_alert_sections(results)

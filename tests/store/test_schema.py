@@ -270,7 +270,7 @@ def test_a_file_of_a_message_and_a_call_show_their_kind_and_times(journal: Journ
     assert [(kind, json.loads(str(data))) for kind, data in rows] == [
         ("file", {"mime": "text/plain"}),
         ("tool", {"time": {"start": 1_001_000, "end": 1_001_500, "compacted": 1_002_000}}),
-        ("compaction", {"auto": True, "round": 1, "tokens_before": 20_001, "tokens_after": 900}),
+        ("compaction", {"auto": True, "round": 1, "tokens_before": 20_001, "tokens_after": 900, "messages_removed": 2}),
     ]
 
 

@@ -62,8 +62,9 @@ class PartRow(NamedTuple):
     - Changes of files (patch): hash and files.
     - Sub-agent: model, session, steps, tokens and cost.
     - Tool call: times.
+    - Tool result that was cut: numbers of characters and bytes that were cut, the latter null if version 0.2 or older cut it.
     - Attached file: MIME type.
-    - Compaction: whether it was automatic, its number, and the tokens before and after.
+    - Compaction: whether it was automatic, its number, the tokens before and after, and the number of messages removed.
     """
 
 

@@ -78,6 +78,9 @@ _CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') = 'tool-call' TH
 _PART_DATA_SQL = f"""CASE json_extract(p.value, '$.kind')
         WHEN 'tool-call' THEN json_object('time', json_object('start', {_CALL_START_SQL}, 'end', {_build_result_sql("o.at_ms")},
           'compacted', {_build_result_sql(_COMPACTED_AT_SQL)}))
+        WHEN 'tool-result' THEN iif(json_extract(p.value, '$.clipped_characters') > 0, json_object('cut', json_object(
+          'characters', json_extract(p.value, '$.clipped_characters'),
+          'bytes', nullif(json_extract(p.value, '$.clipped_bytes'), 0))), NULL)
         WHEN 'file' THEN json_object('mime', 'text/plain') END"""
 
 _STEP_EVENTS_SQL = "('step-finished', 'sub-agent-ended', 'workspace-saved')"
@@ -167,7 +170,8 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
         f"""{prefix} compaction_events AS
     SELECT printf('%s/round/%04d', s.id, c.round) AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
-      c.tokens_after, {_build_string_sql("e.body", "$.summary", stored_text_sql)} AS summary_content, c.step, c.moment, c.reason
+      c.tokens_after, {_build_string_sql("e.body", "$.summary", stored_text_sql)} AS summary_content, c.step, c.moment, c.reason,
+      c.forgotten AS messages_removed
     FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
     WHERE c.status = 'applied'""",
         f"""{prefix} parts AS
@@ -183,8 +187,11 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     UNION ALL
     {_build_step_parts_sql(stored_text_sql)}
     UNION ALL
-    SELECT c.id, c.session_id, NULL, 0, 'compaction', c.summary_content, NULL, NULL, NULL, 0, c.created_at, c.step,
+    SELECT printf('%s/round/%04d', s.id, c.round), s.id, NULL, 0, 'compaction',
+      {_build_string_sql("e.body", "$.summary", stored_text_sql)}, NULL, NULL, NULL, {build_undone_sql("c.session", "c.seq")},
+      e.at_ms, c.step,
       json_object('auto', json(iif(c.moment = 'manual', 'false', 'true')), 'round', c.round, 'tokens_before', c.tokens_before,
-        'tokens_after', c.tokens_after)
-    FROM compaction_events AS c""",
+        'tokens_after', c.tokens_after, 'messages_removed', c.forgotten)
+    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
+    WHERE c.status = 'applied'""",
     )
