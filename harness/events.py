@@ -243,6 +243,11 @@ class Compaction:
     """Names under which this compaction saved tool results that it removed from the view, oldest first."""
     kind: Literal["compaction"] = "compaction"
 
+    @property
+    def messages_removed(self) -> int:
+        """Number of messages that this compaction evicted from the view; messages that it replaced or inserted do not count."""
+        return len(self.patch.forget)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded:

@@ -180,7 +180,8 @@ class EventPrinter:
             return
         self.print_line(
             f"compaction {event.round} before step {event.step}: {event.tokens_before:,} -> {event.tokens_after:,} tokens, "
-            f"{event.messages_before} -> {format_count(event.messages_after, 'message')} ({event.reason})"
+            f"{event.messages_before} -> {format_count(event.messages_after, 'message')}, {event.messages_removed} removed "
+            f"({event.reason})"
         )
 
     def _print_session_start(self, event: events.SessionStarted) -> None:

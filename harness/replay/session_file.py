@@ -161,7 +161,7 @@ def _encode_compaction(event: Compaction, view: View, kept: ItemId | None) -> di
     row = {"summary": event.summary, "first_kept_entry_id": None if kept is None else str(kept.event)}
     roles = {insert.message.role for insert in event.patch.insert if insert.stands_for} - {"user"}
     row |= {"summary_role": roles.pop()} if roles else {}
-    removed = {"messages_removed": event.messages_before - event.messages_after}
+    removed = {"messages_removed": event.messages_removed}
     whole = {} if _infer_patch(row, view, kept) == event.patch else {"patch": to_plain(event.patch)}
     return {**row, **_encode_fields(event, "status", "patch", "summary"), **removed, **whole}
 

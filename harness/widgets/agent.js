@@ -147,7 +147,7 @@ function showDetails(box, content, close) {
   const closeButton = make("button", { type: "button", text: "Close", on: { click: close } });
   lines.push(make("div", { class: "a-bar" }, make("h4", { text: title }), closeButton));
   lines.push(make("p", {
-    text: `${formatNumber(content.before)} → ${formatNumber(content.after)} tokens, ${content.messages_before} → ${formatCount(content.messages_after, "message")}. ${content.reason}`,
+    text: `${formatNumber(content.before)} → ${formatNumber(content.after)} tokens, ${content.messages_before} → ${formatCount(content.messages_after, "message")}, ${formatNumber(content.messages_removed)} removed. ${content.reason}`,
   }));
   if (content.failure) lines.push(make("p", { class: "h-error", text: `Summary failed: ${content.failure}` }));
   if (content.facts) lines.push(...buildFactLines(content.facts));
@@ -186,13 +186,14 @@ function buildDispositionLines(disposition, messages, count) {
 
 function showFiles(box, content) {
   if (content.error) return box.replaceChildren(make("p", { class: "h-error", text: content.error }));
-  if (!content.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: content.whole ? "No files have changed since the start." : "No files have changed in this turn." }));
+  const back = content.changed_back ? [make("p", { class: "h-faint", text: `${formatCount(content.changed_back, "more file")} changed and changed back` })] : [];
+  if (!content.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: content.whole ? "No files have changed since the start." : "No files have changed in this turn." }), ...back);
   const rows = content.files.map((file) => make("tr", {},
     make("td", { class: `a-${file.kind}`, text: file.kind }), make("td", { class: "a-what", text: file.path }),
     make("td", { class: "a-number", text: `+${file.added} −${file.removed}` })));
   const more = content.count > content.files.length ? [make("p", { class: "h-faint", text: `and ${formatNumber(content.count - content.files.length)} more` })] : [];
   const lines = make("details", {}, make("summary", { text: "Changes line by line" }), make("pre", { text: content.patch }));
-  box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more, lines);
+  box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more, ...back, lines);
 }
 
 /** Transcript: rows by number, at most MOST_ROWS of them in the page. */

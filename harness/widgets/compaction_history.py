@@ -71,6 +71,7 @@ class CompactionRound:
             "summarizer_cost_usd": event.summarizer_cost_usd,
             "messages_before": event.messages_before,
             "messages_after": event.messages_after,
+            "messages_removed": event.messages_removed,
             "counts": dict(Counter(message.disposition for message in messages)),
             "messages": [_encode_message(message) for message in shown],
             "left_out": len(messages) - len(shown),

@@ -8,6 +8,7 @@ from harness.cli.event_printer import EventPrinter
 from harness.events import (
     Compaction,
     Entry,
+    ItemId,
     MessageAdded,
     ModelCallFailed,
     Notice,
@@ -59,7 +60,7 @@ def compaction(**changes):
         "moment": "step",
         "status": "applied",
         "reason": "over the threshold",
-        "patch": Patch(),
+        "patch": Patch(forget=tuple(ItemId(number) for number in range(2, 32))),
         "tokens_before": Estimated(95_000),
         "tokens_after": Estimated(9_500),
         "messages_before": 41,
@@ -81,7 +82,7 @@ def test_start_compaction_and_end_are_told_with_their_numbers():
     """S0.10; the line of a compaction also has the numbers that S4.4 logs when messages are trimmed."""
     _, _, log = told(STARTED, compaction(), SessionEnded(status="failed", reason="max_steps", detail="stopped after 50 steps"))
     assert "session s1 started: model m, window 128,000 tokens, compacted at 93,600 tokens" in log
-    assert "compaction 1 before step 7: 95,000 -> 9,500 tokens, 41 -> 12 messages (over the threshold)" in log
+    assert "compaction 1 before step 7: 95,000 -> 9,500 tokens, 41 -> 12 messages, 30 removed (over the threshold)" in log
     assert "session ended: failed (max_steps): stopped after 50 steps" in log
 
 

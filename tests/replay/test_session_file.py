@@ -160,6 +160,18 @@ def test_an_exported_session_is_a_recording_like_that_of_any_agent(log):
     assert recording.steps == fold_all(log).steps
 
 
+@settings(max_examples=25)
+@given(st.sampled_from((*PLAIN, *OTHERS)).flatmap(sessions))
+def test_a_compaction_says_how_many_messages_it_removed(log):
+    """S2.7: those evicted from the view, whatever was inserted."""
+    applied = [entry.event for entry in log if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
+    assert [event.messages_removed for event in applied] == [
+        event.messages_before + len(event.patch.insert) - event.messages_after for event in applied
+    ]
+    exported = [row["messages_removed"] for row in rows(logged(log)) if row["type"] == "compaction"]
+    assert exported == [event.messages_removed for event in applied]
+
+
 def test_the_fixture_reads_value_by_value():
     recording = fixture("harness.jsonl")
     assert outline(recording) == [
