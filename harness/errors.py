@@ -18,7 +18,8 @@
     │       └── SandboxKilled     the commands of the agent ended it
     ├── ToolError             the tool call of the model; the model reads the message
     │   ├── PathRefused
-    │   └── FileMissing
+    │   ├── FileMissing
+    │   └── OutputExpired
     ├── CompactionError       the compaction policy under study
     │   ├── SummaryFailed
     │   │   └── SummaryEmpty  the summarizer replied without text
@@ -236,6 +237,17 @@ class FileMissing(ToolError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(f"no such file or directory: {path!r}")
+
+
+class OutputExpired(ToolError):
+    """A tool call named a saved tool output that was deleted because of its age."""
+
+    def __init__(self, name: str, kept_days: int) -> None:
+        self.name, self.kept_days = name, kept_days
+        super().__init__(
+            f"the saved output {name!r} no longer exists: saved outputs are deleted after {kept_days} days; make the call that "
+            "produced it again"
+        )
 
 
 class CompactionError(HarnessError):

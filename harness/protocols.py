@@ -214,7 +214,8 @@ class OutputStore(Protocol):
         """Return the complete tool output that was stored under a name.
 
         Raises:
-            FileMissing: No output has the name, or the output has expired; the model reads the message.
+            FileMissing: No output was saved under the name; the model reads the message.
+            OutputExpired: The output was deleted because of its age; the model reads the message.
         """
 
 

@@ -4,6 +4,8 @@ Every function here is pure and works on texts; saving the whole output is left 
 """
 
 import hashlib
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -146,9 +148,35 @@ def name_output(text: str) -> str:
     return f"output-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
+RETENTION_DAYS = 7
+"""Time for which a saved tool output is kept, in days."""
+_LOCATION = "Full output saved to: "
+_NAMED_LOCATION = re.compile(rf"^{_LOCATION}(output-[0-9a-f]{{12}})$", re.MULTILINE)
+
+
 def describe_location(name: str) -> str:
     """Return two lines that tell the model the name of a saved output and the tools that read it."""
-    return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."
+    return f"{_LOCATION}{name}\nUse search_output to query the full content or read_output to read specific sections."
+
+
+def list_locations(text: str) -> list[str]:
+    """Return the names of the saved outputs to which the marks in a text refer."""
+    return _NAMED_LOCATION.findall(text) if _LOCATION in text else []
+
+
+def note_expired_outputs(text: str, kept_names: Collection[str] | None) -> str:
+    """Return a text for display, in which the marks of cut outputs say whether the whole output has been deleted since.
+
+    The log and what the model sees do not change.
+
+    Args:
+        text: Text with any number of marks, such as a tool result.
+        kept_names: Names of the saved outputs that still exist; None if they are unknown, which changes nothing.
+    """
+    if kept_names is None or _LOCATION not in text:
+        return text
+    note = f" (deleted since: saved outputs are kept for {RETENTION_DAYS} days)"
+    return _NAMED_LOCATION.sub(lambda match: match[0] + note * (match[1] not in kept_names), text)
 
 
 EXPLORE_NAME = "explore"

@@ -4,7 +4,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.truncation import Truncation, build_mark, format_preview, measure_cut, preview_output
+from harness.truncation import (
+    Truncation,
+    build_mark,
+    describe_location,
+    format_preview,
+    list_locations,
+    measure_cut,
+    name_output,
+    note_expired_outputs,
+    preview_output,
+)
 
 SEED = Truncation(max_lines=2_000, max_bytes=50 * 1024, saved=True)
 
@@ -48,6 +58,21 @@ def test_the_mark_says_how_many_bytes_went_and_where_the_whole_is() -> None:
     assert unsaved.endswith("...2010 bytes truncated...")
     tail = Truncation(max_lines=2_000, keep="tail")
     assert format_preview(preview_output(rows(2_001), tail), tail, "").startswith("...2010 bytes truncated...\n\n0000000001")
+
+
+def test_a_mark_says_whether_its_output_was_deleted_and_other_lines_stay() -> None:
+    """S3.1: for display only, since the log and what the model reads do not change."""
+    names = [name_output(text) for text in ("kept", "deleted")]
+    text = "\n\n".join(["Full output saved to: nowhere", *map(describe_location, names)])
+    assert list_locations(text) == names
+    lines = zip(text.split("\n"), note_expired_outputs(text, {names[0]}).split("\n"), strict=True)
+    assert [(old, new) for old, new in lines if old != new] == [
+        (
+            f"Full output saved to: {names[1]}",
+            f"Full output saved to: {names[1]} (deleted since: saved outputs are kept for 7 days)",
+        )
+    ]
+    assert note_expired_outputs(text, None) == text
 
 
 @given(

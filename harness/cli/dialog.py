@@ -149,7 +149,8 @@ def _print_patch(terminal: Dialog, turn: int | None) -> None:
 def _print_summary(terminal: Dialog, _: int | None) -> None:
     summary = terminal.live.summarize_changes()
     files, lines = format_count(summary.files, "file"), format_count(summary.additions, "line")
-    terminal.printer.print_line(f"{files} changed, {lines} added, {summary.deletions} removed")
+    back = f" ({len(summary.changes)} of them in the end)" if summary.files > len(summary.changes) else ""
+    terminal.printer.print_line(f"{files} changed{back}, {lines} added, {summary.deletions} removed")
     _print_changes(terminal, summary.changes)
 
 

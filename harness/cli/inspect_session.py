@@ -3,7 +3,7 @@
 Texts of models and tools are printed as plain text, with their control characters replaced.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import ceil
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from harness.session.totals import SessionTotals, describe_metrics, format_cut, 
 from harness.store.records import UnfinishedStep
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
+from harness.truncation import note_expired_outputs
 
 BAR_CELLS = 50
 """Width in characters of the longest bar in the timeline, which stands for the largest request to the model."""
@@ -56,12 +57,14 @@ def command(session: str, places: tuple[Path, ...], step: int | None, patch: boo
         changes = join_patches(load_patches(resolve_session(session, places), step))
         click.echo(replace_control_characters(changes) or "no file was changed\n", nl=False)
         return
-    log, _, draft = load_session(session, places)
+    stored = load_session(session, places)
     if step is not None:
-        print_parts(*render_step(reconstruct_request(log, step), whole=whole))
+        print_parts(*render_step(reconstruct_request(stored.entries, step), whole=whole, saved_outputs=stored.saved_outputs))
         return
-    inspection = inspect_session(log)
-    print_parts(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))
+    inspection = inspect_session(stored.entries)
+    print_parts(
+        build_overview(inspection, stored.draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows)
+    )
 
 
 def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> Table:
@@ -185,13 +188,20 @@ def _draw_compaction(point: CompactionPoint) -> Text:
     return Text(
         f"{'':>11}  ▼ round {point.round} before step {point.step}: {point.outcome}, "
         f"{point.tokens_before:,} → {point.tokens_after:,} tokens, "
-        f"{point.messages_before} → {format_count(point.messages_after, 'message')} ({format_line(point.reason, 120)})",
+        f"{point.messages_before} → {format_count(point.messages_after, 'message')}, {point.forgotten} removed "
+        f"({format_line(point.reason, 120)})",
         style="cyan",
     )
 
 
-def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
-    """Yield the printed parts of a step: its request message by message, the answer, and the tool results."""
+def render_step(sent: SentRequest, *, whole: bool, saved_outputs: Collection[str] | None = None) -> Iterator[Text]:
+    """Yield the printed parts of a step: its request message by message, the answer, and the tool results.
+
+    Args:
+        sent: Request of the step, with the answer and the tool results.
+        whole: Whether long messages are shown in full.
+        saved_outputs: Names of the session's saved tool outputs that were not deleted; None if they are unknown.
+    """
     finished, usage = sent.end_event, sent.end_event.usage
     viewed = format_count(len(sent.view.items), "message")
     yield Text(f"step {sent.step}: {viewed} in view, {sent.view.tokens:,} tokens", style="bold")
@@ -205,11 +215,9 @@ def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
     yield Text(f"digest {sent.digest[:16]}…, {note}", style=style)
     for compaction in sent.compactions:
         yield Text(f"compaction before this step: {compaction.status}, {format_line(compaction.reason, 160)}", style="cyan")
-    for number, message in enumerate(sent.messages, 1):
-        yield from _render_message(f"{number}", message, whole=whole)
-    yield from _render_message("answer", sent.answer, whole=whole)
-    for result in sent.results:
-        yield from _render_message("result", result, whole=whole)
+    labels = [*map(str, range(1, len(sent.messages) + 1)), "answer", *["result"] * len(sent.results)]
+    for label, message in zip(labels, (*sent.messages, sent.answer, *sent.results), strict=True):
+        yield from _render_message(label, message, saved_outputs, whole=whole)
     yield Text(
         f"\nmeasured: {usage.prompt_tokens:,} tokens in ({usage.cache_read_tokens:,} from a cache), {usage.output_tokens:,} out, "
         f"{format_price(finished.cost_usd)}; model {finished.model_seconds:.1f} s, tools {finished.tool_seconds:.1f} s",
@@ -217,9 +225,10 @@ def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
     )
 
 
-def _render_message(label: str, message: Message, *, whole: bool) -> Iterator[Text]:
+def _render_message(label: str, message: Message, saved_outputs: Collection[str] | None, *, whole: bool) -> Iterator[Text]:
     yield Text(f"\n[{label}] {message.role}", style="bold green")
-    lines = [line for part in message.parts for line in replace_control_characters(_render_part(part)).split("\n")]
+    texts = [note_expired_outputs(_render_part(part), saved_outputs) for part in message.parts]
+    lines = [line for text in texts for line in replace_control_characters(text).split("\n")]
     visible_lines = lines if whole else lines[:MAX_MESSAGE_LINES]
     for line in visible_lines:
         cut = line if whole or len(line) <= 400 else f"{line[:400]}… ({len(line) - 400:,} more characters)"

@@ -32,6 +32,7 @@ from harness.store.sessions.lookup import (
     read_journal,
 )
 from harness.text import replace_control_characters
+from harness.truncation import note_expired_outputs
 
 DEFAULT_LIMIT = 50
 UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
@@ -142,12 +143,14 @@ def show_message(name: str, places: tuple[Path, ...]) -> None:
     location = resolve_session(session, places)
     with Journal.open(location.journal, read_only=True) as journal:
         row = queries.read_message(journal, f"{location.session_id}/{number}")
+        saved_outputs = journal.list_saved_outputs(location.session_id)
     gone = ", compacted" if row.is_compacted else ""
     title = f"{replace_control_characters(row.message_id)}  {row.role}, step {row.step}, {row.tokens:,} tokens{gone}"
     print_parts(Text(title, style="bold"))
     for part in row.parts:
         label = " ".join(word for word in (f"[{part.position}]", part.type, part.tool, part.call_id, part.state) if word)
-        print_parts(Text(replace_control_characters(label), style="dim"), part.text)
+        text = note_expired_outputs(part.text, saved_outputs) if part.type == "tool-result" else part.text
+        print_parts(Text(replace_control_characters(label), style="dim"), text)
         if part.data_json:
             print_parts(Text(replace_control_characters(part.data_json), style="dim"))
 

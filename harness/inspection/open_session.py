@@ -56,7 +56,10 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
     path = Path(source)
     if path.is_dir() or (path.is_file() and is_database(path)):
         location = find_session(session_id or "", (path,))
-        return RecordedSession(name=location.session_id, entries=tuple(location.read_entries()), journal=location.journal)
+        stored = location.read()
+        return RecordedSession(
+            name=location.session_id, entries=stored.entries, journal=location.journal, saved_outputs=stored.saved_outputs
+        )
     if path.is_file():
         return _open_file(path, session_id)
     if session_id is not None:

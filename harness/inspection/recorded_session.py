@@ -1,5 +1,6 @@
 """Finished session with its log, as the widgets and the report page show it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ class RecordedSession:
     entries: tuple[Entry, ...]
     journal: Path | None = None
     """Journal file that contains the session; None if the session is not in a journal."""
+    saved_outputs: Collection[str] | None = None
+    """Names of the session's saved tool outputs that were not deleted; None if the session is not in a journal."""
     oracle: Oracle | None = None
     """Prediction of which messages the session needs again, for policies that use such an oracle; None if unknown."""
 

@@ -4,7 +4,7 @@ The widget `SessionInspector` and the report page show the same texts, so both t
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from harness.session.storage import load_patches
 from harness.session.totals import describe_metrics, format_price, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.text import shorten_line
+from harness.truncation import note_expired_outputs
 
 MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
@@ -186,9 +187,12 @@ def format_message_line(message: Message) -> str:
     return shorten_line(text, MAX_LABEL_CHARACTERS)
 
 
-def format_full_text(message: Message) -> str:
-    """Return the whole text of a message for display, cut to the maximum length that a page shows."""
-    return cut_text("\n\n".join(extract_part_text(part) for part in message.parts))
+def format_full_text(message: Message, saved_outputs: Collection[str] | None = None) -> str:
+    """Return the whole text of a message for display, cut to the maximum length that a page shows.
+
+    With the names of the session's saved outputs, the marks of cut outputs say which of these have been deleted.
+    """
+    return cut_text(note_expired_outputs("\n\n".join(extract_part_text(part) for part in message.parts), saved_outputs))
 
 
 def cut_text(text: str) -> str:

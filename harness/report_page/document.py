@@ -155,7 +155,7 @@ def _read_blocks(results: Results, session_ids: Sequence[str]) -> Mapping[str, s
     if not session_ids or not path.is_file():
         return {}
     with Journal.open(path, read_only=True) as journal:
-        return build_blocks(session_ids, journal.read_entries)
+        return build_blocks(session_ids, journal.read_entries, journal.list_saved_outputs)
 
 
 def build_served_values(data: PageData) -> dict[str, Any]:

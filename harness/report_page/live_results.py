@@ -12,14 +12,12 @@ from typing import Any
 from harness.analysis.arms import EARLIER_PLAN_MARKER, drop_earlier_plans
 from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
-from harness.events import Entry
 from harness.experiment.looks import LOOKS_FILE
 from harness.inspection.recorded_session import RecordedSession
 from harness.report_page.document import PageData, build_served_values, collect_page
 from harness.report_page.session_blocks import compress, encode_session
-from harness.store.journal import Journal
 from harness.store.results import Results, load
-from harness.store.sessions.lookup import JOURNAL_FILE, list_trial_journals, read_journal
+from harness.store.sessions.lookup import JOURNAL_FILE, SessionLocation, list_trial_journals, read_journal
 from harness.text import format_duration
 
 MAX_PAUSE_SECONDS = 900.0
@@ -99,10 +97,12 @@ class LiveResults:
             UsageError: There is no such session, or it has no finished step.
         """
         for path in self._list_journals():
-            entries: tuple[Entry, ...] = ()
-            with suppress(StoreError), Journal.open(path, read_only=True) as journal:
-                entries = tuple(journal.read_entries(session_id))
-            if entries and (plain := encode_session(RecordedSession(name=session_id, entries=entries, journal=path))):
+            try:
+                stored = SessionLocation(path, session_id, trial_id="").read()
+            except StoreError:
+                continue
+            session = RecordedSession(name=session_id, entries=stored.entries, journal=path, saved_outputs=stored.saved_outputs)
+            if plain := encode_session(session):
                 return compress(plain)
         raise UsageError(f"no session {session_id!r} with a finished step in {str(self.output)!r}")
 

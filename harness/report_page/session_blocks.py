@@ -10,7 +10,7 @@ import base64
 import json
 import random
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, TypeAlias
@@ -25,6 +25,7 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps, encode_compactions, format_full_text, format_message_line
 from harness.inspection.timeline import EncodedMessages
 from harness.messages import Message
+from harness.truncation import note_expired_outputs
 
 MAX_SESSIONS = 200
 """Default maximum number of sessions in a page."""
@@ -68,6 +69,7 @@ def choose_sessions(trials: pd.DataFrame, max_sessions: int = MAX_SESSIONS, *, b
 def build_blocks(
     session_ids: Sequence[str],
     read_entries: Callable[[str, dict[str, Message]], Iterable[Entry]],
+    list_saved_outputs: Callable[[str], Collection[str] | None] = lambda _: None,
     max_bytes: int = MAX_BLOCK_BYTES,
 ) -> Mapping[str, str]:
     """Return the sessions of a page as compressed base64 texts, by session id.
@@ -77,6 +79,7 @@ def build_blocks(
     Args:
         session_ids: Ids of the sessions, the most useful first.
         read_entries: Function that reads the log of a session, given the id and a dictionary in which it keeps messages.
+        list_saved_outputs: Function that returns the names of the saved tool outputs of a session that were not deleted.
         max_bytes: Maximum size of all texts together.
     """
     blocks: dict[str, str] = {}
@@ -86,7 +89,8 @@ def build_blocks(
         for session_id in session_ids:
             try:
                 entries = tuple(read_entries(session_id, known.by_row))
-                plain = encode_session(RecordedSession(name=session_id, entries=entries), known)
+                session = RecordedSession(name=session_id, entries=entries, saved_outputs=list_saved_outputs(session_id))
+                plain = encode_session(session, known)
             except HarnessError:
                 continue  # an incomplete log has no transcript, and the page says so
             if plain is None:
@@ -167,15 +171,15 @@ def encode_session(session: RecordedSession, known: KnownMessages | None = None)
     steps = SessionSteps(session, known.encoded)
     if not steps.history.step_count:
         return None
-    messages = _MessageTable(known)
+    messages = _MessageTable(known, session.saved_outputs)
     encoded_steps = list(_encode_steps(steps, messages))
     return {"session": steps.build_constants(), "messages": messages.rows, "steps": encoded_steps}
 
 
 class _MessageTable:
-    def __init__(self, known: KnownMessages) -> None:
+    def __init__(self, known: KnownMessages, saved_outputs: Collection[str] | None) -> None:
         self.rows: list[Row | Reference] = []
-        self._known = known
+        self._known, self._saved_outputs = known, saved_outputs
         self._messages: list[Message] = []  # keeps the messages alive, so that no other message gets the same id
         self._index_by_id: dict[int, int] = {}
         self._index_by_row: dict[Row, int] = {}
@@ -186,7 +190,8 @@ class _MessageTable:
         return [known[id(message)] if id(message) in known else self._add(message) for message in messages]
 
     def _add(self, message: Message) -> int:
-        row = self._known.format(message)
+        role, line, text = self._known.format(message)
+        row = (role, line, note_expired_outputs(text, self._saved_outputs))
         index = self._index_by_row.setdefault(row, len(self.rows))
         if index == len(self.rows):
             self.rows.append(self._known.references.get(row, row))

@@ -142,6 +142,15 @@ def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved) and event.tree_id)
 
 
+def list_changed_files(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Return the paths of all files that steps of a session changed, sorted, also of files that were changed back.
+
+    Steps that were rolled back do not count. Of each step, at most the first 1,000 files are known.
+    """
+    saved_events = (event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved) and event.step)
+    return tuple(sorted({path for event in saved_events for path in event.changed_files}))
+
+
 def find_session_trees(entries: Iterable[Entry]) -> tuple[str, str] | None:
     """Return the ids of the first and the last workspace snapshot of a session; None if there is none."""
     trees = list_trees(entries)

@@ -19,7 +19,7 @@ from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop import Outcome, Stop
 from harness.agent.tool_execution import LoopDecision
 from harness.codec import to_path
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
 from harness.events import Compaction, Entry, Event, EventListener, MessageAdded, MessageQueued, SessionState
 from harness.input_files import read_input
 from harness.messages import File, user
@@ -47,16 +47,16 @@ from harness.view import View, fold_all
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSummary:
-    """Changes of the workspace from the first to the last snapshot of a session."""
+    """Changes of the workspace in a session: files that its steps changed, and what remains of the changes at its end."""
 
     files: int
-    """Number of files that the session added, modified or deleted."""
+    """Number of files that a step added, modified or deleted, also of those that a later step changed back."""
     additions: int
-    """Number of lines that the session added to files."""
+    """Number of lines added from the first to the last snapshot of the workspace."""
     deletions: int
-    """Number of lines that the session removed from files."""
+    """Number of lines removed from the first to the last snapshot of the workspace."""
     changes: tuple[FileChange, ...]
-    """Files that the session changed, sorted by path."""
+    """Files that differ between the first and the last snapshot of the workspace, sorted by path."""
 
 
 MAX_ATTACHMENT_BYTES = 1_000_000
@@ -403,10 +403,26 @@ class LiveSession:
 
     def summarize_changes(self) -> ChangeSummary:
         """Return the numbers of files and lines that the whole session changed in its workspace."""
-        trees = history.find_session_trees(self.entries)
+        entries = self.entries
+        trees = history.find_session_trees(entries)
         changes = self._diff_trees(*trees) if trees else ()
+        # the changes of a step are unknown after a crash, so the remaining changes are added
+        files = {*history.list_changed_files(entries), *(change.path for change in changes)}
         additions, deletions = sum(change.added_lines for change in changes), sum(change.removed_lines for change in changes)
-        return ChangeSummary(files=len(changes), additions=additions, deletions=deletions, changes=changes)
+        return ChangeSummary(files=len(files), additions=additions, deletions=deletions, changes=changes)
+
+    def list_saved_outputs(self) -> frozenset[str] | None:
+        """Return the names of the saved tool outputs that were not deleted.
+
+        None if the session has no journal, so that its outputs live as long as the session, or if the journal cannot be read.
+        """
+        if self.spec.journal is None:
+            return None
+        try:
+            with Journal.open(self.spec.journal, read_only=True) as journal:
+                return journal.list_saved_outputs(self.session_id)
+        except StoreError:
+            return None
 
     def compact(self) -> Compaction | None:
         """Run the policy's compaction now, whether or not it is due, and wait for its summary.

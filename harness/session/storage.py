@@ -240,8 +240,8 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     Raises:
         StoreError: The journal does not exist or does not contain the session.
     """
-    entries, _, draft = SessionLocation(journal, session_id, trial_id="").read()
-    return (*entries, *build_interrupted_entries(entries, draft))
+    stored = SessionLocation(journal, session_id, trial_id="").read()
+    return (*stored.entries, *build_interrupted_entries(stored.entries, stored.draft))
 
 
 def restore_spec(

@@ -241,6 +241,15 @@ class Journal(AbstractContextManager["Journal"]):
         """
         return SavedOutputs(self.database, self.find_key(session_id), clock)
 
+    def list_saved_outputs(self, session_id: str) -> frozenset[str]:
+        """Return the names of a session's saved tool outputs that were not deleted.
+
+        Raises:
+            StoreError: The journal has no such session.
+        """
+        rows = self.query("SELECT name FROM saved_output WHERE session = ?", self.find_key(session_id))
+        return frozenset(name for (name,) in rows)
+
     def remove_outputs(self, before_ms: int) -> int:
         """Delete the tool outputs saved before a time (milliseconds since the epoch), and return their number."""
         with self.database.transaction():

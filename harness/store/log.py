@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, RESULTS_ADAPTER, build_adapter, parse_event
-from harness.errors import FileMissing, StoreError
+from harness.errors import FileMissing, OutputExpired, StoreError
 from harness.events import (
     Compaction,
     Entry,
@@ -30,7 +30,7 @@ from harness.store.records import UnfinishedStep
 from harness.store.texts import Packer, detach_texts, list_addresses, parse_stored
 from harness.text import replace_surrogates
 from harness.tokens import Counter, Usage
-from harness.truncation import name_output
+from harness.truncation import RETENTION_DAYS, list_locations, name_output
 
 _INLINE_TOKENS = 128
 """Estimated number of tokens up to which a message is stored as a whole in the row of its event."""
@@ -309,8 +309,8 @@ def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int
     return steps
 
 
-RETENTION_MS = 7 * 24 * 60 * 60 * 1_000
-"""Time for which a saved tool output is kept, in milliseconds; one week."""
+RETENTION_MS = RETENTION_DAYS * 24 * 60 * 60 * 1_000
+"""Time for which a saved tool output is kept, in milliseconds."""
 
 
 class SavedOutputs:
@@ -337,15 +337,26 @@ class SavedOutputs:
         """Return the full text of the tool output that was saved under a name.
 
         Raises:
-            FileMissing: No output of that name is stored.
+            FileMissing: No output was saved under that name.
+            OutputExpired: The output was deleted because of its age.
         """
         with self._lock:
             row: Any = self._database.execute(
                 "SELECT data FROM saved_output WHERE session = ? AND name = ?", (self._session, name)
             ).fetchone()
-        if row is None:
-            raise FileMissing(name)
+            if row is None:
+                raise OutputExpired(name, RETENTION_DAYS) if self._is_named_in_log(name) else FileMissing(name)
         return Packer(self._database.path).unpack(row[0])
+
+    def _is_named_in_log(self, name: str) -> bool:
+        """Return whether the log of the session says that an output was saved under a name."""
+        for _, event in read_entries(self._database, self._session, kinds=("message-added", "compaction")):
+            if isinstance(event, Compaction):
+                if name in event.offloaded:
+                    return True
+            elif isinstance(event, MessageAdded) and any(name in list_locations(part.output) for part in event.message.results):
+                return True
+        return False
 
     def list_texts(self) -> list[str]:
         """Return the full texts of all saved tool outputs of the session."""

@@ -388,7 +388,8 @@ class AgentWidget(SnapshotWidget):
 
     def _show_files(self, *, whole: bool) -> None:
         try:
-            changes = self.session.summarize_changes().changes if whole else self.session.list_changes()
+            summary = self.session.summarize_changes() if whole else None
+            changes = self.session.list_changes() if summary is None else summary.changes
             patch = join_patches(self.session.list_patches(whole_session=whole))
         except HarnessError as error:
             self.send({"kind": "files", "error": str(error)})
@@ -397,7 +398,9 @@ class AgentWidget(SnapshotWidget):
             {"path": change.path, "kind": change.kind, "added": change.added_lines, "removed": change.removed_lines}
             for change in changes[:MAX_LISTED_FILES]
         ]
-        self.send({"kind": "files", "files": files, "count": len(changes), "whole": whole, "patch": patch})
+        changed_back = 0 if summary is None else summary.files - len(changes)
+        counts = {"count": len(changes), "changed_back": changed_back}
+        self.send({"kind": "files", "files": files, **counts, "whole": whole, "patch": patch})
 
     def _show_rows(self, message: Mapping[str, Any]) -> None:
         before = message.get("before")
@@ -408,8 +411,9 @@ class AgentWidget(SnapshotWidget):
     def _show_body(self, message: Mapping[str, Any]) -> None:
         number = message.get("row")
         if isinstance(number, int):
+            saved_outputs = self.session.list_saved_outputs()
             with self._feed_lock:
-                body = self._feed.build_row_body(number)
+                body = self._feed.build_row_body(number, saved_outputs)
             self.send({"kind": "body", **body})
 
     def _show_round(self, message: Mapping[str, Any]) -> None:

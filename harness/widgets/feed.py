@@ -5,7 +5,7 @@ the last update, so the cost of an update does not grow with the length of the s
 arguments and output are sent when the row is unfolded. The module does not import widgets. Its texts are not escaped.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from harness.session.totals import SessionTotals, describe_metrics, format_cut, 
 from harness.text import replace_surrogates
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
+from harness.truncation import note_expired_outputs
 from harness.widgets.compaction_history import CompactionHistory, CompactionRound
 from harness.widgets.message_channel import JsonObject
 
@@ -364,8 +365,11 @@ class Feed:
             characters += len(str(self.rows[start].get("text", ""))) + 100
         return [dict(row) for row in self.rows[start:end]]
 
-    def build_row_body(self, number: int) -> JsonObject:
-        """Return the full content of a transcript row: a tool call with its output, or the text of a message."""
+    def build_row_body(self, number: int, saved_outputs: Collection[str] | None = None) -> JsonObject:
+        """Return the full content of a transcript row: a tool call with its output, or the text of a message.
+
+        With the names of the session's saved outputs, the mark of a cut output says if the output has been deleted.
+        """
         source = self._row_sources.get(number)
         if isinstance(source, Message):
             return {"n": number, "parts": [["", source.text[:MAX_BODY_CHARACTERS]]]}
@@ -376,7 +380,7 @@ class Feed:
         parts = parts or [["arguments", call.arguments_json]]
         if result is not None:
             cut = f" (cut: {format_cut(result)} omitted)" if result.clipped_characters else ""
-            parts.append([f"output{cut}", result.output[:MAX_BODY_CHARACTERS]])
+            parts.append([f"output{cut}", note_expired_outputs(result.output, saved_outputs)[:MAX_BODY_CHARACTERS]])
         return {"n": number, "parts": [[replace_surrogates(name), replace_surrogates(text)] for name, text in parts]}
 
 

@@ -194,4 +194,8 @@ class SessionInspector(StepWidget):
         if not isinstance(number, int) or not 0 <= number < count:
             return None
         kind, message, _ = self._find_message(number)
-        return {"message": number, "title": f"{kind}, {message.role}", "text": format_full_text(message)}
+        return {
+            "message": number,
+            "title": f"{kind}, {message.role}",
+            "text": format_full_text(message, self.session.saved_outputs),
+        }

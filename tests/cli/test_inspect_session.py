@@ -38,7 +38,7 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     shown = within("inspect", "first", "--in", journal)
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
-    for said in ("1 turn, 3 steps, 8 messages, 11 parts", "3 parts; 1 summary, 0 prunings", "completed (replied)", "$0.7500"):
+    for said in ("1 turn, 3 steps, 8 messages, 19 parts", "3 parts; 1 summary, 0 prunings", "completed (replied)", "$0.7500"):
         assert any(said in line for line in lines), said
     assert any(line.split()[:2] == ["summaries", "4"] for line in lines)
     bars = [line for line in lines if "█" in line or "▼" in line]

@@ -20,6 +20,7 @@ from harness.events import (
     RolledBack,
     SessionForked,
     SessionStarted,
+    WorkspaceSaved,
 )
 from harness.messages import ToolResult, tool, user
 from harness.metrics.measurement import measure_session
@@ -178,3 +179,15 @@ def _texts(view):
     return [
         part.text if hasattr(part, "text") else getattr(part, "output", "") for message in view.messages for part in message.parts
     ]
+
+
+def test_the_changed_files_of_a_session_are_the_union_of_those_of_its_steps():
+    """S3.11: also a file that was changed back counts, but none of a step that was rolled back."""
+    saved = [
+        WorkspaceSaved(step=0, tree_id="t0"),
+        WorkspaceSaved(step=1, tree_id="t1", changed_files=("a", "scratch"), patch_hash="p1"),
+        WorkspaceSaved(step=2, tree_id="t2", changed_files=("b", "scratch"), patch_hash="p2"),
+    ]
+    entries = [Entry(seq, event) for seq, event in enumerate(saved, 1)]
+    assert history.list_changed_files(entries) == ("a", "b", "scratch")
+    assert history.list_changed_files([*entries, Entry(4, RolledBack(step=1, to_event=2))]) == ("a", "scratch")

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import FileMissing, StoreError
-from harness.events import MessageQueued, SessionEnded, SessionStarted
-from harness.messages import ToolCall
+from harness.errors import FileMissing, OutputExpired, StoreError
+from harness.events import MessageAdded, MessageQueued, SessionEnded, SessionStarted
+from harness.messages import ToolCall, ToolResult, tool
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord, UnfinishedStep
-from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
+from harness.truncation import describe_location, name_output
+from tests.store.samples import CONDUCT, PROBES, begun, checks, compaction, opening, plain, step, trial
 
 
 @pytest.fixture
@@ -200,6 +201,23 @@ def test_saved_outputs_belong_to_their_session_and_equal_ones_are_kept_once(jour
     assert len(journal.query("SELECT * FROM saved_output")) == 1
     with pytest.raises(FileMissing, match=name):
         other.load(name)
+
+
+def test_an_output_that_was_deleted_is_told_apart_from_one_that_was_never_saved(journal: Journal) -> None:
+    """S3.1, S3.22: the reason is known from the mark in the log, or from the compaction that moved the output to the store."""
+    log = begun(journal, "s1")
+    outputs = journal.open_outputs("s1", lambda: 1.0)
+    cut, moved = outputs.save("long text"), outputs.save("offloaded text")
+    result = ToolResult(call_id="c", name="read_file", output=f"long\n\n{describe_location(cut)}")
+    log.append([*opening("s1"), MessageAdded(step=1, message=tool(result)), replace(compaction(forget=[2]), offloaded=(moved,))])
+    assert journal.list_saved_outputs("s1") == {cut, moved}
+    assert journal.remove_outputs(2_000) == 2
+    assert journal.list_saved_outputs("s1") == frozenset()
+    for name in (cut, moved):
+        with pytest.raises(OutputExpired, match="no longer exists: saved outputs are deleted after 7 days"):
+            outputs.load(name)
+    with pytest.raises(FileMissing, match="no such file"):
+        outputs.load(name_output("never saved"))
 
 
 def test_outputs_are_removed_when_they_were_kept_long_enough(journal: Journal) -> None:

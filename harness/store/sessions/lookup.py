@@ -37,6 +37,8 @@ class StoredSession(NamedTuple):
     """Times at which the events of the session were logged, in milliseconds since the epoch."""
     draft: UnfinishedStep | None
     """Answer that the model was writing when the journal was read or the process was killed; None if all answers are logged."""
+    saved_outputs: frozenset[str] | None = None
+    """Names of the saved tool outputs that were not deleted; None if the session is not in a journal."""
 
 
 class SessionLocation(NamedTuple):
@@ -58,7 +60,8 @@ class SessionLocation(NamedTuple):
             times = journal.query(
                 "SELECT at_ms FROM event WHERE session = ? ORDER BY seq LIMIT ?", journal.find_key(self.session_id), len(entries)
             )
-        return StoredSession(entries, tuple([row[0] for row in times]), draft)
+            saved_outputs = journal.list_saved_outputs(self.session_id)
+        return StoredSession(entries, tuple([row[0] for row in times]), draft, saved_outputs)
 
     def read_entries(self) -> tuple[Entry, ...]:
         """Return the log of the session as it is in the journal now, as events with their numbers.

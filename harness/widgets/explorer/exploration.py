@@ -437,7 +437,7 @@ class Exploration:
         return {
             "message": number,
             "role": self.trace.messages[number].role,
-            "logged": format_full_text(self.trace.messages[number]),
+            "logged": format_full_text(self.trace.messages[number], self.session.saved_outputs),
             "shown": format_full_text(now) if state.disposition == "masked" and now else None,
             "summary": format_full_text(items[state.summarized_by]) if state.summarized_by is not None else None,
         }
