@@ -942,6 +942,19 @@ def asks(number, tool="execute_command", arguments='{"command": "true"}'):
     return Say(calls=((f"c{number}", tool, arguments),), finish="tool_calls")
 
 
+@pytest.mark.slow  # litellm takes seconds to import
+def test_a_summary_of_changes_counts_the_files_of_every_step_and_the_lines_that_remain(living, provider):
+    """S3.11: the files are the union of the patches, the lines those of the whole difference."""
+    commands = ("echo one > kept; echo two > scratch", "rm scratch; printf 'a\\nb\\n' > late")
+    calls = (asks(number, arguments=json.dumps({"command": command})) for number, command in enumerate(commands))
+    provider(*calls, Say(pieces=("done",)))
+    live = living(**REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    summary = live.summarize_changes()
+    assert (summary.files, summary.additions, summary.deletions) == (3, 3, 0)
+    assert [change.path for change in summary.changes] == ["kept", "late"]
+
+
 def reaches(live, *states):
     end = time.monotonic() + SECONDS
     while live.state not in states:
