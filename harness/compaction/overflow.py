@@ -26,6 +26,7 @@ from harness.events import ItemId, Replace
 from harness.messages import Message, ToolResult, user
 from harness.plan import Plan, SummaryProcedure
 from harness.tokens import Budget, Counter
+from harness.truncation import measure_cut
 from harness.view import Item, View
 
 
@@ -190,10 +191,14 @@ def cut_middle(result: ToolResult, characters: int) -> ToolResult:
     output = result.output
     if len(output) <= characters:
         return result
-    head, tail = characters - characters // 2, characters // 2
-    gone = len(output) - head - tail
-    text = f"{output[:head]}[... {gone} characters cut: the request was too long ...]{output[len(output) - tail :]}"
-    return replace(result, output=text, clipped_characters=result.clipped_characters + gone)
+    head, tail = output[: characters - characters // 2], output[len(output) - characters // 2 :]
+    cut = measure_cut(output, head, tail)
+    return replace(
+        result,
+        output=f"{head}[... {cut.characters} characters cut: the request was too long ...]{tail}",
+        clipped_characters=result.clipped_characters + cut.characters,
+        clipped_bytes=result.clipped_bytes + cut.size_bytes,
+    )
 
 
 def _find_newest_request(view: View) -> ItemId | None:

@@ -127,10 +127,10 @@ def test_a_prompt_that_the_summarizer_refuses_is_halved() -> None:
 
 
 def test_cut_results_say_how_much_is_missing() -> None:
-    result = ToolResult(call_id="c", name="read_file", output="a" * 500 + "b" * 500, clipped_characters=7)
+    result = ToolResult(call_id="c", name="read_file", output="a" * 500 + "é" * 500, clipped_characters=7, clipped_bytes=8)
     shortened = cut_middle(result, 100)
-    assert shortened.output == "a" * 50 + "[... 900 characters cut: the request was too long ...]" + "b" * 50
-    assert shortened.clipped_characters == 907
+    assert shortened.output == "a" * 50 + "[... 900 characters cut: the request was too long ...]" + "é" * 50
+    assert (shortened.clipped_characters, shortened.clipped_bytes) == (907, 8 + 450 + 2 * 450)
     assert cut_middle(result, 1_000) is result
 
 
