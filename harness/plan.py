@@ -4,11 +4,12 @@ A plan may contain *slots*, which are places for summaries that are not written 
 `harness.session.compactor` fills the slots, checks the result and logs it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from harness.events import Insert, ItemId, Replace
-from harness.messages import Message
+from harness.messages import Message, Text
+from harness.truncation import name_output
 from harness.view import View
 
 
@@ -200,3 +201,65 @@ def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
         round=view.rounds + 1,
         system=next((item.message for item in view.items[:1] if item.message.role == "system"), None),
     )
+
+
+def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
+    """Return a copy of a plan without its changes to the given messages.
+
+    A summary of only these messages is left out.
+    """
+    slots = (replace(slot, stands_for=tuple(item for item in slot.stands_for if item not in items)) for slot in plan.slots)
+    changes = tuple(change for change in plan.replace if change.item not in items)
+    written = "\n".join(result.output for change in changes for result in change.message.results)
+    return replace(
+        plan,
+        forget=tuple(item for item in plan.forget if item not in items),
+        replace=changes,
+        slots=tuple(slot for slot in slots if slot.stands_for),
+        set_aside=tuple(item for item in plan.set_aside if item not in items),
+        texts_to_save=tuple(text for text in plan.texts_to_save if name_output(text) in written),
+        fallback=None if plan.fallback is None else exclude_items(plan.fallback, items),
+    )
+
+
+def keep_pending_messages(plan: Plan, view: View) -> Plan:
+    """Return the plan without changes that remove or shorten a message of the user that no finished request has contained yet.
+
+    The summarizer does not read such a message, and a copy of it that the policy inserts is left out. A replacement that contains
+    the whole message, for example with a notice below it, is carried out.
+    """
+    if not view.pending:
+        return plan
+    originals = {item.item_id: item.message for item in view.pending}
+    left = exclude_items(replace(plan, fallback=None), frozenset(originals))
+    texts = {message.text for message in originals.values()} - {""}
+    slots = (
+        replace(slot, before=_without_copies(slot.before, texts), behind=_without_copies(slot.behind, texts))
+        for slot in left.slots
+    )
+    fallback = None if plan.fallback is None else keep_pending_messages(plan.fallback, view)
+    left = replace(
+        left,
+        replace=tuple(change for change in plan.replace if _contains(change.message, originals.get(change.item))),
+        slots=tuple(slots),
+        insert=tuple(insert for insert in left.insert if _without_copies((insert.message,), texts)),
+        texts_to_save=plan.texts_to_save,
+        fallback=None if fallback is None or fallback.is_empty else fallback,
+    )
+    if left == plan:
+        return plan
+    if not (left.forget or left.replace or left.slots):
+        return Plan(reason=f"{plan.reason}, but only messages of the user that no request has contained yet could go")
+    return replace(left, reason=f"{plan.reason}; messages of the user that no request has contained yet stay")
+
+
+def _contains(message: Message, original: Message | None) -> bool:
+    """Return whether a replacement contains all of an original message; there is nothing to contain if that is None."""
+    if original is None:
+        return True
+    others = [part for part in original.parts if not isinstance(part, Text)]
+    return message.role == original.role and original.text in message.text and all(part in message.parts for part in others)
+
+
+def _without_copies(messages: tuple[Message, ...], texts: set[str]) -> tuple[Message, ...]:
+    return tuple(message for message in messages if message.role != "user" or message.text not in texts)

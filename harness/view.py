@@ -93,6 +93,8 @@ class View:
     """Estimated number of tokens in the messages that the model's newest answer replied to."""
     calibration: Calibration = NO_REPORTS
     """Relation between estimated token counts and the provider's reports so far; a compaction does not change it."""
+    pending: tuple[Item, ...] = ()
+    """Messages of the user that no finished request has contained yet, as they were logged, in order."""
     tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
     """Cache of running totals, such as token counts; shared with the later views of a session until a compaction changes one."""
 
@@ -127,11 +129,13 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             tokens, events = Estimated(view.tokens + item.tokens), view.events + count_events(event.message)
             items = extend_sequence(view.items, (item,))
             asked = view.tokens if event.message.role == "assistant" else view.request_tokens
-            return _copy_view(view, items, tokens, events, task, view.steps, view.steps_since_compaction, asked, view.calibration)
+            pending = (*view.pending, item) if event.message.role == "user" else view.pending
+            since, calibration = view.steps_since_compaction, view.calibration
+            return _copy_view(view, items, tokens, events, task, view.steps, since, asked, calibration, pending)
         case StepFinished():
             since, asked = view.steps_since_compaction + 1, view.request_tokens
             calibration = _add_report(view.calibration, asked, event.usage)
-            return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since, asked, calibration)
+            return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since, asked, calibration, ())
         case Compaction():
             return _fold_compaction(view, entry.seq, event, counter)
         case RolledBack():
@@ -158,7 +162,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
     """
     items: list[Item] = []
     tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
-    asked, calibration = view.request_tokens, view.calibration
+    asked, calibration, pending = view.request_tokens, view.calibration, view.pending
     for entry in entries:
         event = entry.event
         match event:
@@ -169,19 +173,20 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
                 if message.role == "assistant":
                     asked = tokens
                 tokens, events = Estimated(tokens + item.tokens), events + count_events(message)
-                if task is None and message.role == "user":
-                    task = message
+                if message.role == "user":
+                    task, pending = task or message, (*pending, item)
             case StepFinished():
-                steps, since = event.step, since + 1
+                steps, since, pending = event.step, since + 1, ()
                 calibration = _add_report(calibration, asked, event.usage)
             case WorkspaceSaved() | CallStarted():  # nothing that the model sees, but frequent
                 pass
             case _:
                 grown_items = extend_sequence(view.items, items)
-                before = _copy_view(view, grown_items, tokens, events, task, steps, since, asked, calibration)
+                before = _copy_view(view, grown_items, tokens, events, task, steps, since, asked, calibration, pending)
                 view, items = fold(before, entry, counter), []
                 tokens, events, task, steps, since = view.tokens, view.events, view.task, view.steps, view.steps_since_compaction
-    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since, asked, calibration)
+                pending = view.pending
+    return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since, asked, calibration, pending)
 
 
 def _add_report(calibration: Calibration, request_tokens: int, usage: Usage) -> Calibration:
@@ -198,6 +203,7 @@ def _copy_view(
     since_compaction: int,
     request_tokens: int,
     calibration: Calibration,
+    pending: tuple[Item, ...],
 ) -> View:
     # This runs at every step, and is faster than `dataclasses.replace`.
     return View(
@@ -218,6 +224,7 @@ def _copy_view(
         saved_tokens=view.saved_tokens,
         request_tokens=request_tokens,
         calibration=calibration,
+        pending=pending,
         tally_cache=view.tally_cache,
     )
 
@@ -281,6 +288,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
         set_aside=_collect_set_aside(view, event.patch),
         original_tokens=tuple(original_tokens.items()),
         saved_tokens=sum(original_tokens.values()) - shown_tokens,
+        pending=tuple(item for item in view.pending if item.item_id in remaining_ids),
     )
 
 

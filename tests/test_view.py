@@ -5,10 +5,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.events import Compaction, ContextUsage, Entry, Insert, ItemId, MessageAdded, Patch, Replace, RolledBack
+from harness.events import (
+    Compaction,
+    ContextUsage,
+    Entry,
+    Insert,
+    ItemId,
+    MessageAdded,
+    ModelCallFailed,
+    Patch,
+    Replace,
+    RolledBack,
+)
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.store.log import MemoryLog
-from harness.testing.strategies import conversations
+from harness.testing.strategies import conversations, make_step_finished
 from harness.tokens import Estimated, Measured, QuarterOfCharacters, Usage
 from harness.view import (
     OPENING_MESSAGE,
@@ -72,6 +83,26 @@ def test_a_fruitless_attempt_changes_nothing_but_the_memory_of_it() -> None:
     after = fold(before, compaction(Patch(forget=(ItemId(2),)), applied=False), COUNTER)
     assert after.items == before.items
     assert (after.fruitless_attempts, after.fruitless_tokens, after.edits) == (1, before.tokens, 0)
+
+
+def test_a_message_of_the_user_is_pending_until_a_step_has_finished() -> None:
+    view = view_of(system("be good"), user("build it"))
+    for event, pending in (
+        (MessageAdded(message=assistant("half an ans"), step=1), ["build it"]),
+        (MessageAdded(message=user("go on"), step=1), ["build it", "go on"]),
+        (ModelCallFailed(step=1, cost_usd=0.1), ["build it", "go on"]),
+        (MessageAdded(message=assistant("done"), step=1), ["build it", "go on"]),
+        (make_step_finished(1), []),
+        (MessageAdded(message=user("thanks"), step=2), ["thanks"]),
+    ):
+        view = fold(view, Entry(view.items[-1].item_id.event + 10, event), COUNTER)
+        assert [item.message.text for item in view.pending] == pending
+
+
+def test_a_message_that_a_compaction_evicts_is_not_pending() -> None:
+    view = view_of(system("be good"), user("build it"), user("quickly"))
+    after = fold(view, compaction(Patch(forget=(ItemId(2),))), COUNTER)
+    assert [item.message.text for item in after.pending] == ["quickly"]
 
 
 def test_the_first_request_is_remembered_after_it_left_the_view() -> None:

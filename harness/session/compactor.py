@@ -3,6 +3,7 @@
 The checks in this module apply to all policies:
 
 - The system message stays, and tool calls stay together with their results.
+- A message of the user stays until a finished request has contained it.
 - A change that saves no tokens is not applied, but recorded as an attempt without effect. If a summary also covers messages that
   were evicted earlier, the tokens of these messages count as replaced too.
 - After two attempts without effect in a row, compaction pauses. It resumes when the view (the messages that the model sees next)
@@ -29,7 +30,7 @@ from harness.compaction.feasibility import check_feasible
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
 from harness.events import Compaction, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
-from harness.plan import Plan, Slot, SummaryRequest, build_summary_request
+from harness.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.policies import resolve_policy
 from harness.protocols import (
     LimitedInputModel,
@@ -160,6 +161,7 @@ class SessionCompactor:
         plan = self.policy.plan(view, self.budget, usage if usage is not None and usage.is_reported else None, hook)
         if plan is None:
             return None
+        plan = keep_pending_messages(plan, view)
         event = self._execute_plan(plan, view, _build_noop_event(view, plan, step, hook), signal)
         return replace(event, wall_seconds=perf_counter() - start_seconds)
 

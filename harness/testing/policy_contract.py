@@ -7,21 +7,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import codec
-from harness.events import Compaction, Entry, Hook
-from harness.messages import assistant
+from harness.events import Compaction, Entry, Hook, MessageAdded
+from harness.messages import assistant, user
 from harness.protocols import Policy
 from harness.session.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
-from harness.testing.strategies import logs
+from harness.testing.strategies import TEXTS, logs
 from harness.tokens import Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
 """Hypothesis strategy for summaries that are not blank."""
+_LONG_TEXTS = st.builds(lambda text, times: text * times, TEXTS.filter(str.strip), st.integers(1, 30))
+NEW_MESSAGES = st.lists(_LONG_TEXTS, min_size=1, max_size=12)
+"""Hypothesis strategy for the texts of user messages that are in view, but were in no request so far."""
 HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
 """Points of the agent loop at which a compaction policy is asked for a compaction."""
 Check = Callable[[tuple[Entry, ...], str, Hook], None]
+
+
+def check_pending_messages(before: View, event: Compaction, after: View) -> None:
+    """Raise AssertionError if a compaction took a message from the view that no finished request has contained.
+
+    The compaction must not insert a copy of such a message either.
+
+    Args:
+        before: View before the compaction.
+        event: Compaction, applied or not.
+        after: View after the compaction.
+    """
+    visible = {item.item_id: item.message for item in after.items}
+    inserted = {insert.message.text for insert in event.patch.insert if not insert.stands_for}
+    for item in before.pending:
+        kept = visible.get(item.item_id)
+        assert kept is not None, f"a message of the user left the view before a request contained it: {item.message.text!r}"
+        assert item.message.text in kept.text, f"a message of the user was shortened to {kept.text!r}"
+        assert item.message.text not in inserted, f"a message of the user is in view twice: {item.message.text!r}"
 
 
 class PolicyContract:
@@ -92,6 +114,19 @@ class PolicyContract:
             raise AssertionError("the policy keeps compacting although no message was added")
 
         self._check_all(check_rest)
+
+    def test_messages_of_the_user_stay_until_a_request_has_contained_them(self) -> None:
+        """No message of the user is evicted, summarized or shortened before a finished request has contained it."""
+
+        def check_new(log: tuple[Entry, ...], texts: list[str], summary: str) -> None:
+            new = [Entry(len(log) + number, MessageAdded(message=user(text), step=0)) for number, text in enumerate(texts, 1)]
+            view = self._build_view((*log, *new))
+            for hook in HOOKS:
+                if (event := self._compact(view, summary, hook)) is not None:
+                    after = fold(view, Entry(len(log) + len(new) + 1, event), self.policy.counter)
+                    check_pending_messages(view, event, after)
+
+        self.search_settings(given(log=logs(), texts=NEW_MESSAGES, summary=SUMMARIES)(check_new))()
 
     def _check_all(self, check: Check) -> None:
         """Run a check on many random conversations, at each point of the agent loop where a policy may compact."""

@@ -37,9 +37,14 @@ def step(number: int, output: str = "done", *, name: str = "execute_command", ke
 
 
 def view_of(*messages: Message, policy: Policy) -> View:
-    """Return the view of a system message followed by some messages, logged as events 1, 2, ..."""
+    """Return the view of a system message followed by some messages, logged as events 1, 2, ...; a request contained all."""
     entries = (Entry(seq, MessageAdded(message=one, step=1)) for seq, one in enumerate((system("be good"), *messages), 1))
-    return fold_all(entries, policy.counter)
+    return seen(fold_all(entries, policy.counter))
+
+
+def seen(view: View) -> View:
+    """Return the view as it is once a finished request has contained every message."""
+    return replace(view, pending=())
 
 
 def said(tokens: int, text: str = "x") -> Message:
@@ -72,10 +77,10 @@ class Room:
 
 
 def grown(view: View, policy: Policy, *messages: Message, seq: int = 2_000) -> View:
-    """Return the view with more messages appended."""
+    """Return the view with more messages appended, which a request contained."""
     for offset, message in enumerate(messages):
         view = fold(view, Entry(seq + offset, MessageAdded(message=message, step=2)), policy.counter)
-    return view
+    return seen(view)
 
 
 def numbers(view: View) -> list[int]:

@@ -89,7 +89,7 @@ def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() ->
         f"step: Full(measure=calibrated) → {summary}",
         f"overflow: Always → FitWindow({summary})",
     )
-    cut, summarize, _ = describe_stages(ThreeTiers(prune=False))
+    cut, summarize, *_ = describe_stages(ThreeTiers(prune=False))
     assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, keep_essentials=True, saved=True, proposes_explore=True)"
     around = "(user 'What did we do so far?'), (user 'Continue if you have next steps')"
     assert summarize.endswith(f"former=among, {around}, {procedure})")

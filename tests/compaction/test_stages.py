@@ -24,6 +24,7 @@ from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window
 from harness.transcript import find_key_argument
 from harness.view import Item, View, apply_patch, find_violation, fold, fold_all
+from tests.compaction.talk import seen
 
 BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
 COUNTER = QuarterOfCharacters()
@@ -145,7 +146,7 @@ def added(message: Message) -> MessageAdded:
 
 def talk(steps: int) -> View:
     messages = [system("be good"), user("build it"), *(assistant(f"step {number}: " + "words " * 60) for number in range(steps))]
-    return fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1))
+    return seen(fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1)))
 
 
 @pytest.mark.parametrize(("when_failed", "status", "kept"), [("skip", "failed", 22), ("forget", "applied", 5)])
@@ -192,7 +193,7 @@ def tool_talk(*steps: tuple[str, str, str, str]) -> View:
         call = ToolCall(call_id=f"c{number}", name=name, arguments_json=json.dumps({"key": key}))
         result = ToolResult(call_id=call.call_id, name=name, output=output, status=status)  # type: ignore[arg-type]
         messages += [assistant("", call), tool(result)]
-    return fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1))
+    return seen(fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1)))
 
 
 @pytest.mark.parametrize(

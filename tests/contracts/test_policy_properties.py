@@ -38,14 +38,17 @@ from harness.protocols import Need, Policy
 from harness.session.compactor import FRUITLESS_IN_A_ROW, HOOKS_WITHOUT_PAUSE, SessionCompactor
 from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
+from harness.testing.policy_contract import NEW_MESSAGES, check_pending_messages
 from harness.testing.strategies import logs
 from harness.tokens import Counter, QuarterOfCharacters, Window
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
-from tests.compaction.talk import lengthened, work
+from tests.compaction.talk import lengthened, report, work
 
 pytestmark = pytest.mark.slow
 
 COUNTER = QuarterOfCharacters()
+OVERFULL = report(15_999)
+"""Usage report that makes each policy due that measures by reports."""
 WINDOW = Window(tokens=16_000, source="configuration")
 
 
@@ -220,6 +223,28 @@ def test_a_compaction_is_legal_and_saves_tokens(log: tuple[Entry, ...], summary:
             assert event == compacted(policy, view, summary, hook), "the same view gives the same event"
             if event is not None:
                 check(policy, view, event, len(log) + 1)
+
+
+@FEWER
+@given(log=logs(), texts=NEW_MESSAGES, summary=summaries, is_answering=st.booleans())
+def test_no_message_of_the_user_leaves_the_view_before_a_request_has_contained_it(
+    log: tuple[Entry, ...], texts: list[str], summary: str, is_answering: bool
+) -> None:
+    """The messages wait for the next request, behind finished steps or behind an answer that was interrupted."""
+    new = [MessageAdded(message=user(text), step=0) for text in texts]
+    if is_answering:
+        new.insert(1, MessageAdded(message=assistant("half an ans"), step=0))
+    waiting = (*log, *(Entry(len(log) + number, event) for number, event in enumerate(new, 1)))
+    both = [folded(one) for one in (waiting, lengthened(waiting))]
+    for policy, hook in MOMENTS:
+        for views in both:
+            view = views(policy)
+            with naming(policy, hook):
+                for usage in (None, OVERFULL):
+                    room = compactor(policy, FakeModel([assistant(summary)] * 9))
+                    event = room.compact(view, usage, 1, hook, lambda _: None)
+                    if event is not None:
+                        check_pending_messages(view, event, fold(view, Entry(len(waiting) + 1, event), policy.counter))
 
 
 WITHOUT_REQUEST = tuple(

@@ -2,7 +2,7 @@
 
 A failing law shows a defect of the task or of the model; the law is not changed. Each law is tried on each task, and presets and
 seeds are spread so that every two values are combined somewhere; with HARNESS_LAWS=full (`make laws`) all are combined with all.
-Laws 1, 6 and 7 are also tried under every policy, law 1 if the trigger is relative to the window: each policy on one task, in
+Laws 1, 6, 7 and 13 are also tried under every policy, law 1 if the trigger is relative to the window: each policy on one task, in
 full on half of the tasks.
 """
 
@@ -70,7 +70,7 @@ def policy_cases() -> Iterator[Case]:
             task, seed = tasks[(at + turn) % len(tasks)], SEEDS[(at // len(tasks) + turn) % len(SEEDS)]
             also = {"law-1": at % 4 == 0, "law-6-answers": at % 2 == 1, "law-6-bytes": at % 10 == 2}
             due = [name for name, dealt in also.items() if FULL or dealt]
-            for name in ["law-7", *due]:
+            for name in ["law-7", "law-13", *due]:
                 if name != "law-1" or relative(policy):
                     yield Case(laws[name], policy, task, seed)
 

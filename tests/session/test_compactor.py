@@ -19,11 +19,12 @@ from harness.testing.fakes import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.truncation import name_output
 from harness.view import View, fold, fold_all
+from tests.compaction.talk import seen
 
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
 RESULT = tool(ToolResult(call_id="c", name="read_file", output="x" * 400))
 TALK = (system("s"), user("build it" * 50), assistant("", CALL), RESULT, assistant("on"))
-VIEW = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(TALK, 1))
+VIEW = seen(fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(TALK, 1)))
 WINDOW = Window(tokens=32_768, source="configuration")
 
 
@@ -245,3 +246,59 @@ def test_after_an_overflow_the_summarizer_is_asked_once_although_compaction_paus
     event = room.compact(view, None, 1, "overflow", ignore)
     assert event is not None
     assert len(summarizer.requests) == 3
+
+
+NEW = user("Now delete the file old.py.")
+WAITING = fold(VIEW, Entry(6, MessageAdded(message=NEW, step=2)), QuarterOfCharacters())
+"""View whose newest message no request has contained yet."""
+
+
+def compact_waiting(plan: Plan, *answers: str | ProviderFailed) -> tuple[Compaction, View, str]:
+    """Return the event, the view after it and the summarizer's prompts, of a plan for a view with a new message."""
+    puppet = FakeModel([assistant(answer) if isinstance(answer, str) else answer for answer in answers])
+    room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=puppet)
+    event = room.compact(WAITING, None, 1, "step", lambda _: None)
+    assert event is not None
+    prompts = "\n".join(message.text for request in puppet.requests for message in request.messages)
+    return event, fold(WAITING, Entry(9, event), QuarterOfCharacters()), prompts
+
+
+def test_a_message_that_no_request_has_contained_stays_and_is_not_summarized() -> None:
+    covered = forget(2, 3, 4, 5, 6)
+    event, after, prompts = compact_waiting(Plan(reason="full", forget=covered, slots=(slot(1, (2, 3, 4, 5, 6)),)), "done so far")
+    assert [message.text for message in after.messages[2:]] == [NEW.text]
+    assert NEW.text not in prompts
+    assert event.patch.insert[0].stands_for == forget(2, 3, 4, 5)
+    assert event.reason == "full; messages of the user that no request has contained yet stay"
+
+
+def test_a_copy_of_a_message_that_stays_is_left_out() -> None:
+    around = replace(slot(1, (2, 3, 4, 5, 6)), before=(NEW, user("What did we do?")), behind=(NEW,))
+    inserts = (Insert(message=NEW, after=ItemId(6)), Insert(message=user("Go on."), after=ItemId(6)))
+    plan = Plan(reason="full", forget=forget(2, 3, 4, 5, 6), slots=(around,), insert=inserts)
+    _, after, _ = compact_waiting(plan, "done so far")
+    assert [message.text for message in after.messages[1:]][:1] == ["What did we do?"]
+    assert [message.text for message in after.messages[3:]] == [NEW.text, "Go on."]
+
+
+@pytest.mark.parametrize("text", ["Now delete", "Now delete the file old.py.\n\n[Older messages were left out.]"])
+def test_a_new_message_may_be_extended_but_not_shortened(text: str) -> None:
+    plan = Plan(reason="full", forget=forget(2, 3, 4, 5), replace=(Replace(item=ItemId(6), message=user(text)),))
+    _, after, _ = compact_waiting(plan)
+    assert [message.text for message in after.messages[1:]] == [text if NEW.text in text else NEW.text]
+
+
+def test_a_plan_that_only_removes_new_messages_has_no_effect() -> None:
+    event, after, _ = compact_waiting(Plan(reason="full", forget=forget(6), slots=(slot(1, (6,)),)))
+    assert (event.status, after.items) == ("no-op", WAITING.items)
+    assert event.reason == "full, but only messages of the user that no request has contained yet could go"
+
+
+def test_a_fallback_leaves_new_messages_too() -> None:
+    whole = forget(2, 3, 4, 5, 6)
+    plan = Plan(reason="full", forget=whole, slots=(slot(1, (2, 3)),), fallback=Plan(reason="instead", forget=whole))
+    event, after, _ = compact_waiting(plan, ProviderFailed("s", 500, "down"))
+    assert (event.status, after.messages[1:]) == ("applied", (NEW,))
+    nothing = replace(plan, fallback=Plan(reason="instead", forget=forget(6)))
+    event, after, _ = compact_waiting(nothing, ProviderFailed("s", 500, "down"))
+    assert (event.status, after.items) == ("failed", WAITING.items)

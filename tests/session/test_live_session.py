@@ -938,6 +938,38 @@ def test_parallel_tools_of_a_live_session_overlap_and_the_workspace_is_saved_onc
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
 
 
+def fills(text):
+    """Return an answer whose report says that the window is full."""
+    return Say(pieces=(text,), usage={"prompt_tokens": 49_000, "completion_tokens": 900})
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"kind": "three-tiers", "max_output_tokens": 4_000},
+        {"kind": "three-tiers", "max_output_tokens": 4_000, "lazy": True},
+        {"kind": "opencode", "max_output_tokens": 4_000, "tail_least_tokens": 1, "tail_most_tokens": 1},
+        {"kind": "roo-code"},
+        {"kind": "inspect-summary"},
+    ],
+    ids=lambda plain: "-".join(map(str, plain.values())),
+)
+def test_what_the_user_says_after_a_turn_that_filled_the_window_reaches_the_model(plain, living, provider):
+    """The last report of the first turn makes a summary due before the user's next message has been in a request."""
+    stub = provider(asks(1), fills("All is built. " * 200), Say(pieces=("The thing was built.",)), Say(pieces=("I deleted it.",)))
+    live = living(**REAL, policy=policy_from_plain(plain))
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.send("Now delete the file old.py.")
+    assert live.wait(SECONDS) == "idle", live.failure
+    summarized, sent = ([str(message.get("content")) for message in asked["messages"]] for asked in stub.asked[2:])
+    assert "Now delete the file old.py." not in "".join(summarized)
+    assert [text for text in sent if "Now delete" in text] == ["Now delete the file old.py."]
+    assert not any("All is built." in text for text in sent), "the first turn was summarized"
+    [compaction] = [entry.event for entry in live.entries if isinstance(entry.event, Compaction)]
+    assert (compaction.status, compaction.summary != "") == ("applied", True)
+
+
 def asks(number, tool="execute_command", arguments='{"command": "true"}'):
     return Say(calls=((f"c{number}", tool, arguments),), finish="tool_calls")
 

@@ -564,6 +564,21 @@ def test_a_policy_that_lets_the_window_overflow_is_told(good):
     assert finding.message.startswith("overflow at request")
 
 
+class Forgetting(SessionCache):
+    """Sessions whose requests lack the newest message of the user."""
+
+    def run_compacted(self, *choice, **options):
+        done = super().run_compacted(*choice, **options)
+        (first, reply), *others = done.requests
+        return replace(done, requests=((replace(first, messages=first.messages[:1]), reply), *others))
+
+
+def test_a_request_without_the_message_of_the_user_is_told(good):
+    assert list(BY_NAME["law-13"].find(SessionCache(good, sandbox=LOCAL), 1, "extractive")) == []
+    (finding,) = BY_NAME["law-13"].find(Forgetting(good, sandbox=LOCAL), 1, "extractive")
+    assert finding.message.startswith("request 1 does not contain the message of the user before it, ")
+
+
 class Compacting(SessionCache):
     """Sessions in which a policy acts although it should not."""
 

@@ -10,11 +10,9 @@ from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize,
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import DUE_IN_ANY_VIEW, AllOf, DueAmounts, Full, NoThreshold, ShareOfAvailable, Trigger
 from harness.errors import UsageError
-from harness.events import ItemId
 from harness.messages import extract_part_text
-from harness.plan import Plan
+from harness.plan import Plan, exclude_items
 from harness.tokens import Budget, Usage
-from harness.truncation import name_output
 from harness.view import View
 
 
@@ -60,7 +58,10 @@ class KeepPinned:
         changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
         changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]
         pinned_ids = [item.item_id for block in changed_blocks if self._has_match(block) for item in block.items]
-        return exclude_items(plan, frozenset(pinned_ids) & changed_ids) if pinned_ids else plan
+        if not pinned_ids:
+            return plan
+        left = exclude_items(plan, frozenset(pinned_ids) & changed_ids)
+        return replace(left, reason=f"{plan.reason}, but all of them are pinned") if left.is_empty else left
 
     def _has_match(self, block: Block) -> bool:
         return any(
@@ -71,25 +72,6 @@ class KeepPinned:
 def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
     """Return whether at least one line of a text matches at least one of the shell patterns."""
     return any(matches(line) for line in text.splitlines() for _, matches in compile_patterns(patterns))
-
-
-def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
-    """Return a copy of a plan without its changes to the given messages.
-
-    A summary of only these messages is left out.
-    """
-    slots = (replace(slot, stands_for=tuple(item for item in slot.stands_for if item not in items)) for slot in plan.slots)
-    changes = tuple(change for change in plan.replace if change.item not in items)
-    written = "\n".join(result.output for change in changes for result in change.message.results)
-    left = replace(
-        plan,
-        forget=tuple(item for item in plan.forget if item not in items),
-        replace=changes,
-        slots=tuple(slot for slot in slots if slot.stands_for),
-        texts_to_save=tuple(text for text in plan.texts_to_save if name_output(text) in written),
-        fallback=None if plan.fallback is None else exclude_items(plan.fallback, items),
-    )
-    return replace(left, reason=f"{plan.reason}, but all of them are pinned") if left.is_empty else left
 
 
 def check_patterns(policy: object, name: str) -> None:

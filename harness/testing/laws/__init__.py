@@ -30,7 +30,7 @@ class Law(NamedTuple):
 
         >>> from harness.testing.laws import LAWS
         >>> [law.name for law in LAWS if law.by_preset]
-        ['law-1', 'law-3', 'law-4', 'law-6-answers', 'law-6-bytes', 'law-7']
+        ['law-1', 'law-3', 'law-4', 'law-6-answers', 'law-6-bytes', 'law-7', 'law-13']
     """
 
     name: str
@@ -74,6 +74,7 @@ LAWS: tuple[Law, ...] = (
     Law("law-6-answers", 4, "the model's answer depends on the request alone", reruns.check_same_answer, by_preset=True),
     Law("law-6-bytes", 4, "a repeated compacted session is identical", reruns.check_compacted_repeat, by_preset=True),
     Law("law-7", 4, "every request fits the window and is legal for providers", bounds.check_law_7, by_preset=True),
+    Law("law-13", 4, "no message of the user leaves the view before a request", bounds.check_law_13, by_preset=True),
     Law("law-9", 4, "a session with an action cache equals a session in a real sandbox", reruns.check_law_9),
     Law("law-10", 4, "a new process for each call answers as the session did", reruns.check_law_10),
 )

@@ -1,10 +1,11 @@
-"""Validity checks 1 to 5 and 7: how the context window, the summaries and the stated facts affect a session."""
+"""Validity checks 1 to 5, 7 and 13: how the context window, the summaries and the stated facts affect a session."""
 
 import functools
 from collections.abc import Iterator, Sequence
 
 from harness.codec import digest_message
 from harness.compaction.presets.none import NoCompaction
+from harness.events import MessageAdded, StepFinished
 from harness.messages import Message, ToolCall
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.models.scripted.agent import count_tool_tokens
@@ -171,6 +172,24 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
         yield Finding(f"overflow at request {len(done.steps) + 1} in a window of {window_tokens:,} tokens ({preset})", seed=seed)
     if fold_all(done.entries).rounds != len(done.compactions):
         yield Finding("the view folded from the log has another number of rounds than the applied compactions", seed=seed)
+
+
+def check_law_13(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
+    """Check that the first request behind each message of the user contains the whole message."""
+    done = sessions.run_compacted(seed, preset, is_graded=False)
+    requests = iter(done.requests)
+    new: list[str] = []
+    for _, event in done.entries:
+        if isinstance(event, MessageAdded) and event.message.role == "user":
+            new.append(event.message.text)
+        elif isinstance(event, StepFinished):
+            request, _ = next(requests)
+            sent = [message.text for message in request.messages if message.role == "user"]
+            for text in new:
+                if not any(text in one for one in sent):
+                    words = f"request {event.step} does not contain the message of the user before it, {text!r:.100} ({preset})"
+                    yield Finding(words, seed=seed)
+            new.clear()
 
 
 def _digest_messages(messages: Sequence[Message]) -> str:

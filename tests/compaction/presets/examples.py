@@ -7,6 +7,7 @@ from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
+from tests.compaction.talk import seen
 
 
 def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:
@@ -27,7 +28,7 @@ def compacted(
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
     window = Window(tokens=window_tokens, source="configuration")
     room = SessionCompactor(policy=policy, window=window, summarizer=FakeModel([assistant("so far so good")]))
-    event = room.compact(view, None, 1, hook, lambda _: None)
+    event = room.compact(seen(view), None, 1, hook, lambda _: None)
     assert event is not None, "nothing was due"
     after = fold(view, Entry(len(messages) + 1, event), policy.counter)
     numbers = [(item.item_id.event - 1, item.message) for item in after.items]

@@ -18,6 +18,7 @@ from harness.session.compactor import SessionCompactor, build_summary_prompt
 from harness.testing.fakes import FakeModel
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from harness.view import View, fold, fold_all
+from tests.compaction.talk import seen
 
 WINDOW = Window(tokens=128_000, source="configuration")
 
@@ -28,7 +29,7 @@ def step(number: int, output: str = "done") -> list[Message]:
 
 
 def view_of(*messages: Message) -> View:
-    return fold_all(Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1))
+    return seen(fold_all(Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1)))
 
 
 def opening() -> list[Message]:

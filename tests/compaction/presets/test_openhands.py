@@ -15,6 +15,7 @@ from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 from tests.compaction.presets.examples import compacted, due, session
+from tests.compaction.talk import seen
 
 
 def test_above_eighty_events_the_first_four_stay_and_the_newest_thirty_five():
@@ -85,7 +86,7 @@ def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], ho
     for number, message in enumerate(messages):
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
     room = SessionCompactor(policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet)
-    event = room.compact(view, None, 1, hook, lambda _: None)
+    event = room.compact(seen(view), None, 1, hook, lambda _: None)
     assert event is not None
     return puppet, event
 

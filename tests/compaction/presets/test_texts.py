@@ -16,6 +16,7 @@ from harness.session.compactor import SessionCompactor
 from harness.testing.fakes import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
+from tests.compaction.talk import seen
 
 LAST = "Build part 12\\."
 LANGCHAIN = "SESSION INTENT | SUMMARY | ARTIFACTS | NEXT STEPS"
@@ -93,7 +94,7 @@ def asked_and_put_in(kind: str, hook: Hook) -> tuple[str, list[str]]:
     for number, message in enumerate(session()):
         view = fold(view, Entry(number, MessageAdded(message=message, step=0)), policy.counter)
     room = SessionCompactor(policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet)
-    event = room.compact(view, None, 1, hook, lambda _: None)
+    event = room.compact(seen(view), None, 1, hook, lambda _: None)
     assert event is not None
     last = view.items[-1].item_id.event + 1
     after = fold(view, Entry(last, event), policy.counter)

@@ -301,7 +301,7 @@ def test_lazily_the_summary_waits_for_the_user_or_for_the_refusal_of_the_provide
     assert policy.plan(replace(view, attended=True), budget, report(9_000), "step") is None
     eager = ThreeTiers()
     assert eager.plan(view, budget, usage, "step") is not None
-    assert eager.plan(view, budget, usage, "turn") is None
+    assert eager.plan(view, budget, usage, "turn") is not None, "before the user's next message is logged"
     assert eager.plan(view, budget, None, "overflow") is not None, "whatever the reports said"
 
 
@@ -363,7 +363,7 @@ def test_each_tier_works_without_the_others() -> None:
     for fields, acts in (
         ({"prune": False, "auto": False}, set[str]()),
         ({"truncate": False, "auto": False}, {"turn"}),
-        ({"truncate": False, "prune": False}, {"step", "overflow"}),
+        ({"truncate": False, "prune": False}, {"turn", "step", "overflow"}),
         ({}, {"turn", "step", "overflow"}),
     ):
         policy = ThreeTiers(**fields)  # type: ignore[arg-type]
