@@ -24,7 +24,7 @@ from harness.compaction.stages import (
 from harness.compaction.triggers import Amount, Measure, Reserves, select_calibration
 from harness.events import ItemId, Replace
 from harness.messages import Message, ToolResult, user
-from harness.plan import Plan, SummaryProcedure
+from harness.plan import Plan, SummaryProcedure, keep_pending_messages
 from harness.tokens import Budget, Counter
 from harness.truncation import measure_cut
 from harness.view import Item, View
@@ -50,15 +50,15 @@ OWN_PROCEDURE = SummaryProcedure(fits_window=True, shorter=NewestHalf())
 
 @dataclass(frozen=True, slots=True)
 class OlderThan:
-    """Selection of all messages before an index, except the system message and the user's newest message."""
+    """Selection of all messages before an index, except the system message and the user's messages that must stay."""
 
     end: int
     """Index of the first message that is not selected."""
 
     def select_items(self, view: View, budget: Budget) -> Sequence[Item]:
-        """Return the messages to evict; the user's newest message may lie between them."""
-        newest_request = _find_newest_request(view)
-        return [item for item in view.items[1 : self.end] if item.item_id != newest_request]
+        """Return the messages to evict; messages of the user that stay may lie between them."""
+        staying_ids = _find_staying_requests(view)
+        return [item for item in view.items[1 : self.end] if item.item_id not in staying_ids]
 
     def compute_kept_amount(self, budget: Budget) -> Amount | None:
         """Return None, since the size of the retained messages is not known in advance."""
@@ -87,8 +87,9 @@ class FitWindow:
     """Part of a policy that shortens the conversation after the provider refused it as too long.
 
     The usual way to shorten the conversation is tried first. If too much would remain, older messages go until the rest fits,
-    whatever the policy normally retains: the system message, the user's newest message and the newest block (a message with the
-    results of its calls) stay. If these alone are too long, the results in the newest block lose their middle, with a mark.
+    whatever the policy normally retains. The system message, the user's newest message, those that no request has contained yet,
+    and the newest block (a message with the results of its calls) stay. If these alone are too long, the results in the newest
+    block lose their middle, with a mark.
 
     A refusal shows that the provider counts at least as many tokens as the window has, and estimates are corrected accordingly.
     Each forced compaction halves the conversation at least, so a few attempts are enough however dense the text is.
@@ -106,7 +107,7 @@ class FitWindow:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """Return a plan after which the conversation fits; empty if nothing is left that could go."""
         rooms = self._compute_rooms(view, budget)
-        plan = self.usual.reduce(view, budget, reason)
+        plan = keep_pending_messages(self.usual.reduce(view, budget, reason), view)
         if not plan.is_empty and self._estimate_rest(view, plan) <= rooms.usual:
             return self._add_fallback(plan, view)
         return self._force(view, budget, reason, rooms)
@@ -139,9 +140,9 @@ class FitWindow:
     def _force(self, view: View, budget: Budget, reason: str, rooms: _Rooms) -> Plan:
         reason = f"{reason}; the messages that normally stay are too long"
         *older_blocks, newest = group_blocks(view.items[1:]) or [Block(())]
-        newest_request = _find_newest_request(view)
+        staying_ids = _find_staying_requests(view) - {item.item_id for item in newest.items}
         fixed_tokens: int = sum(item.tokens for item in view.items[:1])
-        fixed_tokens += sum(item.tokens for item in view.items if item.item_id == newest_request and item not in newest.items)
+        fixed_tokens += sum(item.tokens for item in view.items if item.item_id in staying_ids)
         summarize = self.summarize
         if summarize is not None:
             summary_tokens = math.ceil(summarize.max_tokens / select_calibration(self.measure, view).ratio)
@@ -154,9 +155,10 @@ class FitWindow:
         room -= newest.tokens
         end = len(view.items) - len(newest.items)
         for block in reversed(older_blocks):
-            if block.tokens > room:
-                break
-            room -= block.tokens
+            if block.items[0].item_id not in staying_ids:
+                if block.tokens > room:
+                    break
+                room -= block.tokens
             end -= len(block.items)
         evict = Forget(middle=OlderThan(end)) if summarize is None else replace(summarize, middle=OlderThan(end))
         plan = self._add_fallback(evict.reduce(view, budget, reason), view)
@@ -201,6 +203,7 @@ def cut_middle(result: ToolResult, characters: int) -> ToolResult:
     )
 
 
-def _find_newest_request(view: View) -> ItemId | None:
-    indexes = find_user_messages(view)
-    return view.items[indexes[-1]].item_id if indexes else None
+def _find_staying_requests(view: View) -> set[ItemId]:
+    """Return the ids of the user's newest message and of the user's messages that no finished request has contained."""
+    newest_ids = [view.items[index].item_id for index in find_user_messages(view)[-1:]]
+    return {*newest_ids, *(item.item_id for item in view.pending)}
