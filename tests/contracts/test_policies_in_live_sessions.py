@@ -272,7 +272,7 @@ def test_the_time_at_which_an_output_was_cleared_is_stored_with_its_call(tmp_pat
 
 def test_keep_last_compacts_at_80_percent_of_what_is_left_of_the_window_and_keeps_ten_messages(tmp_path: Path) -> None:
     """S0.4, S0.5, S0.6: (20,000 − 2,000 − 4,000 − 5,000) × 0.8 = 7,200 estimated tokens of the whole message array."""
-    policy = KeepLast(summarizer="scripted/oracle")
+    policy = KeepLast(measure="estimate", summarizer="scripted/oracle")
     task = make_counting_task(f"yes '{SENTENCE}' | head -c 2400", 30)
     sent = list(list_sent(run(task, policy, 20_000, tmp_path / "j.sqlite"), policy))
     for one in sent:
@@ -294,7 +294,7 @@ def test_keep_last_compacts_at_80_percent_of_what_is_left_of_the_window_and_keep
 
 def test_ratio_compacts_at_80_percent_of_the_window_by_the_last_report_and_keeps_30_percent(tmp_path: Path) -> None:
     """S1.2, S1.6: the prompt of the last call counts, neither the estimate nor the sum over the calls."""
-    policy, window_tokens = Ratio(summarizer="scripted/oracle"), 10_000
+    policy, window_tokens = Ratio(measure="prompt", summarizer="scripted/oracle"), 10_000
     task = make_counting_task(f"yes '{SENTENCE}' | head -c 2400", 30)
     sent = list(list_sent(run(task, policy, window_tokens, tmp_path / "j.sqlite"), policy))
     due = [one.prompt_tokens >= 0.8 * window_tokens for one in sent]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from harness.compaction.description import inspect_abilities
+from harness.compaction.pipeline import CalibratedPreset
 from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.letta import Letta
@@ -190,6 +191,9 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
     assert found
     assert summarizer.asked
     for event in found:
+        if event.moment == "overflow" and isinstance(policy, CalibratedPreset):
+            assert event.patch.forget, "after a refused prompt, messages go even without a summary"
+            continue
         assert event.failure
         assert event.failure in event.reason
         assert ("was a tool call" in event.failure) == (fault == "calls a tool")

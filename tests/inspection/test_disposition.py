@@ -14,14 +14,14 @@ INERT = (
     GeminiCli(threshold=0.02),
     Paced(every_steps=2, summarize=False, keep_last=2, pins=("*a*", "*build*")),
 )
-"""Policies that compact nothing in the sample session: they never do, or protect as many tokens or messages as it has."""
+"""Policies that compact nothing in the sample session before it overflows: they never do, or protect as much as it has."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_tokens_and_messages_of_all_dispositions_are_those_of_the_event(policy):
     tried = run_on_sample(policy, 16_000, open_sample_summarizer("scripted/empty"))
-    assert bool(tried.applied_attempts) == (policy not in INERT)
+    assert any(change.event.moment != "overflow" for change in tried.applied_attempts) == (policy not in INERT)
     for change in tried.applied_attempts:
         event, found = change.event, classify_messages(change)
         assert sum(one.tokens_before for one in found) == event.tokens_before

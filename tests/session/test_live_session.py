@@ -1117,7 +1117,7 @@ def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(
         asks(2, "write_file", json.dumps({"path": "b", "content": long})),
         Say(pieces=("a summary that", " never ends"), stall_after=2),
     )
-    policy = policy_from_plain({"kind": "keep-last", "summarizer": "same", "threshold": 0.5, "keep_last": 1})
+    policy = policy_from_plain({"kind": "keep-last", "measure": "estimate", "threshold": 0.5, "keep_last": 1})
     live = living(policy=policy, **REAL)
     reaches(live, "compacting", "failed", "idle")
     assert live.state == "compacting", live.failure
@@ -1137,7 +1137,9 @@ def test_a_summarizer_of_its_own_tells_of_its_waits_and_is_not_asked_again_once_
         Refuse(status=429, error={"message": "slow down"}, headers=(("Retry-After", "1"),)),
         Say(pieces=("a summary",)),
     )
-    policy = policy_from_plain({"kind": "keep-last", "summarizer": "hosted_vllm/other", "threshold": 0.5, "keep_last": 1})
+    policy = policy_from_plain(
+        {"kind": "keep-last", "measure": "estimate", "summarizer": "hosted_vllm/other", "threshold": 0.5, "keep_last": 1}
+    )
     waits, told = list[float](), threading.Event()
 
     def listen(one):
@@ -1165,7 +1167,10 @@ def test_a_summary_that_was_given_up_is_not_read_to_its_end(living, provider, su
         Say(pieces=tuple(f"and {number} " for number in range(1_000)), pace_seconds=0.05),
     )
     live = living(
-        policy=policy_from_plain({"kind": "keep-last", "summarizer": summarizer, "threshold": 0.5, "keep_last": 1}), **REAL
+        policy=policy_from_plain(
+            {"kind": "keep-last", "measure": "estimate", "summarizer": summarizer, "threshold": 0.5, "keep_last": 1}
+        ),
+        **REAL,
     )
     reaches(live, "compacting", "failed", "idle")
     while len(stub.asked) < 3:
