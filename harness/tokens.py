@@ -248,8 +248,15 @@ class Calibration:
 
     @property
     def _ratio_below(self) -> float:
-        """Ratio for prompts shorter than the newest reported one, with which no prompt has fewer than 0 tokens."""
-        return min(self.ratio, self.reported_tokens / self.estimated_tokens) if self.estimated_tokens else self.ratio
+        """Ratio for prompts shorter than the newest reported one, with which no prompt has fewer than 0 tokens.
+
+        While the ratio is not measured, the whole report is taken to be in proportion to the messages: prompts are mostly
+        shortened when they are long, and definitions of tools are then a small part.
+        """
+        if not self.estimated_tokens:
+            return self.ratio
+        whole_ratio = self.reported_tokens / self.estimated_tokens
+        return whole_ratio if self.grown_estimated_tokens < MIN_GROWTH_TOKENS else min(self.ratio, whole_ratio)
 
 
 class CacheHits(NamedTuple):

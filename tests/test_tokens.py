@@ -113,3 +113,4 @@ def test_one_report_says_nothing_of_the_ratio() -> None:
     """A first request of few characters has thousands of tokens of tool definitions."""
     calibration = Calibration().add_report(50, 20_000)
     assert (calibration.ratio, calibration.measure(2_050)) == (1, 22_000)
+    assert calibration.measure(25) == 10_000, "when such a prompt is shortened, it is taken to shrink in proportion"
