@@ -939,7 +939,7 @@ REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "req
 
 
 def fills(text):
-    """Return an answer whose report says that the window is full."""
+    """Return an answer whose report says that the window is full, whatever the messages of the request are."""
     return Say(pieces=(text,), usage={"prompt_tokens": 49_000, "completion_tokens": 900})
 
 
@@ -947,8 +947,8 @@ def fills(text):
 @pytest.mark.parametrize(
     "plain",
     [
-        {"kind": "three-tiers", "max_output_tokens": 4_000},
-        {"kind": "three-tiers", "max_output_tokens": 4_000, "lazy": True},
+        {"kind": "three-tiers", "max_output_tokens": 4_000, "measure": "reported"},
+        {"kind": "three-tiers", "max_output_tokens": 4_000, "measure": "reported", "lazy": True},
         {"kind": "opencode", "max_output_tokens": 4_000, "tail_least_tokens": 1, "tail_most_tokens": 1},
         {"kind": "roo-code"},
         {"kind": "inspect-summary"},
