@@ -21,7 +21,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
 from harness.errors import UnknownName, UsageError
-from harness.events import EVENT_CLASSES, Event
+from harness.events import EVENT_CLASSES, CallTiming, Event
 from harness.messages import Message, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -319,6 +319,7 @@ def _describe_requirement(problem: ErrorDetails) -> str:
 MESSAGE_ADAPTER: TypeAdapter[Any] = build_adapter(Message)
 CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall, ...])
 RESULTS_ADAPTER: TypeAdapter[tuple[ToolResult, ...]] = build_adapter(tuple[ToolResult, ...])
+TIMINGS_ADAPTER: TypeAdapter[tuple[CallTiming, ...]] = build_adapter(tuple[CallTiming, ...])
 
 
 def parse_event(kind: str, plain: object) -> Event:

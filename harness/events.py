@@ -132,20 +132,49 @@ class SessionStarted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallTiming:
+    """Start and duration of a tool call."""
+
+    started_at_ms: int
+    """Time at which the tool call started, in milliseconds since the epoch, by the clock of the session."""
+    seconds: float
+    """Duration of the tool call in seconds, by a clock that is never set back.
+
+    A command that the action cache answered counts with the duration of its original run.
+    """
+    cached_seconds: float | None = None
+    """Part of `seconds` that was not spent now, because the action cache answered commands that had run before.
+
+    None if the cache answered no command of the call.
+    """
+
+    @property
+    def ended_at_ms(self) -> int:
+        """Time at which the tool call ended, in milliseconds since the epoch; later than in reality if commands were cached."""
+        return self.started_at_ms + round(1_000 * self.seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAdded:
     """Addition of a message of any role to the conversation."""
 
     message: Message
     step: int
     """Number of the step (model call) in which the message was added; 0 before the first model call."""
+    timing: CallTiming | None = field(default=None, compare=False)
+    """Start and duration of the tool call whose result the message holds.
+
+    None for other messages, for a call that never started, in a recording of another agent and in a log of version 0.2 or older.
+    Comparisons of events ignore this field, because the times of two runs always differ.
+    """
     kind: Literal["message-added"] = "message-added"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStarted:
-    """Start of a tool call. The call runs until its result is logged.
+    """Start of a tool call, which shows that the call runs until its result is logged.
 
-    Sessions that log whole steps at once omit this event.
+    Sessions that log whole steps at once omit this event. `MessageAdded.timing` has the exact times of every call.
     """
 
     step: int
@@ -197,6 +226,7 @@ class StepFinished:
     model_seconds: float
     """Duration of the model call in seconds; simulated time if the model is scripted."""
     tool_seconds: float
+    """Wall time in seconds from the start of the first tool call to the end of the last one."""
     finish_reason: Literal["stop", "tool-calls", "length", "content-filter"] | None = None
     """Reason why the answer of the model ended: `length` if the output limit or the end of the context window cut it off,
     `content-filter` if it was refused, `tool-calls` if it calls tools, else `stop`; None in a recording and in a log of version

@@ -14,6 +14,7 @@ for each.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -22,7 +23,15 @@ from typing import Literal
 from harness.agent.cancellation import Cancellation, WorkAbandoned, run_interruptibly, run_to_completion
 from harness.agent.conversation import Conversation, Inbox, PreparedRequest, RequestBuilder, StreamBuffer
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.tool_execution import REPEAT_LIMIT, LoopDetector, Toolbox, ToolTimeLimit, make_interrupted_result
+from harness.agent.tool_execution import (
+    REPEAT_LIMIT,
+    CacheHits,
+    CallClocks,
+    LoopDetector,
+    Toolbox,
+    ToolTimeLimit,
+    make_interrupted_result,
+)
 from harness.errors import (
     ContextOverflow,
     IllegalPlan,
@@ -35,6 +44,7 @@ from harness.errors import (
 )
 from harness.events import (
     CallStarted,
+    CallTiming,
     Event,
     EventListener,
     Hook,
@@ -132,7 +142,7 @@ class Agent:
         tools: Tools that the model can call. Required.
         log: Log to which every event of the session, such as a new message, is appended. Required.
         compactor: Object that shortens the conversation of this session as a compaction policy specifies. Required.
-        clock: Function that returns the current time in seconds; used to measure how long tools run. Required.
+        clock: Function that returns the time of day in seconds since the epoch; gives the start of each tool call. Required.
         max_steps: Maximum number of model calls in a turn; the turn then ends with the stop reason `max_steps`. Default: `50`.
         parallel_tools: Whether to run the tool calls of one reply at the same time, at most 16. Results are logged in call order
             either way. Commands that run at the same time bypass the action cache. Default: `False`.
@@ -150,13 +160,18 @@ class Agent:
             for the token usage of sub-agents. Default: `None`.
         save_workspace: Function that takes the number of a step, saves the workspace after the tools of the step have run, and
             returns the events to log. The number is 0 before the first step. Default: `None`.
-        save_result: Function that takes the number of a step and the result of one of its tool calls, and saves the result until
-            the whole step is logged. Called in the thread that ran the tool, as soon as the result is there. Default: `None`.
+        save_result: Function that takes the number of a step, the result of one of its tool calls and the timing of the call, and
+            saves both until the whole step is logged. Called in the thread that ran the tool, as soon as the result is there.
+            Default: `None`.
         allow_parallel_calls: Function that returns a context manager, within which several threads may call the tools. Used only
             with `parallel_tools`. Default: `nullcontext`.
         logs_steps_at_once: Whether to log each step in one transaction after its tools have run. This saves time in sessions that
             can be run again at no cost; after a crash, the step is lost, and the log never shows a call as running. Default:
             `False`.
+        stopwatch: Function that returns a time in seconds that is never set back; measures how long tool calls take. Default:
+            `time.monotonic`.
+        cache_hits: Totals of the action cache that answers commands of the tools; a command that the cache answers counts with
+            the duration of its original run. None if there is no cache. Default: `None`.
 
     Raises:
         UsageError: `max_steps` is not a whole number of at least 1.
@@ -165,7 +180,7 @@ class Agent:
 
         compactor = SessionCompactor(policy=policies.Codex(), window=model.window, summarizer=summarizer)
         tools = make_standard_tools(sandbox)
-        agent = Agent(model=model, tools=tools, log=log, compactor=compactor, clock=time.monotonic)
+        agent = Agent(model=model, tools=tools, log=log, compactor=compactor, clock=time.time)
         outcome = agent.run(session_started, "You are a coding agent.")
     """
 
@@ -184,9 +199,11 @@ class Agent:
     tool_time_limit: ToolTimeLimit | None = None
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     save_workspace: Callable[[int], Sequence[Event]] | None = None
-    save_result: Callable[[int, ToolResult], None] | None = None
+    save_result: Callable[[int, ToolResult, CallTiming], None] | None = None
     allow_parallel_calls: Callable[[], AbstractContextManager[None]] = nullcontext
     logs_steps_at_once: bool = False
+    stopwatch: Callable[[], float] = time.monotonic
+    cache_hits: CacheHits | None = None
 
     def __post_init__(self) -> None:
         """Refuse a number of steps that no session can take."""
@@ -216,7 +233,8 @@ class Session:
     def __init__(self, agent: Agent) -> None:
         """Prepare a new session, or continue the session that the agent's log contains."""
         self.agent = agent
-        self.toolbox = Toolbox(agent.tools, agent.listen, agent.allow_parallel_calls)
+        clocks = CallClocks(agent.clock, agent.stopwatch, agent.cache_hits)
+        self.toolbox = Toolbox(agent.tools, agent.listen, clocks, agent.allow_parallel_calls)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
         self.request_builder = RequestBuilder(agent.compactor.policy.counter)
         self.usage = self.conversation.usage
@@ -343,23 +361,26 @@ class Session:
         if calls and not agent.logs_steps_at_once:
             self.record(*message_events)
             message_events.clear()
-        started_at = agent.clock()
-        stop, workspace_events = None, list[Event]()
-        saved_results = dict[str, ToolResult]()
+        repetition = self.detect_loop(calls)
+        stop, workspace_events = self.check_cancellation() or repetition, list[Event]()
+        timings, saved_results = dict[str, CallTiming](), dict[str, ToolResult]()
 
-        def save_result(result: ToolResult) -> None:
+        def save_result(result: ToolResult, timing: CallTiming) -> None:
             saved_results[result.call_id] = result
             if agent.save_result:
-                agent.save_result(step, result)
+                agent.save_result(step, result, timing)
 
+        started, tool_seconds = agent.stopwatch(), 0.0
         try:
-            repetition = self.detect_loop(calls)
-            stop = self.check_cancellation() or repetition
-            results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(step, calls, save_result)
+            if stop:
+                results = [make_interrupted_result(call) for call in calls]
+            else:
+                results = self.run_tools(step, calls, timings, save_result)
+                tool_seconds = agent.stopwatch() - started if calls else 0.0
             if agent.save_workspace and calls:
                 workspace_events += agent.save_workspace(step)
         except SandboxError as error:
-            stop = Stop.from_error(error)
+            stop, tool_seconds = Stop.from_error(error), tool_seconds or agent.stopwatch() - started
             results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
         self.usage = reply.usage
         finished = StepFinished(
@@ -374,10 +395,10 @@ class Session:
             calls=len(calls),
             call_errors=sum(result.status != "completed" for result in results),
             model_seconds=reply.seconds,
-            tool_seconds=agent.clock() - started_at if calls else 0.0,
+            tool_seconds=tool_seconds,
             finish_reason=_name_finish_reason(reply),
         )
-        message_events += [_build_message_event(tool(result), step) for result in results]
+        message_events += [_build_message_event(tool(result), step, timings.get(result.call_id)) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
         self.record(*message_events, *subagent_events, finished, *workspace_events)
         agent.listen(compute_context_usage(self.conversation.view, reply.usage))
@@ -391,7 +412,13 @@ class Session:
                 return Stop("doom_loop", f"the same call of {call.name}, {REPEAT_LIMIT} times in a row")
         return None
 
-    def run_tools(self, step: int, calls: Sequence[ToolCall], on_result: Callable[[ToolResult], None]) -> list[ToolResult]:
+    def run_tools(
+        self,
+        step: int,
+        calls: Sequence[ToolCall],
+        timings: dict[str, CallTiming],
+        on_result: Callable[[ToolResult, CallTiming], None],
+    ) -> list[ToolResult]:
         """Run the tool calls of a reply, and return the results in the order of the calls.
 
         After a cancellation, or when the tools have used up their time, a running tool may finish and no further tool starts.
@@ -399,7 +426,8 @@ class Session:
         Args:
             step: Number of the step that requested the calls.
             calls: Tool calls to run.
-            on_result: Function called with each result as soon as it is there, in the thread that ran the tool.
+            timings: Dict to which the timing of each call that started is added, by the id of the call.
+            on_result: Function called with each result and its timing as soon as they are there, in the thread that ran the tool.
         """
         agent = self.agent
 
@@ -412,8 +440,14 @@ class Session:
                     self.record(CallStarted(step=step, call_id=call.call_id))
 
         def run() -> list[ToolResult]:
-            parallel = agent.parallel_tools
-            return self.toolbox.run(calls, parallel=parallel, should_stop=should_stop, on_start=record_start, on_result=on_result)
+            return self.toolbox.run(
+                calls,
+                parallel=agent.parallel_tools,
+                should_stop=should_stop,
+                timings=timings,
+                on_start=record_start,
+                on_result=on_result,
+            )
 
         return run_to_completion(run, agent.cancellation)
 
@@ -445,8 +479,8 @@ class Session:
                 self.agent.listen(entry)
 
 
-def _build_message_event(message: Message, step: int) -> MessageAdded:
-    return MessageAdded(message=sanitize_message(message), step=step)
+def _build_message_event(message: Message, step: int, timing: CallTiming | None = None) -> MessageAdded:
+    return MessageAdded(message=sanitize_message(message), step=step, timing=timing)
 
 
 def _name_finish_reason(reply: Reply) -> Literal["stop", "tool-calls", "length", "content-filter"]:

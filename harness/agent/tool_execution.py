@@ -6,14 +6,53 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from harness.events import EventListener, ToolEnded, ToolStarted
+from harness.events import CallTiming, EventListener, ToolEnded, ToolStarted
 from harness.messages import ToolCall, ToolResult
-from harness.protocols import Tool, ignore
+from harness.protocols import Clock, Tool, ignore
 
 MAX_PARALLEL_CALLS = 16
 """Maximum number of tool calls of one reply that run at the same time; further calls start as others end."""
+
+
+class CacheHits(Protocol):
+    """Running totals of the commands that an action cache has answered."""
+
+    @property
+    def hits(self) -> int:
+        """Number of commands that were answered from the cache."""
+
+    @property
+    def hit_seconds(self) -> float:
+        """Total duration of the original runs of these commands, in seconds."""
+
+
+class CallClocks(NamedTuple):
+    """Sources of the times of tool calls."""
+
+    clock: Clock
+    """Function that returns the time of day in seconds since the epoch."""
+    stopwatch: Callable[[], float] = time.monotonic
+    """Function that returns a time in seconds that is never set back; measures durations."""
+    cache_hits: CacheHits | None = None
+    """Totals of the action cache that answers the commands of the calls; None without a cache."""
+
+    def start(self) -> Callable[[], CallTiming]:
+        """Start to measure a tool call, and return a function that ends the measurement."""
+        _, stopwatch, cache_hits = self
+        started_at_ms = int(self.clock() * 1_000)
+        hits, hit_seconds = (cache_hits.hits, cache_hits.hit_seconds) if cache_hits else (0, 0.0)
+        started = stopwatch()
+
+        def stop() -> CallTiming:
+            seconds = stopwatch() - started
+            if cache_hits is None or cache_hits.hits == hits:
+                return CallTiming(started_at_ms=started_at_ms, seconds=seconds)
+            cached_seconds = cache_hits.hit_seconds - hit_seconds
+            return CallTiming(started_at_ms=started_at_ms, seconds=seconds + cached_seconds, cached_seconds=cached_seconds)
+
+        return stop
 
 
 class Toolbox:
@@ -23,6 +62,7 @@ class Toolbox:
         self,
         tools: Sequence[Tool],
         listen: EventListener,
+        clocks: CallClocks,
         allow_parallel_calls: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Collect the tools of a session.
@@ -30,10 +70,11 @@ class Toolbox:
         Args:
             tools: Tools that the model can call.
             listen: Function that is called whenever a tool call starts or ends, in the thread of the call.
+            clocks: Sources of the times of the tool calls.
             allow_parallel_calls: Function that returns a context manager, within which several threads may call the tools.
         """
         self._tools = {tool.spec.name: tool for tool in tools}
-        self._listen, self._allow_parallel_calls = listen, allow_parallel_calls
+        self._listen, self._clocks, self._allow_parallel_calls = listen, clocks, allow_parallel_calls
         self.specs = tuple(tool.spec for tool in tools)
 
     def run(
@@ -42,8 +83,9 @@ class Toolbox:
         *,
         parallel: bool,
         should_stop: Callable[[], bool],
+        timings: dict[str, CallTiming],
         on_start: Callable[[ToolCall], None] = ignore,
-        on_result: Callable[[ToolResult], None] = ignore,
+        on_result: Callable[[ToolResult, CallTiming], None] = ignore,
     ) -> list[ToolResult]:
         """Run tool calls and return their results in call order.
 
@@ -51,8 +93,10 @@ class Toolbox:
             calls: Tool calls that one reply of the model requests.
             parallel: Whether to run the tool calls at the same time.
             should_stop: Function that is called before each tool call; once it returns True, no further tool call starts.
+            timings: Dict to which the start and the duration of each tool call that started are added, by the id of the call.
             on_start: Function that is called with each tool call just before it runs, in its thread.
-            on_result: Function that is called with the result of each tool call as soon as the call has ended, in its thread.
+            on_result: Function that is called with the result and the timing of each tool call as soon as the call has ended, in
+                its thread.
 
         Raises:
             SandboxError: The sandbox was lost.
@@ -62,8 +106,12 @@ class Toolbox:
             if should_stop():
                 return make_interrupted_result(call)
             on_start(call)
-            result = self._run(call)
-            on_result(result)
+            stop = self._clocks.start()
+            try:
+                result = self._run(call)
+            finally:  # a call that a lost sandbox ends has a timing, too
+                timings[call.call_id] = timing = stop()
+            on_result(result, timing)
             return result
 
         if parallel and len(calls) > 1:

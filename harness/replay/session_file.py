@@ -2,6 +2,7 @@
 
     {"type": "session", "format": "harness", "version": 1, "id": ..., "task": ..., "model": ..., ...}
     {"type": "message", "id": "2", "timestamp": ..., "step": 0, "role": "system", "parts": [...]}
+    {"type": "message", "id": "5", ..., "role": "tool", "parts": [...], "timing": {"started_at_ms": ..., "seconds": ..., ...}}
     {"type": "step-finished", "id": "6", ...}
     {"type": "compaction", "id": "40", "round": 1, "summary": ..., "first_kept_entry_id": "30", ...}
 
@@ -81,7 +82,8 @@ def encode_rows(log: Iterable[TimedEntry]) -> Iterator[dict[str, Any]]:
             case MessageAdded():
                 plain = to_plain(event.message)
                 added.add(ItemId(entry.seq))
-                yield {**envelope, "type": "message", "step": event.step, "role": plain["role"], "parts": plain["parts"]}
+                timing = {"timing": to_plain(event.timing)} if event.timing else {}
+                yield {**envelope, "type": "message", "step": event.step, **plain, **timing}
             case Compaction() if event.status == "applied":
                 kept = next((item.item_id for item in after.items[1:] if item.item_id in added), None)
                 yield {**envelope, **_encode_compaction(event, view, kept)}
@@ -246,7 +248,8 @@ class _Reader:
                     parsed_event = build_adapter(SessionStarted).validate_python({**session, "session_id": row.get("id")})
                 case "message":
                     message = build_adapter(Message).validate_python({"role": plain.get("role"), "parts": plain.get("parts")})
-                    parsed_event = build_adapter(MessageAdded).validate_python({"message": message, "step": plain.get("step", 0)})
+                    rest = {"step": plain.get("step", 0), "timing": plain.get("timing")}
+                    parsed_event = build_adapter(MessageAdded).validate_python({"message": message, **rest})
                 case "compaction":
                     parsed_event = build_adapter(Compaction).validate_python(self._complete_compaction(plain, place))
                 case _:

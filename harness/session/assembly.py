@@ -26,6 +26,7 @@ from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model
 from harness.models.local.server import Endpoint
 from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
+from harness.sandboxes.action_cache import CachedSandbox
 from harness.session.compactor import SessionCompactor
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.oracle import build_scripted_oracle, supply_oracle
@@ -300,6 +301,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         allow_parallel_calls=nullcontext if resources.sandbox is None else resources.sandbox.allow_parallel_calls,
         loop_detector=_make_loop_detector(spec, resources),
         tool_time_limit=resources.tool_time_limit,
+        cache_hits=resources.sandbox.counts if isinstance(resources.sandbox, CachedSandbox) else None,
     )
     if spec.explore:
         _add_explore_tool(agent, spec, _open_sub_agent_models(spec, resources, model, summarizer))

@@ -238,9 +238,13 @@ def build_interrupted_entries(entries: Sequence[Entry], draft: UnfinishedStep | 
         events = [MessageAdded(message=sanitize_message(message), step=step)]
     else:
         return ()
-    saved_results = {result.call_id: result for result in draft.results} if draft and draft.step == step else {}
+    is_saved = draft is not None and draft.step == step
+    saved_results = {result.call_id: result for result in draft.results} if draft and is_saved else {}
+    timings = dict(zip(saved_results, draft.timings, strict=False)) if draft and is_saved else {}
     results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
-    events += [MessageAdded(message=sanitize_message(tool(result)), step=step) for result in results]
+    events += [
+        MessageAdded(message=sanitize_message(tool(result)), step=step, timing=timings.get(result.call_id)) for result in results
+    ]
     if draft and draft.tree_id is not None:
         events.append(WorkspaceSaved(step=step, tree_id=draft.tree_id))
     detail = "the process of the session ended during this answer; the part received so far is kept"

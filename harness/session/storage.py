@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from harness.agent.loop import Stop
 from harness.errors import StoreError, ToolError, UsageError
-from harness.events import Entry, Event, EventListener, Notice, SessionResumed, SessionStarted, WorkspaceSaved
+from harness.events import CallTiming, Entry, Event, EventListener, Notice, SessionResumed, SessionStarted, WorkspaceSaved
 from harness.messages import ToolResult
 from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
@@ -116,11 +116,11 @@ class ProgressSaver:
         saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id)
         return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
 
-    def save_result(self, step: int, result: ToolResult) -> None:
-        """Save the result of a tool call, then the workspace, so that a crash during the step loses neither."""
+    def save_result(self, step: int, result: ToolResult, timing: CallTiming) -> None:
+        """Save the result and the timing of a tool call, then the workspace, so that a crash during the step loses none."""
         with self._results_lock:
             former = self._draft if self._draft.step == step else UnfinishedStep(step, "")
-            self._draft = former._replace(results=(*former.results, result))
+            self._draft = former._replace(results=(*former.results, result), timings=(*former.timings, timing))
             self._save_draft(self._draft)
         if self._workspaces is None or not self._saves_after_each_call:
             return

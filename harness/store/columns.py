@@ -411,6 +411,12 @@ _LEFT_SQL = f"""(SELECT step FROM (
         WHERE b.session = i.session AND b.to_event < i.seq AND b.seq > i.seq
     ) ORDER BY seq LIMIT 1)"""
 
+
+def _make_call_sql(sql: str) -> str:
+    """Return SQL for a value of a tool call's result, which is missing in the versions that compactions made of the result."""
+    return f"iif(i.path = '$', {sql}, NULL)"
+
+
 _BODY_SQL = "iif(e.role IS NOT NULL, e.body, json_extract(e.body, i.path))"
 MESSAGES: tuple[Column, ...] = (
     _TRIAL,
@@ -435,6 +441,27 @@ MESSAGES: tuple[Column, ...] = (
     Column("compacted_before_step", "Int64", "", "Step before which the message left the view; missing if never", _LEFT_SQL),
     Column("place", "str", "", "Sort key that gives the order in which the messages of a view are sent"),
     Column("created_at", "datetime64[ms, UTC]", "", "Time at which the message was logged", "e.at_ms"),
+    Column(
+        "call_started_at",
+        "datetime64[ms, UTC]",
+        "",
+        "Time at which the tool call started whose result the message holds; missing in other messages and old journals",
+        _make_call_sql("e.call_started_at_ms"),
+    ),
+    Column(
+        "call_seconds",
+        "float64",
+        "s",
+        "Duration of the tool call; a command from the action cache counts as in its original run; missing likewise",
+        _make_call_sql("e.call_seconds"),
+    ),
+    Column(
+        "call_cached_seconds",
+        "float64",
+        "s",
+        "Part of call_seconds that commands from the action cache took in their original runs; missing if none came from it",
+        _make_call_sql("e.call_cached_seconds"),
+    ),
     Column("content", "str", "", "Text of all parts that the model reads", _BODY_SQL),
 )
 
@@ -499,7 +526,7 @@ VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
     ),
     "steps": frozenset({"tool_seconds", "finished_at", "action_hits", "action_misses"}),
     "compactions": frozenset({"wall_seconds", "logged_at"}),
-    "messages": frozenset({"created_at"}),
+    "messages": frozenset({"created_at", "call_started_at", "call_seconds", "call_cached_seconds"}),
 }
 """Columns, by table, whose values depend on when and where a trial ran, and on the trials that ran before.
 

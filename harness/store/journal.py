@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from harness.codec import CALLS_ADAPTER, RESULTS_ADAPTER
+from harness.codec import CALLS_ADAPTER, RESULTS_ADAPTER, TIMINGS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry, SessionEnded, StopReason
 from harness.messages import Message
@@ -166,13 +166,20 @@ class Journal(AbstractContextManager["Journal"]):
             StoreError: The journal has no such session.
         """
         rows = self.query(
-            "SELECT step, text, reasoning, calls, results, tree_id FROM draft WHERE session = ?", self.find_key(session_id)
+            "SELECT step, text, reasoning, calls, results, tree_id, timings FROM draft WHERE session = ?",
+            self.find_key(session_id),
         )
         if not rows:
             return None
-        step, text, reasoning, calls, results, tree_id = rows[0]
+        step, text, reasoning, calls, results, tree_id, timings = rows[0]
         return UnfinishedStep(
-            step, text, reasoning, CALLS_ADAPTER.validate_json(calls), RESULTS_ADAPTER.validate_json(results), tree_id
+            step,
+            text,
+            reasoning,
+            CALLS_ADAPTER.validate_json(calls),
+            RESULTS_ADAPTER.validate_json(results),
+            tree_id,
+            TIMINGS_ADAPTER.validate_json(timings),
         )
 
     def find_key(self, session_id: str) -> int:

@@ -9,9 +9,10 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
-from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, RESULTS_ADAPTER, build_adapter, parse_event
+from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, RESULTS_ADAPTER, TIMINGS_ADAPTER, build_adapter, parse_event
 from harness.errors import FileMissing, OutputExpired, StoreError
 from harness.events import (
+    CallTiming,
     Compaction,
     Entry,
     Event,
@@ -48,9 +49,12 @@ _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
 """Last columns of the table `compaction`, which hold the numbers of tokens that the summarizer used."""
 
+_NO_TIMING = (None, None, None)
+"""Values of the columns of the table `event` that hold the timing of a tool call, for all events but results of calls."""
+
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
-    "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "version": "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "retired": "INSERT INTO retired VALUES (?, ?, ?, ?, ?)",
     "step": build_insert("step", ("session", "seq", *_STEP_FIELDS, *_USAGE_FIELDS)),
@@ -121,9 +125,10 @@ class SessionLog:
             calls,
             replace_surrogates(json.dumps(RESULTS_ADAPTER.dump_python(draft.results))),
             draft.tree_id,
+            json.dumps(TIMINGS_ADAPTER.dump_python(draft.timings)),
         )
         with self._database.transaction():
-            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._has_draft = True
 
     def close(self) -> None:
@@ -188,7 +193,7 @@ class SessionLog:
                 self._roll_back(seq, event.to_event)
                 rows.by_statement["rollback"].append((self._key, seq, event.to_event))
         step, body = getattr(event, "step", None), None if isinstance(event, StepFinished) else _encode_body(event, rows.texts)
-        rows.by_statement["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body))
+        rows.by_statement["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body, *_NO_TIMING))
         return Entry(seq, event)
 
     def _add_message(self, rows: _PendingRows, seq: int, event: MessageAdded) -> None:
@@ -198,7 +203,9 @@ class SessionLog:
         body = _encode_inline(event.message) if tokens <= _INLINE_TOKENS else None
         body = body or _encode_body(event.message, rows.texts)
         place = (self._key, seq, event.kind, event.step, rows.at_ms)
-        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, body))
+        timing = event.timing
+        times = (timing.started_at_ms, timing.seconds, timing.cached_seconds) if timing else _NO_TIMING
+        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, body, *times))
 
     def _add_version(self, rows: _PendingRows, seq: int, item: ItemId, message: Message, path: str) -> None:
         self._sequence += 1
@@ -264,17 +271,18 @@ def read_entries(
     """
     last_seq, known = 0, {} if known_messages is None else known_messages
     chosen = f"AND kind IN ({', '.join(map(repr, kinds))})" if kinds else ""
-    sql = f"SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
+    columns = "seq, kind, step, body, call_started_at_ms, call_seconds, call_cached_seconds"
+    sql = f"SELECT {columns} FROM event WHERE session = ? AND seq > ? {chosen} ORDER BY seq LIMIT 500"
     while rows := database.fetch(sql, key, last_seq):
-        texts = load_texts(database, [body for *_, body in rows if body and body not in known])
+        texts = load_texts(database, [body for _, _, _, body, *_ in rows if body and body not in known])
         steps = _read_steps(database, key, rows[0][0], rows[-1][0])
-        for seq, kind, step, body in rows:
+        for seq, kind, step, body, *times in rows:
             if body is None:
                 yield Entry(seq, steps[seq])
             elif body in known:
-                yield Entry(seq, MessageAdded(message=known[body], step=step or 0))
+                yield Entry(seq, MessageAdded(message=known[body], step=step or 0, timing=_read_timing(times)))
             else:
-                event = _decode_event(database, (seq, kind, step or 0, body), texts)
+                event = _decode_event(database, (seq, kind, step or 0, body, _read_timing(times)), texts)
                 if known_messages is not None and isinstance(event, MessageAdded):
                     known_messages[body] = event.message
                 yield Entry(seq, event)
@@ -289,15 +297,22 @@ def load_texts(database: Database, bodies: Iterable[str]) -> dict[str, str]:
     return {address: unpack(data) for address, data in database.fetch(sql, addresses_json)}
 
 
-def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
-    seq, kind, step, body = row
+def _decode_event(database: Database, row: tuple[int, str, int, str, CallTiming | None], texts: dict[str, str]) -> Event:
+    seq, kind, step, body, timing = row
     try:
         plain = parse_stored(body, texts)
         if kind == "message-added":
-            return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step)
+            return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step, timing=timing)
         return parse_event(kind, plain)
     except (ValueError, KeyError) as error:
         raise StoreError(f"journal {str(database.path)!r}: event {seq} cannot be read by this version ({error})") from error
+
+
+def _read_timing(times: Sequence[Any]) -> CallTiming | None:
+    started_at_ms, seconds, cached_seconds = times
+    if started_at_ms is None:
+        return None
+    return CallTiming(started_at_ms=started_at_ms, seconds=seconds, cached_seconds=cached_seconds)
 
 
 def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:

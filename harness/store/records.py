@@ -7,6 +7,7 @@ compaction kept in view (probes). A session whose process was killed has none.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from harness.events import CallTiming
 from harness.messages import ToolCall, ToolResult
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
@@ -140,6 +141,8 @@ class UnfinishedStep(NamedTuple):
 
     None if the workspace has not changed; empty if it could not be saved.
     """
+    timings: tuple[CallTiming, ...] = ()
+    """Timings of the calls in `results`, in the same order; empty in journals of version 0.2 or older."""
 
 
 class StepActions(NamedTuple):

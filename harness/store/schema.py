@@ -194,6 +194,13 @@ _STATEMENTS: dict[int, Migration] = {
     16: ("ALTER TABLE conduct ADD COLUMN trajectory TEXT NOT NULL DEFAULT ''",),  # older journals: unknown
     18: ("CREATE INDEX trial_session ON trial (session_id)",),
     19: _VIEW_STATEMENTS,  # what was cut from a result, what a compaction removed, and compactions that were rolled back
+    20: (  # times of tool calls; older journals: unknown
+        "ALTER TABLE event ADD COLUMN call_started_at_ms INTEGER",
+        "ALTER TABLE event ADD COLUMN call_seconds REAL",
+        "ALTER TABLE event ADD COLUMN call_cached_seconds REAL",
+        "ALTER TABLE draft ADD COLUMN timings TEXT NOT NULL DEFAULT '[]'",
+        *_VIEW_STATEMENTS,
+    ),
 }
 """SQL statements of each migration, by the form (schema version) to which it brings a journal.
 

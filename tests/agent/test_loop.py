@@ -12,7 +12,7 @@ import pytest
 from harness.agent.cancellation import Cancellation
 from harness.agent.conversation import Inbox
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS, Agent, Outcome, Session
-from harness.agent.tool_execution import LoopDetector, ToolTimeLimit, decide_always
+from harness.agent.tool_execution import LoopDecision, LoopDetector, ToolTimeLimit, decide_always
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.cline import ClineClassic
 from harness.compaction.presets.inspect_ai import InspectEdit, InspectTrim
@@ -25,6 +25,7 @@ from harness.compaction.stages import Forget, Middle
 from harness.compaction.triggers import measure_tokens
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied, SandboxKilled, UsageError
 from harness.events import (
+    CallTiming,
     Compaction,
     ContextUsage,
     Entry,
@@ -68,7 +69,7 @@ def make(model: Model, log: MemoryLog, policy: Policy | None = None, summarizer:
     sandbox = MemorySandbox(answer) if answer else MemorySandbox()  # type: ignore[arg-type]
     room = SessionCompactor(policy=policy or NoCompaction(), window=model.window, summarizer=summarizer)
     return Agent(
-        model=model, tools=make_standard_tools(sandbox), log=log, compactor=room, clock=time.monotonic, **rest  # type: ignore[arg-type]
+        model=model, tools=make_standard_tools(sandbox), log=log, compactor=room, clock=time.time, **rest  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -414,6 +415,124 @@ def test_an_agent_that_logs_steps_at_once_logs_no_start_and_each_step_in_one_tra
     agent.run(STARTED, "s")
     assert appended[1] == [*["message-added"] * 3, "step-finished"]
     assert "call-started" not in {kind for kinds in appended for kind in kinds}
+
+
+class Times:
+    """Time of day and time of a stopwatch, which pass only when a tool says so."""
+
+    def __init__(self) -> None:
+        self.day, self.watch = 1_000.0, 50.0
+
+    def spend(self, seconds: float) -> None:
+        self.day += seconds
+        self.watch += seconds
+
+
+def timed(times: Times, log: MemoryLog, calls: Sequence[ToolCall], act: Callable[[ToolCall], object], **rest: object) -> Agent:
+    agent = make(FakeModel([assistant("", *calls), assistant("ok")]), log, **rest)  # type: ignore[arg-type]
+    agent.clock, agent.stopwatch, agent.tools = lambda: times.day, lambda: times.watch, [Calling(act)]
+    return agent
+
+
+def list_timings(log: MemoryLog) -> list[CallTiming | None]:
+    events = [entry.event for entry in log.entries()]
+    return [event.timing for event in events if isinstance(event, MessageAdded) and event.message.role == "tool"]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_calls_one_after_the_other_have_the_times_at_which_they_ran(at_once: bool) -> None:
+    """S3.6. Also in a trial, which logs a step in one transaction."""
+    times, log = Times(), MemoryLog()
+    calls = [call(1), call(2)]
+    agent = timed(times, log, calls, lambda one: times.spend(1.0 if one == calls[0] else 2.0))
+    agent.logs_steps_at_once = at_once
+    agent.run(STARTED, "s")
+    assert list_timings(log) == [
+        CallTiming(started_at_ms=1_000_000, seconds=1.0),
+        CallTiming(started_at_ms=1_001_000, seconds=2.0),
+    ]
+    assert [entry.event.tool_seconds for entry in log.entries() if isinstance(entry.event, StepFinished)] == [3.0, 0.0]
+    others = [entry.event for entry in log.entries() if isinstance(entry.event, MessageAdded) and not entry.event.message.results]
+    assert {event.timing for event in others} == {None}
+
+
+def test_calls_at_the_same_time_end_when_each_of_them_ended() -> None:
+    """S1.3, S3.6."""
+    times, log, barrier = Times(), MemoryLog(), threading.Barrier(6, timeout=60)
+    calls = [call(number) for number in range(6)]
+    turns = [threading.Event() for _ in range(7)]
+
+    def act(one: ToolCall) -> None:
+        barrier.wait()
+        turns[0].set()
+        assert turns[calls.index(one)].wait(60)
+        times.spend(0.125)
+
+    agent = timed(times, log, calls, act, parallel_tools=True)
+    agent.save_result = lambda _step, result, _timing: turns[int(result.call_id[1:]) + 1].set()
+    agent.run(STARTED, "s")
+    assert list_timings(log) == [CallTiming(started_at_ms=1_000_000, seconds=0.125 * number) for number in range(1, 7)]
+    assert [entry.event.tool_seconds for entry in log.entries() if isinstance(entry.event, StepFinished)] == [0.75, 0.0]
+
+
+def test_a_clock_that_is_set_back_does_not_change_the_duration_of_a_call() -> None:
+    times, log = Times(), MemoryLog()
+
+    def act(_: ToolCall) -> None:
+        times.watch += 2.0
+        times.day -= 900.0
+
+    timed(times, log, [call(1)], act).run(STARTED, "s")
+    assert list_timings(log) == [CallTiming(started_at_ms=1_000_000, seconds=2.0)]
+    assert [entry.event.tool_seconds for entry in log.entries() if isinstance(entry.event, StepFinished)] == [2.0, 0.0]
+
+
+def test_a_call_that_the_sandbox_ended_has_a_time_and_a_call_that_never_started_has_none() -> None:
+    times, log = Times(), MemoryLog()
+    calls = [call(1), call(2), call(3)]
+
+    def act(one: ToolCall) -> None:
+        times.spend(1.0)
+        if one == calls[1]:
+            raise SandboxDied("gone")
+
+    timed(times, log, calls, act).run(STARTED, "s")
+    first, second = (CallTiming(started_at_ms=at_ms, seconds=1.0) for at_ms in (1_000_000, 1_001_000))
+    assert list_timings(log) == [first, second, None]
+
+
+def test_the_wait_for_a_decision_about_a_repeated_call_is_no_time_of_tools() -> None:
+    times, log = Times(), MemoryLog()
+
+    def decide(_call: ToolCall, _times: int) -> LoopDecision:
+        times.spend(30.0)
+        return "continue"
+
+    agent = timed(times, log, [call(1), call(1), call(1)], lambda _: times.spend(1.0), loop_detector=LoopDetector(decide))
+    agent.run(STARTED, "s")
+    assert [entry.event.tool_seconds for entry in log.entries() if isinstance(entry.event, StepFinished)] == [3.0, 0.0]
+
+
+@dataclass
+class Hits:
+    hits: int = 0
+    hit_seconds: float = 0.0
+
+
+def test_a_call_that_a_cache_answered_has_the_duration_of_the_original_run_and_a_mark() -> None:
+    times, log, cache = Times(), MemoryLog(), Hits()
+
+    def act(one: ToolCall) -> None:
+        times.spend(0.25)
+        if one.call_id != "c1":
+            cache.hits += 1
+            cache.hit_seconds += 4.0
+
+    timed(times, log, [call(1), call(2)], act, cache_hits=cache).run(STARTED, "s")
+    ran, cached = list_timings(log)
+    assert ran == CallTiming(started_at_ms=1_000_000, seconds=0.25)
+    assert cached == CallTiming(started_at_ms=1_000_250, seconds=4.25, cached_seconds=4.0)
+    assert cached.ended_at_ms == 1_004_500
 
 
 @pytest.mark.parametrize(("calls", "cut", "reason"), [((), False, "stop"), ((1,), False, "tool-calls"), ((1,), True, "length")])

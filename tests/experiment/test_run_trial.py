@@ -16,7 +16,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import scale_policy
-from harness.events import SessionEnded, SessionStarted
+from harness.events import MessageAdded, SessionEnded, SessionStarted
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
@@ -325,6 +325,37 @@ def test_a_trial_that_is_run_again_is_answered_from_the_action_cache_and_its_row
     assert cold.action_misses == warm.action_hits == sum(steps["action_misses"]) == sum(warm_steps["action_hits"]) > 0
     assert cold.action_hits == warm.action_misses == sum(steps["action_hits"]) == sum(warm_steps["action_misses"]) == 0
     assert again_checks == checks
+    ran, cached = (list_call_timings(path) for path in (one.journal, again.journal))
+    assert len(ran) == len(cached) > 0
+    for (tool, cold_timing), (_, warm_timing) in zip(ran, cached, strict=True):
+        assert cold_timing.started_at_ms >= cold.started_at_ms
+        assert warm_timing.started_at_ms >= warm.started_at_ms
+        assert cold_timing.cached_seconds is None
+        if tool == "execute_command":
+            assert 0 < warm_timing.cached_seconds <= cold_timing.seconds
+            assert warm_timing.seconds >= warm_timing.cached_seconds
+        else:
+            assert warm_timing.cached_seconds is None
+
+
+def list_call_timings(path):
+    with Journal.open(path, read_only=True) as journal:
+        [session_id] = journal.list_session_ids()
+        added = [entry.event for entry in journal.read_entries(session_id) if isinstance(entry.event, MessageAdded)]
+    return [(event.message.results[0].name, event.timing) for event in added if event.message.results]
+
+
+def test_the_table_of_messages_has_the_times_of_calls(job):
+    one = job()
+    run_trial(one)
+    with Journal.open(one.journal, read_only=True) as journal:
+        [messages] = [table.to_pandas() for table in read_batches(journal, "messages")]
+    results = messages[messages["role"] == "tool"]
+    timings = [timing for _, timing in list_call_timings(one.journal)]
+    assert [start.timestamp() * 1_000 for start in results["call_started_at"]] == [timing.started_at_ms for timing in timings]
+    assert list(results["call_seconds"]) == [timing.seconds for timing in timings]
+    assert messages[messages["role"] != "tool"][["call_started_at", "call_seconds"]].isna().all(axis=None)
+    assert messages["call_cached_seconds"].isna().all()
 
 
 def test_without_a_cache_nothing_is_counted(job):

@@ -1,5 +1,7 @@
 """Tests of import and export: a session that moves through a file into another journal is unchanged."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from harness.errors import MalformedRecording, StoreError, UsageError
+from harness.events import CallTiming, MessageAdded
 from harness.inspection.import_export import export_session, import_session, read_timed_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
@@ -15,7 +18,8 @@ from tests.inspection.test_timeline import LOGS
 from tests.replay.outline import FIXTURES
 from tests.store.samples import begun, opening, step
 
-EVENTS = "SELECT seq, kind, step, at_ms, sequence, role, tokens FROM event ORDER BY seq"
+TIMING = "call_started_at_ms, call_seconds, call_cached_seconds"
+EVENTS = f"SELECT seq, kind, step, at_ms, sequence, role, tokens, {TIMING} FROM event ORDER BY seq"
 SESSION = (
     "SELECT id, created_at_ms, status, reason, detail, ended_at_ms, model, window_tokens, threshold_tokens, sandbox FROM session"
 )
@@ -56,6 +60,23 @@ def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
     assert any("no result" in caveat for caveat in done.caveats)
     with Journal.open(tmp_path / "new" / "j.sqlite") as journal:
         assert journal.query("SELECT count(*) FROM messages")[0][0] > 5
+        data = [json.loads(row[0]) for row in journal.query("SELECT data_json FROM parts WHERE type = 'tool'")]
+    unknown = {"start": None, "end": None, "compacted": None}
+    assert data == [{"time": unknown, "seconds": None, "cached_seconds": None}] * len(data)
+    assert data
+
+
+def test_the_times_of_calls_go_out_and_come_in_as_they_were(tmp_path):
+    timing = CallTiming(started_at_ms=1_000_250, seconds=2.5, cached_seconds=0.125)
+    with Journal.open(tmp_path / "a.sqlite") as journal:
+        asked, answered, finished = step(1)
+        assert isinstance(answered, MessageAdded)
+        begun(journal, "s").append([*opening(), asked, replace(answered, timing=timing), finished])
+    export_session(SessionLocation(tmp_path / "a.sqlite", "s", ""), tmp_path / "s.jsonl")
+    import_session(tmp_path / "s.jsonl", tmp_path / "b.sqlite")
+    entries = SessionLocation(tmp_path / "b.sqlite", "s", "").read_entries()
+    timings = [entry.event.timing for entry in entries if isinstance(entry.event, MessageAdded)]
+    assert timings == [None, None, None, timing]
 
 
 def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(found, tmp_path):

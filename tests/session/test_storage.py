@@ -9,7 +9,7 @@ import pytest
 
 from harness.compaction.presets.gemini import GeminiMasking
 from harness.errors import ToolError, UsageError
-from harness.events import Compaction, Entry, StepFinished, WorkspaceSaved
+from harness.events import CallTiming, Compaction, Entry, StepFinished, WorkspaceSaved
 from harness.inspection.import_export import export_session, import_session
 from harness.messages import ToolResult
 from harness.protocols import Snapshot
@@ -155,6 +155,9 @@ def test_an_unchanged_workspace_is_logged_again_after_a_failed_save():
     assert list_trees(log) == ("old", "old")
 
 
+TIMING = CallTiming(started_at_ms=1_000, seconds=0.5)
+
+
 def test_a_workspace_that_cannot_be_saved_after_a_call_is_not_the_one_before_the_call():
     drafts = list[Any]()
     sandbox: Any = Trees("old", "new", ToolError("too many files"), "old")
@@ -163,7 +166,7 @@ def test_a_workspace_that_cannot_be_saved_after_a_call_is_not_the_one_before_the
     sandbox.snapshots.pop(0)
     tree_ids = []
     for call in ("first", "second", "third"):
-        saver.save_result(1, ToolResult(call_id=call, name="run", output=""))
+        saver.save_result(1, ToolResult(call_id=call, name="run", output=""), TIMING)
         tree_ids.append(drafts[-1].tree_id)
     assert tree_ids == ["new", "", "old"]
 
@@ -254,5 +257,5 @@ def test_a_workspace_that_a_later_call_changed_back_is_saved_as_it_is():
     saver.restore_workspace(Snapshot(tree_id="old"))
     sandbox.snapshots.pop(0)
     for call in ("first", "second"):
-        saver.save_result(1, ToolResult(call_id=call, name="run", output=""))
-    assert (len(drafts[-1].results), drafts[-1].tree_id) == (2, "old")
+        saver.save_result(1, ToolResult(call_id=call, name="run", output=""), TIMING)
+    assert (drafts[-1].timings, drafts[-1].tree_id) == ((TIMING, TIMING), "old")

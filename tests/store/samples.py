@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.events import (
     CallStarted,
+    CallTiming,
     Compaction,
     Event,
     Insert,
@@ -288,6 +289,14 @@ def _compactions(draw: st.DrawFn, seq: int) -> Compaction:
     )
 
 
+TIMINGS = st.builds(
+    CallTiming,
+    started_at_ms=st.integers(0, 2**42),
+    seconds=st.floats(0, 1e6),
+    cached_seconds=st.none() | st.floats(0, 1e6),
+)
+"""Timings of tool calls."""
+
 _STEPS = st.builds(
     StepFinished,
     step=st.integers(1, 999),
@@ -355,8 +364,8 @@ def events(draw: st.DrawFn) -> list[list[Event]]:
             batch.append(
                 draw(
                     st.one_of(
-                        st.builds(MessageAdded, message=_MESSAGES, step=st.integers(0, 99)),
-                        st.builds(MessageAdded, message=_MESSAGES, step=st.integers(0, 99)),
+                        st.builds(MessageAdded, message=_MESSAGES, step=st.integers(0, 99), timing=st.none() | TIMINGS),
+                        st.builds(MessageAdded, message=_MESSAGES, step=st.integers(0, 99), timing=st.none() | TIMINGS),
                         _STEPS,
                         _compactions(seq),
                         st.builds(started, session_id=_NAMES, task=_TEXTS),

@@ -4,17 +4,18 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from harness.codec import to_canonical_json
 from harness.errors import StoreError
-from harness.events import Event, MessageAdded, StepFinished
+from harness.events import CallTiming, Event, MessageAdded, StepFinished
 from harness.messages import Message, ToolResult, assistant, tool
 from harness.protocols import Log
 from harness.store.journal import Journal
 from harness.store.log import MemoryLog, SessionLog
 from harness.tokens import Usage
 from harness.view import fold_all
-from tests.store.samples import ENDED, begun, compaction, content, events, finished, flat, opening, plain, step
+from tests.store.samples import ENDED, TIMINGS, begun, compaction, content, events, finished, flat, opening, plain, step
 
 
 @pytest.fixture
@@ -148,8 +149,21 @@ def test_a_step_is_held_whole_by_its_typed_table() -> None:
     assert columns == ours | {"session", "seq"}
 
 
-def test_a_message_event_holds_nothing_but_message_and_step() -> None:
-    assert {field.name for field in dataclasses.fields(MessageAdded)} == {"message", "step", "kind"}
+def test_a_message_event_holds_nothing_but_message_step_and_timing() -> None:
+    assert {field.name for field in dataclasses.fields(MessageAdded)} == {"message", "step", "timing", "kind"}
+
+
+@given(st.lists(st.none() | TIMINGS, min_size=1, max_size=4))
+def test_the_timings_of_calls_are_read_back_and_do_not_enter_the_texts_of_messages(timings: list[CallTiming | None]) -> None:
+    message = tool(ToolResult(call_id="c", name="run", output="x" * 5_000))
+    results = [MessageAdded(message=message, step=1, timing=timing) for timing in timings]
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        begun(journal).append([*opening(), *results])
+        known: dict[str, Message] = {}
+        for _ in range(2):
+            read = [entry.event for entry in journal.read_entries("s", known) if isinstance(entry.event, MessageAdded)]
+            assert [event.timing for event in read[-len(timings) :]] == timings
+        assert len(journal.query("SELECT DISTINCT body FROM event WHERE role = 'tool'")) == 1
 
 
 def test_messages_that_were_read_before_are_not_decoded_again(journal: Journal) -> None:

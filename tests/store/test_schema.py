@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from harness.errors import StoreError
 from harness.events import (
     CallStarted,
+    CallTiming,
     Compaction,
     Entry,
     ItemId,
@@ -41,6 +42,7 @@ from harness.messages import (
 )
 from harness.replay.session_file import build_step_parts
 from harness.store.journal import Journal
+from harness.store.records import UnfinishedStep
 from harness.store.schema import MIGRATIONS, Migration, migrate
 from harness.testing.strategies import multi_turn_logs
 from harness.view import compute_tool_states, fold_all
@@ -264,14 +266,44 @@ def test_a_file_of_a_message_and_a_call_show_their_kind_and_times(journal: Journ
     attached = MessageAdded(step=1, message=Message(role="user", parts=(File(path="a.py", content="x = 1"),)))
     log = begun(journal)
     log.append([*opening(), attached])
-    for batch in ([step(1)[0]], [CallStarted(step=1, call_id="call-1")], step(1)[1:], [compaction(forget=[5, 7])]):
+    answer, result, finished = step(1)
+    assert isinstance(result, MessageAdded)
+    timed = replace(result, timing=CallTiming(started_at_ms=1_001_001, seconds=0.25, cached_seconds=0.125))
+    for batch in ([answer], [CallStarted(step=1, call_id="call-1")], [timed, finished], [compaction(forget=[5, 7])]):
         log.append(batch)
     rows = plain(journal.path, "SELECT type, data_json FROM parts WHERE type IN ('file', 'tool', 'compaction') ORDER BY id")
     assert [(kind, json.loads(str(data))) for kind, data in rows] == [
         ("file", {"mime": "text/plain"}),
-        ("tool", {"time": {"start": 1_001_000, "end": 1_001_500, "compacted": 1_002_000}}),
+        (
+            "tool",
+            {"time": {"start": 1_001_001, "end": 1_001_251, "compacted": 1_002_000}, "seconds": 0.25, "cached_seconds": 0.125},
+        ),
         ("compaction", {"auto": True, "round": 1, "tokens_before": 20_001, "tokens_after": 900, "messages_removed": 2}),
     ]
+
+
+def read_call_data(journal: Journal) -> list[dict[str, object]]:
+    rows = plain(journal.path, "SELECT data_json FROM parts WHERE type = 'tool' ORDER BY id")
+    return [json.loads(str(data)) for (data,) in rows]
+
+
+def test_the_end_of_a_call_is_unknown_until_its_result_is_saved_and_in_old_journals(journal: Journal) -> None:
+    """S3.6."""
+    log = begun(journal)
+    log.append([*opening(), step(1)[0]])
+    pending = {"time": {"start": None, "end": None, "compacted": None}, "seconds": None, "cached_seconds": None}
+    assert read_call_data(journal) == [pending]
+    log.append([CallStarted(step=1, call_id="call-1")])
+    running = {**pending, "time": {"start": 1_000_500, "end": None, "compacted": None}}
+    assert read_call_data(journal) == [running]
+    added = step(1)[1]
+    assert isinstance(added, MessageAdded)
+    timing = CallTiming(started_at_ms=1_001_002, seconds=2.0)
+    log.save_draft(UnfinishedStep(1, "", results=added.message.results, timings=(timing,)))
+    ended = {**pending, "time": {"start": 1_001_002, "end": 1_003_002, "compacted": None}, "seconds": 2.0}
+    assert read_call_data(journal) == [ended]
+    log.append(step(1)[1:])  # as an older version logs it
+    assert read_call_data(journal) == [running]
 
 
 @settings(max_examples=40)

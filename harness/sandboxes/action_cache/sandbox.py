@@ -41,6 +41,8 @@ class CacheCounts:
 
     hits: int = 0
     misses: int = 0
+    hit_seconds: float = 0.0
+    """Total duration of the original runs of the commands that were answered from the cache, in seconds."""
 
 
 class CachedSandbox(StartedOnce):
@@ -99,6 +101,7 @@ class CachedSandbox(StartedOnce):
         if entry is None or after is None:
             return self._run(key, command, timeout_seconds)
         self.counts.hits += 1
+        self.counts.hit_seconds += entry.result.seconds
         if after is not self._mirror:
             self._mirror, self._is_in_sync = after, False
             self._bypass_if_full()

@@ -61,7 +61,8 @@ class PartRow(NamedTuple):
     - Step: snapshot, reason, tokens and cost.
     - Changes of files (patch): hash and files.
     - Sub-agent: model, session, steps, tokens and cost.
-    - Tool call: times.
+    - Tool call: times in milliseconds since the epoch (start, end, compaction), duration, and the part of the duration that
+      commands from the action cache took in their original runs. A time that is unknown is null.
     - Tool result that was cut: numbers of characters and bytes that were cut, the latter null if version 0.2 or older cut it.
     - Attached file: MIME type.
     - Compaction: whether it was automatic, its number, the tokens before and after, and the number of messages removed.

@@ -47,11 +47,19 @@ _CALL_START_SQL = f"""(SELECT r.at_ms FROM event AS r WHERE r.session = i.sessio
           AND r.seq < {_NEXT_ANSWER_SQL} AND json_extract(r.body, '$.call_id') = json_extract(p.value, '$.call_id') LIMIT 1)"""
 """SQL expression for the time at which a tool call started; NULL if it has not started or its start was not logged."""
 
-_SAVED_STATE_SQL = """(SELECT iif(json_extract(a.value, '$.status') = 'completed', 'completed', 'error')
+
+def _build_saved_sql(value: str) -> str:
+    """Return SQL for `value`, an expression over a tool call's saved result (`a`) and its draft (`d`); NULL if none was saved.
+
+    Results are saved while their step is not logged yet.
+    """
+    return f"""(SELECT {value}
         FROM draft AS d JOIN json_each(d.results) AS a
         WHERE d.session = i.session AND d.step = e.step
           AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id'))"""
-"""SQL expression for the state of a tool call whose step is not logged yet, from its saved result; NULL if none was saved."""
+
+
+_SAVED_STATE_SQL = "iif(json_extract(a.value, '$.status') = 'completed', 'completed', 'error')"
 
 _COMPACTED_SEQ_SQL = f"""(SELECT min(r.seq) FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
             AND NOT {build_undone_sql("i.session", "r.seq")})"""
@@ -72,12 +80,31 @@ _RESULT_STATE_SQL = f"""CASE WHEN json_extract(a.value, '$.status') <> 'complete
           WHEN {_COMPACTED_SEQ_SQL} IS NULL THEN 'completed' ELSE 'compacted' END"""
 
 _CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') = 'tool-call' THEN coalesce(
-        {_build_result_sql(_RESULT_STATE_SQL)}, {_SAVED_STATE_SQL}, iif({_CALL_START_SQL} IS NULL, 'pending', 'running')) END"""
+        {_build_result_sql(_RESULT_STATE_SQL)}, {_build_saved_sql(_SAVED_STATE_SQL)},
+        iif({_CALL_START_SQL} IS NULL, 'pending', 'running')) END"""
 """SQL expression for the state of a tool call (`pending`, `running`, `completed`, `error` or `compacted`), else NULL."""
 
+
+def _build_call_data_sql(started: str, seconds: str, cached_seconds: str, compacted: str) -> str:
+    """Return SQL for the JSON data of a tool call, given SQL for its timing and for the time at which it was compacted."""
+    return f"""json_object('time', json_object('start', coalesce({started}, {_CALL_START_SQL}),
+          'end', {started} + CAST(round(1000 * {seconds}) AS INTEGER), 'compacted', {compacted}),
+          'seconds', {seconds}, 'cached_seconds', {cached_seconds})"""
+
+
+_LOGGED_DATA_SQL = _build_call_data_sql("o.call_started_at_ms", "o.call_seconds", "o.call_cached_seconds", _COMPACTED_AT_SQL)
+_SAVED_TIMING_SQL = "json_extract(d.timings, '$[' || a.key || '].{0}')"
+_SAVED_DATA_SQL = _build_call_data_sql(
+    _SAVED_TIMING_SQL.format("started_at_ms"),
+    _SAVED_TIMING_SQL.format("seconds"),
+    _SAVED_TIMING_SQL.format("cached_seconds"),
+    "NULL",
+)
+_UNENDED_DATA_SQL = _build_call_data_sql("NULL", "NULL", "NULL", "NULL")
+
 _PART_DATA_SQL = f"""CASE json_extract(p.value, '$.kind')
-        WHEN 'tool-call' THEN json_object('time', json_object('start', {_CALL_START_SQL}, 'end', {_build_result_sql("o.at_ms")},
-          'compacted', {_build_result_sql(_COMPACTED_AT_SQL)}))
+        WHEN 'tool-call' THEN coalesce({_build_result_sql(_LOGGED_DATA_SQL)}, {_build_saved_sql(_SAVED_DATA_SQL)},
+          {_UNENDED_DATA_SQL})
         WHEN 'tool-result' THEN iif(json_extract(p.value, '$.clipped_characters') > 0, json_object('cut', json_object(
           'characters', json_extract(p.value, '$.clipped_characters'),
           'bytes', nullif(json_extract(p.value, '$.clipped_bytes'), 0))), NULL)
