@@ -168,6 +168,8 @@ class StreamBuffer:
         self._listen = listen
         self._texts: list[str] = []
         self._reasonings: list[str] = []
+        self._is_superseded = False
+        """Whether the model has begun its reply again, so that the next piece replaces all earlier pieces."""
 
     def __call__(self, delta: TextDelta) -> None:
         """Add the next piece of a streamed reply and pass it on to the listener.
@@ -181,14 +183,20 @@ class StreamBuffer:
             self._listen(delta)
 
     def add(self, delta: TextDelta) -> None:
-        """Add the next piece of a streamed reply without passing it on to the listener."""
-        if delta.anew:
+        """Add the next piece of a streamed reply without passing it on to the listener.
+
+        Pieces of a failed attempt are kept until another attempt yields a piece, so that they are not lost if none does.
+        """
+        self._is_superseded = self._is_superseded or delta.anew
+        if not delta.text:
+            return
+        if self._is_superseded:
             self.clear()
         (self._texts if delta.part == "text" else self._reasonings).append(delta.text)
 
     def clear(self) -> None:
         """Discard the pieces of the reply; called when the reply has been logged or when it is generated anew."""
-        self._texts, self._reasonings = [], []
+        self._texts, self._reasonings, self._is_superseded = [], [], False
 
     @property
     def text(self) -> str:

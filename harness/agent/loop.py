@@ -55,6 +55,7 @@ from harness.events import (
     StepFinished,
     StepStarted,
     StopReason,
+    TextDelta,
 )
 from harness.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
@@ -285,8 +286,12 @@ class Session:
         self.agent.listen(StepStarted(step=step))
         try:
             answer = self.request_reply(prepared, step)
-        except ModelError as error:
-            return Stop.from_error(error)
+        except BaseException as error:
+            if not isinstance(error, StoreError):
+                self.keep_partial_answer(step)
+            if isinstance(error, ModelError):
+                return Stop.from_error(error)
+            raise
         if answer is None:
             return self.check_cancellation(step)
         prepared, reply = answer
@@ -334,6 +339,8 @@ class Session:
                 if self.conversation.view.tokens >= tokens_before:
                     raise
             compactions += 1
+            if self.stream_buffer.build_message():  # displayed, but no part of the reply to the shorter request
+                self.agent.listen(TextDelta(text="", anew=True))
             prepared = self.request_builder.prepare(self.conversation.view)
 
     def call_model(self, prepared: PreparedRequest, step: int) -> Reply | None:
@@ -342,10 +349,8 @@ class Session:
         A failed call is logged if it cost money, or if its prompt was too long.
         """
         agent, request = self.agent, Request(messages=prepared.messages, tools=self.toolbox.specs)
+        partial = self.stream_buffer = StreamBuffer(agent.listen)
         try:
-            if agent.cancellation is None:
-                return agent.model.reply(request, agent.listen)
-            partial = self.stream_buffer = StreamBuffer(agent.listen)
             return run_interruptibly(lambda: agent.model.reply(request, partial), agent.cancellation)
         except ModelError as error:
             is_overflow = isinstance(error, ContextOverflow)
@@ -466,11 +471,19 @@ class Session:
         """
         if self.agent.cancellation is None or not self.agent.cancellation.is_requested:
             return None
+        if step is not None:
+            self.keep_partial_answer(step)
+        return Stop("cancelled", "stopped by the user")
+
+    def keep_partial_answer(self, step: int) -> None:
+        """Log the part of a reply that was received before the model call of a step failed or was interrupted.
+
+        Tool calls are left out, because the arguments of the last one are incomplete.
+        """
         partial_message, self.stream_buffer = self.stream_buffer.build_message(), StreamBuffer()
-        if step is not None and partial_message:
+        if partial_message:
             self.record(_build_message_event(partial_message, step))
             self.usage = None  # the last report measured the view before this answer
-        return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:
         """Append events to the log of the session and pass the logged entries to the listener."""

@@ -244,9 +244,9 @@ class SessionControl:
 
     def _track_unfinished_work(self, item: Entry | Signal) -> None:
         match item:
-            case TextDelta(text=text, anew=anew):
-                has_text = bool(text) or (self._unfinished_work is not None and not anew)
-                self._unfinished_work = "partial-answer" if has_text else None
+            case TextDelta(text=text):
+                if text:
+                    self._unfinished_work = "partial-answer"
             case Entry(_, MessageAdded(message=Message(role="assistant") as message)):
                 self._unfinished_work = "running-tools" if message.calls else None
             case Entry(_, event) if not isinstance(event, CallStarted):

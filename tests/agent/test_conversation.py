@@ -22,7 +22,7 @@ def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(bef
     for delta in after:
         heard(delta)
     assert told == [delta for delta in (*before, *[TextDelta(text="", anew=True)] * anew, *after) if delta.text or delta.anew]
-    counts = after if anew else before + after
+    counts = after if anew and any(delta.text for delta in after) else before + after
     text, reasoning = ("".join(delta.text for delta in counts if delta.part == part) for part in ("text", "reasoning"))
     assert heard.build_message() == (assistant(text, reasoning=reasoning) if text or reasoning else None)
     heard.clear()

@@ -39,7 +39,9 @@ from harness.events import (
     StepFinished,
     TextDelta,
 )
-from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text
+from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text, user
+from harness.models.litellm_model import LitellmModel
+from harness.models.retry import Retry
 from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
 from harness.sandboxes import open_sandbox
@@ -51,7 +53,8 @@ from harness.testing.fakes import FakeModel, MemorySandbox
 from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools import make_standard_tools
 from harness.tools.function_tool import FunctionTool
-from harness.view import View, compute_tool_states, fold_all
+from harness.view import View, compute_tool_states, find_violation, fold_all
+from tests.models.openai_stub import Refuse, Say, serving
 
 ECHOED = ExecResult(exit_code=0, stdout=b"x" * 400, stderr=b"", stdout_bytes=400, stderr_bytes=0)
 STARTED = SessionStarted(
@@ -616,6 +619,135 @@ def test_the_partial_text_of_an_answer_that_came_anew_is_not_doubled() -> None:
     stuttering.let_go.set()
     said = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
     assert [message.text for message in said if message.role == "assistant"] == ["I was about to"]
+
+
+class Breaking(FakeModel):
+    """A model that streams some pieces before each of its prepared errors."""
+
+    def __init__(self, replies: list[Message | ModelError], *pieces: TextDelta) -> None:
+        super().__init__(replies)
+        self.pieces = pieces
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+        try:
+            return super().reply(request, ignore)
+        except ModelError:
+            for piece in self.pieces:
+                listen(piece)
+            raise
+
+
+ANEW = TextDelta(text="", anew=True)
+REFUSED = ProviderFailed("puppet", 500, "the connection broke")
+
+
+@pytest.mark.parametrize("cancellable", [False, True])
+@pytest.mark.parametrize(
+    ("pieces", "kept"),
+    [
+        ([TextDelta(text="I was "), TextDelta(text="about to")], assistant("I was about to")),
+        ([TextDelta(text="hm", part="reasoning")], assistant("", reasoning="hm")),
+        ([TextDelta(text="First try"), ANEW, TextDelta(text="Second")], assistant("Second")),
+        ([TextDelta(text="First try"), ANEW], assistant("First try")),
+        ([ANEW], None),
+        ([], None),
+    ],
+)
+def test_a_failed_model_call_keeps_what_the_model_had_written(
+    pieces: list[TextDelta], kept: Message | None, cancellable: bool
+) -> None:
+    """S3.8. In a trial, which cannot be cancelled, too; a failed call without any text leaves no message."""
+    log = MemoryLog()
+    agent = make(Breaking([assistant("", call(1)), REFUSED], *pieces), log, cancellation=Cancellation() if cancellable else None)
+    outcome = agent.run(STARTED, "s")
+    assert (outcome.status, outcome.reason) == ("failed", "model_error")
+    events = [entry.event for entry in log.entries()]
+    said = [event for event in events if isinstance(event, MessageAdded) and event.message.role == "assistant"]
+    assert [(event.message, event.step) for event in said[1:]] == ([(kept, 2)] if kept else [])
+    assert isinstance(events[-1], SessionEnded)
+
+
+def test_a_session_goes_on_after_an_answer_that_broke_off() -> None:
+    log = MemoryLog()
+    model = Breaking([assistant("", call(1)), REFUSED, assistant("done")], TextDelta(text="I was about to"))
+    session = Session(make(model, log))
+    session.begin(STARTED, "Be a coding agent.")
+    assert session.run_turn().reason == "model_error"
+    assert session.usage is None
+    continued = Session(make(model, log))
+    assert continued.run_turn(MessageAdded(message=user("Go on."), step=2)).reason == "replied"
+    assert [message.role for message in model.requests[-1].messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert find_violation(fold_all(log.entries()).messages) is None
+
+
+def test_an_overflow_in_the_middle_of_an_answer_keeps_it_only_if_no_compaction_helps() -> None:
+    overflow = ContextOverflow("puppet", 9, 8)
+    pieces = [TextDelta(text="I was about to")]
+    outcome, events = run_model(Breaking([overflow], *pieces))
+    assert outcome.reason == "overflow"
+    assert list_answers(events) == ["I was about to"]
+    heard: list[object] = []
+    steps = [assistant(f"step {number}", call(number, f"echo {'x' * 400}")) for number in range(1, 25)]
+    replies: list[Message | ModelError] = [*steps, overflow, assistant("done")]
+    outcome, events = run_model(Breaking(replies, *pieces), policy=RooSliding(), answer=lambda _: ECHOED, listen=heard.append)
+    assert outcome.reason == "replied"
+    assert list_answers(events)[-2:] == ["step 24", "done"]
+    deltas = [one for one in heard if isinstance(one, TextDelta)]
+    assert deltas == [*pieces, ANEW], "what was displayed is discarded"
+
+
+def run_model(model: Model, **rest: object) -> tuple[Outcome, list[object]]:
+    log = MemoryLog()
+    outcome = make(model, log, **rest).run(STARTED, "Be a coding agent.")  # type: ignore[arg-type]
+    return outcome, [entry.event for entry in log.entries()]
+
+
+def list_answers(events: Sequence[object]) -> list[str]:
+    messages = [event.message for event in events if isinstance(event, MessageAdded)]
+    return [message.text for message in messages if message.role == "assistant"]
+
+
+def test_an_answer_that_an_error_of_the_program_ended_is_kept() -> None:
+    class Broken(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
+            listen(TextDelta(text="I was about to"))
+            raise RuntimeError("a bug")
+
+    log = MemoryLog()
+    with pytest.raises(RuntimeError):
+        make(Broken([]), log).run(STARTED, "s")
+    assert list_answers([entry.event for entry in log.entries()]) == ["I was about to"]
+
+
+@pytest.mark.slow  # litellm takes seconds to import
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [
+        ([Say(pieces=("I was ", "about ", "to"), reset_after=3)] * 4, "I was about "),
+        ([Say(pieces=("First ", "try"), reset_after=3), *[Say(pieces=("Second ", "try"), reset_after=2)] * 3], "Second "),
+        ([Say(pieces=("First ", "try"), reset_after=3), *[Refuse(status=500, error={"message": "down"})] * 3], "First try"),
+        ([Say(pieces=("It ", "ends"), end_after=3)] * 4, "It ends"),
+        ([Say(pieces=("I run it.",), calls=(("c1", "execute_command", '{"command": "ls"}'),), reset_after=3)] * 4, "I run it."),
+    ],
+)
+def test_an_answer_over_a_real_socket_that_breaks_off_is_kept_without_its_calls(answers: list[Say | Refuse], kept: str) -> None:
+    """S3.8, S3.12."""
+    retry = Retry(sleep=lambda _: None, draw=lambda: 0.0)
+    with serving(*answers) as stub:
+        model = LitellmModel(
+            name="hosted_vllm/stub", api_base=stub.base, api_key="none", window_tokens=32_768, retry=retry, timeout_seconds=60.0
+        )
+        outcome, events = run_model(model)
+    assert outcome.reason == "model_error"
+    [answer] = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "assistant"]
+    assert answer == assistant(kept)
 
 
 def test_every_logged_entry_is_heard_in_order() -> None:
