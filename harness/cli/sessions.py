@@ -56,7 +56,8 @@ def command() -> None:
 def list_sessions(places: tuple[Path, ...], status: str | None, limit: int) -> None:
     """List sessions, newest first.
 
-    A session whose process was killed stays `active`. A sub-agent has a session of its own; its id begins with the id of the
+    A session whose process was killed stays `active`. A session that could not log its failure, because its journal could not be
+    written, is marked as failed now. A sub-agent has a session of its own; its id begins with the id of the
     session that started it.
 
     Example: `harness sessions list --status failed`

@@ -34,10 +34,11 @@ from harness.session.history import find_compaction, find_compaction_end, find_d
 from harness.session.ids import TIME_ORDERED_IDS
 from harness.session.preflight import check_spec
 from harness.session.spec import SessionSpec, encode_setup
-from harness.session.storage import FAILED_SAVE, SessionMemory, load_log, refuse_without_workspace, restore_spec
+from harness.session.storage import FAILED_SAVE, SessionMemory, fail_on_error, load_log, refuse_without_workspace, restore_spec
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
 from harness.store.log import MemoryOutputs
+from harness.store.sessions.failures import fail_or_note
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copy_workspaces
 from harness.task import Task
@@ -546,6 +547,9 @@ class LiveSession:
                 self._open_workspaces() as source,
                 closing(JournalWorkspaces(path)) as target,
                 Journal.open(path) as opened,
+                fail_on_error(
+                    lambda stop: fail_or_note(opened, new_id, reason=stop.reason, detail=stop.detail, clock=self._clock)
+                ),
             ):
                 if path != self.spec.journal:
                     copy_workspaces(history.list_trees(entries_copy), source, target)

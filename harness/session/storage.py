@@ -31,7 +31,7 @@ from harness.store.journal import Journal
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.store.records import UnfinishedStep
 from harness.store.sessions.cleanup import OutputCleaner
-from harness.store.sessions.locks import lock_session
+from harness.store.sessions.failures import fail_or_note, record_noted_failures
 from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 
@@ -52,7 +52,9 @@ class SessionStorage(NamedTuple):
     save_draft: Callable[[UnfinishedStep], None]
     """Function that saves an answer that the model has not finished yet."""
     fail_session: Callable[[Stop], None]
-    """Function that marks the session as failed, for a session whose log has not begun."""
+    """Function that marks the session and its sub-agents as failed if they are active.
+
+    If the journal cannot be written, the failure is noted for the next process that opens the journal, and an error is raised."""
     remove_old_outputs: Callable[[], None]
     """Function that removes saved tool outputs older than a week. May be called often; it does the work at most once an hour."""
 
@@ -151,7 +153,7 @@ def fail_on_error(fail_session: Callable[[Stop], None]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        with suppress(StoreError):  # the disk may still be full, and the first error says so
+        with suppress(StoreError):  # the disk may still be full, and the first error says so; the failure is noted
             fail_session(Stop.from_error(error))
         raise
 
@@ -180,6 +182,7 @@ def open_storage(
         yield SessionStorage(memory_log, outputs, memory.workspaces, ignore, ignore, ignore)
         return
     now_ms = int(clock() * 1000)
+    record_noted_failures(journal)
     with (
         Journal.open(journal) as journal_writer,
         Journal.open(journal) as outputs_journal,
@@ -195,31 +198,13 @@ def open_storage(
         outputs = _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries)
 
         def fail_session(stop: Stop) -> None:
-            journal_writer.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
+            fail_or_note(journal_writer, session_id, reason=stop.reason, detail=stop.detail, clock=clock)
 
         def remove_old_outputs() -> None:
             with suppress(StoreError):  # the next event reports a journal that cannot be written
                 cleaner.remove_if_due()
 
         yield SessionStorage(log, outputs, workspaces, log.save_draft, fail_session, remove_old_outputs)
-
-
-def fail_session_later(journal: Path, session_id: str, stop: Stop, clock: Clock) -> bool:
-    """Mark a session as failed in its journal file, which could not be written when the session failed.
-
-    Nothing is done if the session was continued meanwhile.
-
-    Returns:
-        False if the journal still cannot be written, so that the caller has to try again later.
-    """
-    try:
-        with lock_session(journal, session_id), Journal.open(journal) as opened:
-            opened.fail_session(session_id, reason=stop.reason, detail=stop.detail, clock=clock)
-    except StoreError:
-        return False
-    except UsageError:
-        pass  # the session is running again
-    return True
 
 
 def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:

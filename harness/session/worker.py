@@ -31,9 +31,10 @@ from harness.session.storage import (
     UNSAVED_WORKSPACES,
     SessionMemory,
     SessionStorage,
-    fail_session_later,
     open_storage,
 )
+from harness.store.sessions.failures import record_failure
+from harness.store.sessions.locks import NotedFailure, write_note
 
 CONTINUE_MESSAGE = "Go on."
 """Text of the user message that is added when an interrupted turn continues after a message of the agent.
@@ -70,8 +71,8 @@ class SessionWorker:
         self._control, self._spec, self._memory = control, spec, memory
         self._clock, self._ids = sources
         self.result: SessionResult | None = None
-        self._unrecorded_stop: Stop | None = None
-        """Reason of the session's end if it could not be logged, because the journal cannot be written; else None."""
+        self._unrecorded_failure: NotedFailure | None = None
+        """End of the session if it could not be logged, because the journal cannot be written; else None."""
 
     def run(self) -> None:
         """Run the live session from its start to its end.
@@ -115,20 +116,25 @@ class SessionWorker:
         finally:
             log = self._control.log
             try:
-                if not log.has_begun:
-                    storage.fail_session(stop)
-                elif history.is_active(log.entries()):
+                if log.has_begun and history.is_active(log.entries()):
                     log.append((SessionEnded(status="failed", reason=stop.reason, detail=stop.detail),))
+                storage.fail_session(stop)  # sub-agents, and a session that has not begun
             except StoreError:
-                self._unrecorded_stop = stop
+                now_ms = int(self._clock() * 1_000)
+                self._unrecorded_failure = NotedFailure(self._control.session_id, stop.reason, stop.detail, now_ms)
+                if self._spec.journal is not None:
+                    write_note(self._spec.journal, self._unrecorded_failure)
 
     def _record_stop(self) -> None:
-        """Log the end of the session once the journal can be written again; give up when the session is closed."""
+        """Log the end of the session once the journal can be written again.
+
+        When the session is closed, this is left to the next process that opens the journal.
+        """
         control, journal = self._control, self._spec.journal
-        while (stop := self._unrecorded_stop) is not None and journal is not None:
+        while (failure := self._unrecorded_failure) is not None and journal is not None:
             with control.condition:
                 is_closing = control.condition.wait_for(lambda: control.is_closing, RECORD_INTERVAL_SECONDS)
-            if fail_session_later(journal, control.session_id, stop, self._clock) or is_closing:
+            if record_failure(journal, failure) or is_closing:
                 return
 
     def roll_back(self, step: int) -> None:

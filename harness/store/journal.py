@@ -114,9 +114,9 @@ class Journal(AbstractContextManager["Journal"]):
         return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
     def fail_session(self, session_id: str, *, reason: StopReason, detail: str, clock: Clock) -> None:
-        """Mark a session as failed if it is still active.
+        """Mark a session and its sub-agents as failed if they are still active.
 
-        If the session has logged events, its end is logged with the reason.
+        If a session has logged events, its end is logged with the reason.
 
         Args:
             session_id: Id of the session; nothing happens if the journal has no such session.
@@ -127,17 +127,17 @@ class Journal(AbstractContextManager["Journal"]):
         Raises:
             StoreError: The journal cannot be written; the session is still active.
         """
-        rows = self.database.fetch("SELECT key FROM session WHERE id = ? AND status = 'active'", session_id)
-        if not rows:
-            return
-        now_ms = int(clock() * 1000)
-        log = self.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
-        if log.length:
-            log.append((SessionEnded(status="failed", reason=reason, detail=detail),))
-            return
+        family_sql = "id = ?1 OR (id > ?1 || '.' AND id < ?1 || '/')"  # '/' follows '.' in ASCII
+        rows = self.database.fetch(f"SELECT id, key FROM session WHERE status = 'active' AND ({family_sql})", session_id)
         statement = "UPDATE session SET status = 'failed', reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?"
-        with self.database.transaction():
-            self.database.execute(statement, (reason, replace_surrogates(detail), now_ms, rows[0][0]))
+        for active_id, key in rows:
+            now_ms = int(clock() * 1000)
+            log = self.open_session_log(active_id, created_at_ms=now_ms, clock=clock)
+            if log.length:
+                log.append((SessionEnded(status="failed", reason=reason, detail=detail),))
+                continue
+            with self.database.transaction():
+                self.database.execute(statement, (reason, replace_surrogates(detail), now_ms, key))
 
     def list_session_ids(self) -> tuple[str, ...]:
         """Return the ids of all sessions in the journal, oldest first."""

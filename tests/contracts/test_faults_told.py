@@ -8,15 +8,16 @@ import os
 import resource
 import socket
 import sqlite3
+import subprocess
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psutil
 import pytest
 
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
-from tests.cli.command import LOCAL, harness, started
+from tests.cli.command import LOCAL, harness, started, within
 from tests.cli.test_agent import SLOW, Person
 from tests.cli.test_dialog import FULL
 from tests.session.test_execution import session
@@ -196,6 +197,39 @@ def test_the_command_line_says_that_the_disk_is_full(tmp_path):
     assert process.returncode == 1
     assert rest.splitlines()[-1].startswith("error: journal ")
     assert FREE in rest.splitlines()[-1]
+    assert "failed (store_error)" in listed(tmp_path / "j.sqlite"), "the disk has room again"
+
+
+def listed(journal):
+    """Return what the command line lists of a journal with one session, and check what other programs then read there."""
+    output = within("sessions", "list", "--in", journal).output
+    with closing(sqlite3.connect(journal)) as connection:
+        assert connection.execute("SELECT status, reason FROM sessions").fetchall() == [("failed", "store_error")]
+    return output
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot mount a file system")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_session_on_a_disk_that_was_full_is_marked_when_the_disk_has_room_again(small_disk):
+    journal, filling = small_disk / "j.sqlite", small_disk / "filling"
+    process = started("agent", "--task", SLOW, *LOCAL, "--journal", journal)
+    at_work(process)
+    with suppress(OSError), filling.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    _, rest = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert FREE in rest.splitlines()[-1]
+    filling.unlink()
+    assert "failed (store_error)" in listed(journal)
 
 
 @pytest.mark.parametrize(("fault", "said"), [("sandbox", GONE), ("disk", FREE)])
@@ -209,6 +243,8 @@ def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(f
             fill(person.process, tmp_path / "j.sqlite")
         assert said in person.reads_until("the session failed: ")
         assert person.leaves() == 1
+    if fault == "disk":
+        assert "failed (store_error)" in listed(tmp_path / "j.sqlite")
     last = person.told.splitlines()[-1]
     assert last.startswith("error: session ")
     assert "; resume it with: harness agent --journal " in last

@@ -1,4 +1,4 @@
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import pytest
@@ -13,12 +13,15 @@ from harness.protocols import FileState, SandboxLimits, Snapshot
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import copy_files, execute_session
+from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.task import Evidence
 from harness.view import fold_all
 from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import made, step, tiny
+from tests.store.samples import plain
+from tests.store.sessions.test_failures import refuse_writes
 
 
 def session(**changes):
@@ -43,6 +46,38 @@ def test_what_is_told_is_what_is_logged(tmp_path):
     assert isinstance(told[-1].event, SessionEnded)
     assert (ended.outcome.status, ended.outcome.reason) == ("completed", "replied")
     assert [check.passed for check in ended.checks] == [True, True]
+
+
+def test_a_session_whose_journal_could_not_be_written_is_marked_as_failed_when_it_is_reopened_and_goes_on(tmp_path):
+    """S0.9."""
+    path = tmp_path / "j.sqlite"
+    with ExitStack() as stack:
+
+        def fill(item):
+            if isinstance(item, Entry) and isinstance(item.event, StepFinished):
+                stack.enter_context(refuse_writes(path))
+
+        with pytest.raises(StoreError, match="free some space"):
+            execute_session(session(journal=path), "s1", on_event=fill)
+        assert plain(path, "SELECT status, reason FROM sessions") == [("active", None)]
+    live = LiveSession.reopen(path, "s1", spec=session())
+    assert plain(path, "SELECT status, reason FROM sessions") == [("failed", "store_error")]
+    assert [entry.event.reason for entry in live.entries if isinstance(entry.event, SessionEnded)] == ["store_error"]
+    with closing(live.start()):
+        live.resume()
+        assert live.wait(300) == "idle", live.failure
+        assert [check.passed for check in live.close().checks] == [True, True]
+    assert plain(path, "SELECT status, reason FROM sessions") == [("completed", "replied")]
+
+
+def test_a_fork_that_could_not_be_written_is_marked_as_failed(tmp_path):
+    path, fork_path = tmp_path / "j.sqlite", tmp_path / "fork.sqlite"
+    with closing(LiveSession(session(journal=path)).start()) as live:
+        assert live.wait(300) == "idle", live.failure
+        Journal.open(fork_path).close()
+        with refuse_writes(fork_path), pytest.raises(StoreError, match="free some space"):
+            live.fork(1, fork_path)
+    assert plain(fork_path, "SELECT status, reason FROM sessions") == [("failed", "store_error")]
 
 
 @pytest.mark.parametrize("kind", ["none", "message-window"])

@@ -14,6 +14,7 @@ from harness.errors import StoreError, UsageError, format_count
 from harness.events import Entry
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
+from harness.store.sessions.failures import record_noted_failures
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
@@ -55,6 +56,7 @@ class SessionLocation(NamedTuple):
         Raises:
             StoreError: The file cannot be read or has no such session.
         """
+        record_noted_failures(self.journal)
         with Journal.open(self.journal, read_only=True) as journal:
             entries, draft = tuple(journal.read_entries(self.session_id)), journal.read_draft(self.session_id)
             times = journal.query(
@@ -127,6 +129,8 @@ def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Seque
 
     The result is empty if the journal of a trial cannot be read because it is just being created, or was merged and deleted.
     """
+    if path.parent.name != JOURNALS_FOLDER:  # the runner itself records failures of trials
+        record_noted_failures(path)
     try:
         with Journal.open(path, read_only=True) as journal:
             return read(journal)
