@@ -1,5 +1,6 @@
 """Tests of the assembly of sessions, and of the tool `explore`."""
 
+import itertools
 import time
 from contextlib import contextmanager
 
@@ -182,6 +183,17 @@ def test_a_session_is_attended_if_somebody_is_asked(repeated, somebody, attended
     spec = SessionSpec(request="x", policy=ThreeTiers(lazy=True), repeated=repeated)
     session = assembled(spec, model=FakeModel([]), decide_repeated_call=(lambda _call, _times: "continue") if somebody else None)
     assert session.start_event.attended == attended
+
+
+def test_a_call_of_explore_has_a_start_and_the_duration_of_its_sub_agent():
+    question = assistant("", ToolCall(call_id="e", name="explore", arguments_json='{"question": "Where is it?"}'))
+    puppet = FakeModel([question, LOOK, assistant("In a.py."), assistant("done")])
+    spec = SessionSpec(request="x", policy=NoCompaction(), explore=True)
+    session = assembled(spec, model=puppet, clock=itertools.count(1_000).__next__)
+    session.agent.run(session.start_event, "be good")
+    [timing] = [event.timing for _, event in session.agent.log.entries() if isinstance(event, MessageAdded) and event.timing]
+    assert timing.started_at_ms >= 1_000_000
+    assert timing.seconds > 0
 
 
 def test_a_sub_agent_shares_the_models_and_logs_apart():

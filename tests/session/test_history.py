@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import (
+    CallTiming,
     Compaction,
     Entry,
     Insert,
@@ -22,11 +23,12 @@ from harness.events import (
     SessionStarted,
     WorkspaceSaved,
 )
-from harness.messages import ToolResult, tool, user
+from harness.messages import ToolCall, ToolResult, assistant, tool, user
 from harness.metrics.measurement import measure_session
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.session import history
 from harness.session.history import find_compaction, find_dropped_facts
+from harness.store.records import UnfinishedStep
 from harness.task import LaterMessage
 from harness.tasks import make_task
 from harness.testing.laws.simulation import WINDOW_TOKENS, simulate
@@ -94,6 +96,18 @@ def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
         history.build_fork_events((), "new", 0)
     assert isinstance(log[0].event, SessionStarted)
     assert len(drop_rolled_back(log)) == 3
+
+
+def test_the_saved_results_of_a_killed_process_keep_their_times():
+    calls = [ToolCall(call_id=name, name="run", arguments_json="{}") for name in ("a", "b", "c")]
+    log = (Entry(1, started()), Entry(2, MessageAdded(message=assistant("", *calls), step=1)))
+    results = tuple(ToolResult(call_id=name, name="run", output=name) for name in ("b", "a"))
+    timings = tuple(CallTiming(started_at_ms=at_ms, seconds=0.5) for at_ms in (2_000, 1_000))
+    entries = history.build_interrupted_entries(log, UnfinishedStep(1, "", results=results, timings=timings))
+    added = [entry.event for entry in entries if isinstance(entry.event, MessageAdded)]
+    assert [event.timing for event in added] == [timings[1], timings[0], None]
+    older = history.build_interrupted_entries(log, UnfinishedStep(1, "", results=results))
+    assert [entry.event.timing for entry in older if isinstance(entry.event, MessageAdded)] == [None] * 3
 
 
 def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_rollback():
