@@ -263,7 +263,8 @@ TRIALS: tuple[Column, ...] = (
         "clipped_bytes",
         "Int64",
         "bytes",
-        f"UTF-8 bytes removed from clipped tool outputs; {_MISSING_LOG}, or if version 0.2 or older clipped an output",
+        "UTF-8 bytes removed from clipped tool outputs, without those that the sandbox left out beyond its own limit; "
+        f"{_MISSING_LOG}, or if version 0.2 or older clipped an output",
         "CASE WHEN s.key IS NOT NULL AND coalesce(o.unmeasured, 0) = 0 THEN coalesce(o.bytes, 0) END",
     ),
     Column(
