@@ -20,13 +20,11 @@ from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
 from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import ValueNamer, flatten, is_arm_setting, is_block
+from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block, is_earlier_arm
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
 """Maximum number of arm names listed in an error message."""
-EARLIER_PLAN_MARKER = " (earlier plan "
-"""Text that marks the name of an arm (configuration) whose trials ran under an earlier version of the experiment's plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +106,19 @@ def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def drop_earlier_plans(results: Tables) -> Tables:
-    """Return the results without the trials that ran under an earlier version of the plan.
+    """Return the results without the trials that ran under an earlier plan or with earlier revisions of their parts.
 
     Such trials ran under other conditions, even if their arms have the same settings. If no trial belongs to the current plan,
     all results are returned.
     """
-    earlier = results.trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)
-    return select(results, results.trials[~earlier]) if earlier.any() and not earlier.all() else results
+    current = select_current(results.trials)
+    return results if len(current) == len(results.trials) else select(results, current)
+
+
+def select_current(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of the current plan with their current revisions, in the given order; all trials if there are none."""
+    earlier = trials["arm"].astype(str).str.contains(EARLIER_ARM_PATTERN)
+    return trials[~earlier] if earlier.any() and not earlier.all() else trials
 
 
 def _is_excluded(trials: pd.DataFrame) -> pd.Series:
@@ -176,11 +180,11 @@ def order_arms(trials: pd.DataFrame) -> list[str]:
     1. Arms without compaction.
     2. Arms with compaction, by the values of the settings that the plan varies.
     3. Arms that repeat another arm.
-    4. Arms that ran under an earlier version of the plan.
+    4. Arms that ran under an earlier plan or with earlier revisions.
     """
     keys = {
         str(row.arm): (
-            EARLIER_PLAN_MARKER in row.arm,
+            is_earlier_arm(row.arm),
             row.policy != "none",
             row.replicate > 0,
             [build_sort_key(value) for path, value in json.loads(row.axes_json or "{}").items() if is_arm_setting(path)],
@@ -283,7 +287,7 @@ def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str
         raise UsageError(f'an arm is selected by its name or by values such as {{"threshold": 0.5}} (got {selection!r:.80})')
     if isinstance(selection, str):
         return str(select_arm(trials, selection)["arm"].iloc[0])
-    current = trials[~trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)].drop_duplicates("arm")
+    current = trials[~trials["arm"].map(is_earlier_arm)].drop_duplicates("arm")
     axes = {row.arm: _drop_blocks(json.loads(row.axes_json or "{}")) for row in current.itertuples()}
     configurations = {row.arm: _flatten_configuration(json.loads(row.config_json)) for row in current.itertuples()}
     values = {arm: {**configurations[arm], **axes[arm]} for arm in axes}

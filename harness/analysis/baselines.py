@@ -10,6 +10,7 @@ from harness.analysis.effects import Effect
 from harness.analysis.families import read_families
 from harness.analysis.measures import METRICS, Metric, add_measures, choose_metric, estimate_changes, find_metric
 from harness.analysis.tables import Tables, select
+from harness.analysis.validity import NEEDED_COLUMNS
 
 
 def choose_baseline(results: Tables) -> str:
@@ -81,17 +82,7 @@ def compare_with_baseline(
     Returns:
         The effects of each arm, by name of the arm and name of the metric.
     """
-    names = (
-        "arm",
-        "trial_id",
-        "task",
-        "seed",
-        "replicate",
-        "success",
-        "score",
-        "trajectory",
-        *(metric.column for metric in metrics),
-    )
+    names = (*NEEDED_COLUMNS, "score", "trajectory", *(metric.column for metric in metrics))
     trials = trials[list(dict.fromkeys(names))]  # the other columns would be copied for each arm
     reference = trials[trials["arm"] == baseline]
     effects = {

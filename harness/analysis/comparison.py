@@ -24,7 +24,7 @@ from harness.analysis.paired_ratios import PairedRatio, compute_paired_ratio
 from harness.analysis.statistics import PairedCounts, Rate
 from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
-from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
+from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
 from harness.errors import UnknownName, format_count
 from harness.text import render_html_table
 
@@ -37,7 +37,7 @@ INERT_ACTIVITIES = ("never fired", "no effect")
 UNCALLED_ACTIVITY = "summarizer never asked"
 """Value of the column `activity` for trials whose policy compacted, but had nothing to summarize."""
 _CACHE_COLUMNS = ("cache_read_tokens", "cache_write_tokens", "cache_could_save_usd")
-_OUTCOME_COLUMNS = ("trial_id", "arm", "model", "level", "status", "reason", "success", "score", "activity", "trajectory")
+_OUTCOME_COLUMNS = ("model", "level", "status", "reason", "score", "activity", "trajectory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,7 +324,7 @@ class ArmComparer:
     """Object that compares the arms (configurations) of one experiment, for which it prepares the tables only once."""
 
     def __init__(self, results: Tables) -> None:
-        trials = add_total_cost(results.trials)[[*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS, *_CACHE_COLUMNS]]
+        trials = add_total_cost(results.trials)[[*NEEDED_COLUMNS, *_OUTCOME_COLUMNS, *RATIO_METRICS, *_CACHE_COLUMNS]]
         self._trials = trials.assign(verdicts=list_verdicts(trials, getattr(results, "checks", None)))
         self._results = results
         self._sides: dict[str, _Side] = {}

@@ -27,14 +27,16 @@ from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section
 from harness.analysis.headlines import HEADLINES, find_question
 from harness.analysis.report_sections import build_sections
+from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, split_by_level
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
 from harness.text import escape_control_characters, render_html_table
 
 TEXT_WIDTH = 132
-EARLIER_PLANS_HEADING = "Earlier plans"
-"""Heading of the section on trials that ran under earlier plans."""
+EARLIER_TRIALS_HEADING = "Earlier plans and versions"
+"""Heading of the section on trials that ran under earlier plans, or with other revisions of their parts than today's."""
+_EARLIER_USE = "part of the tables, but not of this report"
 ARM_TABLE_HEADING = "How the trials ended"
 """First words of the heading above the table with one row per arm (configuration)."""
 _LATEX_SIGNS = str.maketrans(
@@ -273,7 +275,7 @@ def report(results: Tables, against: str | None = None) -> Report:
 
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
-            one after another and never pooled. Trials of earlier plans of the experiment are only counted. A report on
+            one after another and never pooled. Trials of earlier plans or revisions are only counted. A report on
             selected trials says so and claims nothing. Required.
         against: Name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
@@ -325,11 +327,11 @@ def _assemble(
     if openings:
         first, *notes = all_sections[0].notes
         all_sections[0] = replace(all_sections[0], notes=(" ".join([*openings, first]), *notes))
+    notes = [*describe_versions(trials)]
     if earlier := len(trials) - len(current_results.trials):
-        note = (
-            f"{format_count(earlier, 'trial')} of earlier plans in the same folder: part of the tables, but not of this report."
-        )
-        all_sections.append(Section(heading=EARLIER_PLANS_HEADING, notes=(note,), is_detail=False))
+        notes.insert(0, f"{format_count(earlier, 'trial')} of earlier plans or revisions in the same folder: {_EARLIER_USE}.")
+    if notes:
+        all_sections.append(Section(heading=EARLIER_TRIALS_HEADING, notes=tuple(notes), is_detail=False))
     return Report(
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
         sections=tuple(all_sections),
@@ -357,7 +359,7 @@ def _keep_headlines(shown: Sequence[Section]) -> list[Section]:
     """Return the sections without the tables and validity sections of all fidelity levels but the first."""
     starts = [place for place, section in enumerate(shown) if section.heading == HEADLINES]
     end = starts[1] if len(starts) > 1 else len(shown)
-    return [*shown[:end], *(section for section in shown[end:] if section.heading in {HEADLINES, EARLIER_PLANS_HEADING})]
+    return [*shown[:end], *(section for section in shown[end:] if section.heading in {HEADLINES, EARLIER_TRIALS_HEADING})]
 
 
 def _build_table(section: Section) -> Table:

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import nctdtr, ndtr, ndtri, stdtrit
 
-from harness.analysis.arms import add_total_cost, select_valid
+from harness.analysis.arms import add_total_cost, select_current, select_valid
 from harness.analysis.estimation import Estimand, choose_estimand, compute_bounds, find_refusal
 from harness.analysis.intervals import ALPHA
+from harness.analysis.revisions import refuse_mixed_revisions
 from harness.analysis.statistics import POWER
 from harness.analysis.validity import PAIR_COLUMNS
 from harness.errors import UsageError, format_count
@@ -107,9 +108,10 @@ def measure_assumptions(trials: pd.DataFrame, pilot: str) -> PowerAssumptions:
         pilot: Name of the pilot.
 
     Raises:
-        UsageError: No two arms ran on the same task and seed.
+        UsageError: No two arms ran on the same task and seed, or the trials ran with different revisions of their parts.
     """
-    valid = add_total_cost(select_valid(trials))
+    valid = add_total_cost(select_valid(select_current(trials)))
+    refuse_mixed_revisions(valid)
     columns = ["success", "score", "total_cost_usd"]
     sides = [part[[*PAIR_COLUMNS, *columns]] for _, part in valid.groupby("arm", sort=False)]
     measured = []

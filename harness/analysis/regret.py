@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, order_arms, select_valid
+from harness.analysis.arms import add_total_cost, order_arms, select_current, select_valid
 from harness.analysis.effects import Effect, estimate_effect
 from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables, require_single_level
@@ -62,7 +62,7 @@ def compute_regrets(results: Tables) -> list[Regret]:
     Raises:
         UsageError: The trials have several fidelity levels.
     """
-    trials = select_valid(results.trials)
+    trials = select_valid(select_current(results.trials))
     oracle_arms = [arm for arm in order_arms(trials) if (trials.loc[trials["arm"] == arm, "policy"] == ORACLE_KIND).all()]
     if not oracle_arms:
         return []

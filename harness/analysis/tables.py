@@ -6,6 +6,7 @@ from typing import Protocol
 
 import pandas as pd
 
+from harness.analysis.revisions import REVISION_COLUMNS, refuse_mixed_revisions
 from harness.errors import UsageError
 from harness.store.columns import MESSAGE_SIZE_COLUMNS
 
@@ -84,9 +85,13 @@ def split_by_level(tables: Tables) -> Sequence[Tables]:
 def require_single_level(rows: pd.DataFrame) -> str:
     """Return the fidelity level (how much of a run is real) that all rows of a table have in common.
 
+    If the rows are trials, each part of them, such as a policy, must also have the same revision in all of them.
+
     Raises:
-        UsageError: The table is empty, or its rows have several levels, which are never pooled.
+        UsageError: The table is empty, or its rows have several levels or revisions, which are never pooled.
     """
+    if {"arm", "trial_id", *REVISION_COLUMNS} <= set(rows):
+        refuse_mixed_revisions(rows)
     levels = sorted(rows["level"].unique())
     if len(levels) != 1:
         level_names = " and ".join(repr(level) for level in levels) or "no rows"

@@ -16,12 +16,15 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import select_valid
+from harness.analysis.revisions import REVISION_COLUMNS, list_revisions, refuse_mixed_revisions
 from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables
 from harness.errors import UsageError, format_count
 
 PAIR_COLUMNS = ("task", "seed", "replicate")
 """Columns of the trials table whose values must be equal in the two trials of a pair."""
+NEEDED_COLUMNS = ("arm", "trial_id", "success", *PAIR_COLUMNS, *REVISION_COLUMNS)
+"""Columns of the trials table that `pair_trials` needs, besides those that it is asked for."""
 
 CONFIGURATION_COLUMNS = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
 """Columns of the trials table whose values must be equal in repeated runs (A/A), as must the names of their configurations."""
@@ -171,8 +174,10 @@ def pair_trials(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -
     `replicate` appear once. `trial_id`, `success` and the requested columns appear twice, with the suffixes `_a` and `_b`.
 
     Raises:
-        UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations.
+        UsageError: An arm has several trials of one task, seed and replicate, so it contains several configurations; or a part of
+            the trials, such as a policy, did not have the same revision in all of them.
     """
+    refuse_mixed_revisions(pd.concat([side[["arm", "trial_id", *REVISION_COLUMNS]] for side in (a, b)]))
     if set(a["replicate"]).isdisjoint(b["replicate"]):
         a, b = (side.assign(replicate=side["replicate"] - side["replicate"].min()) for side in (a, b))
     keys_a, keys_b = _list_pair_keys(a), _list_pair_keys(b)
@@ -235,7 +240,8 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     repeated one.
     """
     settings = [trials[name].tolist() for name in CONFIGURATION_COLUMNS]
-    configurations = list(zip(*settings, name_configurations(trials, {"replicate"}), strict=True))
+    revisions = [tuple(sorted(of_trial.items())) for of_trial in list_revisions(trials)]
+    configurations = list(zip(*settings, name_configurations(trials, {"replicate"}), revisions, strict=True))
     replicates = trials["replicate"].tolist()
     first: dict[tuple[object, ...], int] = {}  # place of the first run of each configuration
     for place in sorted(range(len(trials)), key=replicates.__getitem__):

@@ -292,6 +292,8 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
         left = len(grid) - forecast.finished_trials
         rest = f"{format_count(left, 'trial')} left to run" if left else "nothing is left to run"
         plan_lines.append(f"finished: {forecast.finished_trials} of {format_count(len(grid), 'trial')}; {rest}")
+    if outdated := forecast.describe_outdated():
+        plan_lines.append(f"revisions: {outdated}")
     replay = experiment.cassette is not None and experiment.cassette.mode == "replay"
     note = ("answers are replayed from a cassette and cost nothing; without it:",) if replay else ()
     details = (*dict.fromkeys(quantile_lines), *describe_thresholds(trials), *warnings)

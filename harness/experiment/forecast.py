@@ -20,6 +20,7 @@ from harness.experiment.contrasts import Family
 from harness.experiment.grid import Cell, Grid
 from harness.experiment.limits import compute_real_cost_usd, is_paid
 from harness.experiment.looks import find_look
+from harness.experiment.stored_revisions import describe_raised, read_stored_revisions
 from harness.experiment.trial import SharedFields, Trial, from_plain
 from harness.models.factory import SAME_MODEL, resolve_summarizer_name
 from harness.models.local.catalogue import is_local
@@ -57,6 +58,9 @@ class Forecast:
         expected_trial_seconds: Sum of the expected durations of the covered trials, in seconds; None if it is unknown.
         longest_trial_seconds: Longest expected duration of one covered trial, in seconds.
         workers: Number of trials that run at the same time.
+        outdated_trials: Number of finished trials of planned configurations that ran with other revisions of their parts, so that
+            these configurations run again. Default: `0`.
+        outdated_parts: Parts with other revisions, each as text with both revisions. Default: `()`.
     """
 
     groups: Sequence[tuple[Trial, int]]
@@ -67,6 +71,8 @@ class Forecast:
     expected_trial_seconds: float | None
     longest_trial_seconds: float
     workers: int
+    outdated_trials: int = 0
+    outdated_parts: tuple[str, ...] = ()
 
     @property
     def remaining_trials(self) -> int:
@@ -98,6 +104,13 @@ class Forecast:
             return UNKNOWN_FORECAST
         return f"expected {format_duration(self.expected_seconds)} with {workers}{self._describe_basis()}"
 
+    def describe_outdated(self) -> str:
+        """Return a text on the finished trials that are not resumed, since they ran with other revisions; empty if none."""
+        if not self.outdated_trials:
+            return ""
+        trials = format_count(self.outdated_trials, "finished trial")
+        return f"{trials} of this plan ran with other revisions, so these run again ({'; '.join(self.outdated_parts)})"
+
     def _describe_basis(self) -> str:
         missing = self.remaining_trials - self.covered_trials
         share = f" for {self.covered_trials:,} of {format_count(self.remaining_trials, 'trial')}" if missing else ""
@@ -109,7 +122,8 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
 
     Args:
         grid: Trials of the experiment.
-        output: Folder with the journal of finished trials, also those of earlier plans; the folder need not exist.
+        output: Folder with the journal of finished trials, also those of earlier plans; the folder need not exist. Trials that
+            ran with other revisions of their parts say nothing about new ones.
         workers: Number of trials that run at the same time.
 
     Raises:
@@ -121,9 +135,15 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
     remaining = [(trial, count, make_pilot_key(trial)) for trial, count in groups]
     wanted = {key for _, _, key in remaining}
     pilots: dict[PilotKey, list[tuple[Trial, TrialRecord]]] = {}
-    for trial, record in _parse_trials(read_finished_records(output) if wanted else ()):
-        if (key := make_pilot_key(trial)) in wanted:
+    outdated = dict[str, list[str]]()
+    shared = SharedFields()
+    for trial, record in _parse_trials(read_finished_records(output) if wanted else (), shared):
+        if raised := _list_raised(trial, record, shared):
+            outdated[shared.compute_trial_id(trial)] = raised
+        elif (key := make_pilot_key(trial)) in wanted:
             pilots.setdefault(key, []).append((trial, record))
+    outdated_ids = outdated.keys() - finished_ids
+    rerun = [outdated[cell.trial_id] for cell in grid if cell.trial_id in outdated_ids] if outdated_ids else []
     mean_seconds = {key: fmean(record.wall_seconds for _, record in pairs) for key, pairs in pilots.items()}
     mean_usd = {key: _compute_mean_usd(pairs) for key, pairs in pilots.items()}
     covered = [(key, count) for _, count, key in remaining if key in pilots]
@@ -141,7 +161,14 @@ def make_forecast(grid: Grid, output: Path, workers: int) -> Forecast:
         expected_trial_seconds=sum(count * mean_seconds[key] for key, count in covered) if covered else None,
         longest_trial_seconds=max((mean_seconds[key] for key, _ in covered), default=0.0),
         workers=min(workers, max(1, remaining_count)),
+        outdated_trials=len(rerun),
+        outdated_parts=tuple(dict.fromkeys(part for parts in rerun for part in parts)),
     )
+
+
+def _list_raised(trial: Trial, record: TrialRecord, shared: SharedFields) -> list[str]:
+    stored = read_stored_revisions(record.trial_id, record.config_json, record.provenance_json)
+    return describe_raised(stored, shared.find_revisions(trial))
 
 
 def group_by_seed(trials: Iterable[Trial]) -> list[tuple[Trial, int]]:
@@ -159,9 +186,11 @@ def select_pilot_cells(cells: Iterable[Cell], records: Iterable[TrialRecord]) ->
 
     Args:
         cells: Trials of the experiment.
-        records: Records of finished trials.
+        records: Records of finished trials; those that ran with other revisions of their parts are ignored.
     """
-    known = {make_pilot_key(trial) for trial, _ in _parse_trials(records)}
+    shared = SharedFields()
+    finished = _parse_trials(records, shared)
+    known = {make_pilot_key(trial) for trial, record in finished if not _list_raised(trial, record, shared)}
     chosen: dict[PilotKey, Cell] = {}
     for cell in cells:
         if (key := make_pilot_key(cell.trial)) not in known:
@@ -261,8 +290,7 @@ def read_finished_records(output: Path) -> list[TrialRecord]:
         return [record for record in journal.list_trials() if record.status != "crashed"]
 
 
-def _parse_trials(records: Iterable[TrialRecord]) -> Iterable[tuple[Trial, TrialRecord]]:
-    shared = SharedFields()
+def _parse_trials(records: Iterable[TrialRecord], shared: SharedFields) -> Iterable[tuple[Trial, TrialRecord]]:
     for record in records:
         try:
             yield from_plain(json.loads(record.config_json), shared=shared), record

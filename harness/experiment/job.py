@@ -302,6 +302,7 @@ def _encode_provenance(job: Job, run: TrialRun) -> str:
         "reader": trial.reader,
         "summarizer": trial.summarizer,
         "sub_agent_model": trial.sub_agent_model,
+        "revisions": trial.revisions,
         "cassette": _describe_cassette(cassette, run) if cassette and not all(map(is_scripted, trial.models)) else None,
         "local_models": [describe_local_model(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,

@@ -24,7 +24,8 @@ from typing import NamedTuple
 from harness import codec
 from harness.errors import StoreError
 from harness.experiment.job import FinishedTrial
-from harness.experiment.paths import is_arm_setting
+from harness.experiment.paths import EARLIER_ARM_PATTERN, is_arm_setting
+from harness.experiment.stored_revisions import find_current_revisions, find_raised, read_stored_revisions
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
@@ -38,7 +39,6 @@ RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "i
 
 PART_SUFFIX, PACKED_SUFFIX = ".part", ".packed"
 """Ends of the names of a journal that is being received from another machine, and of one that is being sent to a store."""
-_EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
@@ -79,7 +79,8 @@ class OutputFolder:
     def relabel_trials(self, labels: Mapping[str, Label] | Iterable[tuple[str, Label]]) -> None:
         """Give stored trials the labels of the current plan: experiment, configuration and values under study.
 
-        Trials that the current plan does not contain get names of their own, so that their results are not mixed with its trials.
+        Trials that the current plan does not contain, or that ran with other revisions, get names of their own, so that their
+        results are not mixed with its trials.
         """
         labels = dict(labels)
         for record in self.journal.list_trials():
@@ -163,14 +164,19 @@ def remove_journal(path: Path) -> None:
 
 
 def _make_earlier_label(record: TrialRecord) -> Label:
-    """Return a label, marked `(earlier plan ...)`, for a stored trial that the current plan no longer contains.
+    """Return a label for a stored trial that the current plan does not contain, marked `(earlier plan ...)`.
 
-    Different configurations get different labels, so that their results are not mixed.
+    The mark is `(earlier revision ...)` if a part of the trial, such as its policy, had another revision than today. Different
+    configurations and revisions get different labels, so that their results are not mixed.
     """
     configuration = {name: value for name, value in json.loads(record.config_json).items() if is_arm_setting(name)}
-    configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
-    arm = _EARLIER_PLAN_SUFFIX.sub("", record.arm)
-    return Label(record.experiment, f"{arm} (earlier plan {configuration_digest})", "{}")
+    stored = read_stored_revisions(record.trial_id, record.config_json, record.provenance_json)
+    current = find_current_revisions(record.config_json)
+    raised = {part: number for part, (number, _) in find_raised(stored, current).items()} if current else dict(stored)
+    identity = {"configuration": configuration, "revisions": raised} if raised else configuration
+    digest = hashlib.sha256(codec.to_canonical_json(identity, dict).encode()).hexdigest()[:6]
+    arm = re.sub(EARLIER_ARM_PATTERN, "", record.arm)
+    return Label(record.experiment, f"{arm} (earlier {'revision' if raised else 'plan'} {digest})", "{}")
 
 
 def read_finished_trial(source: Path) -> FinishedTrial | None:

@@ -1,6 +1,7 @@
 """Dotted paths, such as `policy.threshold`, that name a value inside the nested tables of a trial."""
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,14 @@ BLOCK_AXES = ("task", "seed", "world")
 
 Configurations are compared on equal problems, and trials are ordered so that trials of the same problem run close together.
 """
+
+EARLIER_ARM_PATTERN = r" \(earlier (?:plan|revision) [0-9a-f]{6}\)$"
+"""Regular expression for the end of the name of an arm (configuration) whose trials the plan of today does not contain."""
+
+
+def is_earlier_arm(arm: str) -> bool:
+    """Return whether the trials of an arm ran under an earlier plan, or with earlier revisions of the parts that they use."""
+    return re.search(EARLIER_ARM_PATTERN, arm) is not None
 
 
 def is_block(path: str) -> bool:

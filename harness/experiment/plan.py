@@ -12,7 +12,7 @@ The file has five tables::
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
 from harness.experiment.contrasts import Contrast
 from harness.experiment.grid import Arm
-from harness.experiment.paths import flatten, refuse_coerced, refuse_unknown_paths
+from harness.experiment.paths import flatten, list_paths, refuse_coerced, refuse_unknown_paths
 from harness.experiment.quantiles import find_quantile_texts
 from harness.experiment.trial import Trial, from_plain
 from harness.input_files import read_input
@@ -40,6 +40,11 @@ MAX_DEPTH = 100
 """Maximum depth to which tables and lists in a plan may be nested, and maximum number of parts in a dotted key."""
 _LONG_KEY = re.compile(r"""\s*\[{0,2}\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*\.""")
 TABLE_NAMES = frozenset({"experiment", "trial", "axes", "arms", "contrasts"})
+RENAMED_KEYS: Mapping[str, str] = {"experiment.uncompressed": "uncompacted"}
+"""New name of each key of a plan that was renamed since version 0.1, by its old dotted path.
+
+The path of a setting of trials begins with `trial.`, also for settings in axes and arms, e.g. `trial.policy.threshold`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +141,7 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
     tables = _load_tables(file)
     for name in sorted(tables.keys() - TABLE_NAMES):
         raise UnknownName(f"table in {file.name}:", name, TABLE_NAMES)
+    _refuse_renamed_keys(tables)
     trial = _read_table(tables, "trial")
     for field_path, text in find_quantile_texts(trial).items():
         raise UsageError(
@@ -195,6 +201,23 @@ def _refuse_deep_values(tables: Mapping[str, Any]) -> None:
     raise RecursionError
 
 
+def _refuse_renamed_keys(tables: Mapping[str, Any]) -> None:
+    """Raise an error for a key of an older version's plan that has another name today; the message has the new name."""
+    for location, path in _list_key_paths(tables):
+        if path in RENAMED_KEYS:
+            raise UsageError(f"{location}: this key is now called `{RENAMED_KEYS[path]}`; rename it")
+
+
+def _list_key_paths(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the place of each key in a plan, and its dotted path as in `RENAMED_KEYS`; wrong shapes are left to the parser."""
+    for name, content in tables.items():
+        prefix = "trial" if name == "axes" else name
+        for place, table in enumerate(content) if isinstance(content, list) else ((None, content),):
+            location = name if place is None else f"{name}[{place}]"
+            for key in list_paths(table) if isinstance(table, Mapping) else ():
+                yield f"{location}.{key}", key if name == "arms" else f"{prefix}.{key}"
+
+
 def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = tables.get(name, {})
     if not isinstance(table, dict):
@@ -203,8 +226,6 @@ def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _parse_settings(table: Mapping[str, Any]) -> Settings:
-    if "uncompressed" in table:
-        raise UsageError("experiment.uncompressed: this key is now called `uncompacted`; rename it")
     refuse_unknown_paths(table, [field.name for field in fields(Settings)], "experiment")
     settings = codec.from_plain(Settings, table, "experiment")
     refuse_coerced(table, codec.to_plain(settings), "experiment")

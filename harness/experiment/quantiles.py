@@ -24,6 +24,7 @@ from harness.compaction.description import acts_on_reports
 from harness.errors import UsageError, format_count
 from harness.events import Entry, MessageAdded, StepFinished
 from harness.experiment.paths import flatten, with_values
+from harness.experiment.stored_revisions import describe_raised, find_current_revisions, read_stored_revisions
 from harness.experiment.trial import SharedFields, Trial, format_problem, from_plain
 from harness.store.journal import Journal
 from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
@@ -108,14 +109,23 @@ class UncompactedRun:
             folder: Folder of an experiment, or its output folder.
 
         Raises:
-            UsageError: The folder contains no results, its run has not finished, or no trial ran without compaction.
+            UsageError: The folder contains no results, its run has not finished, no trial ran without compaction, or these trials
+                ran with other revisions of their parts than this version uses.
             StoreError: The journal of the run cannot be read.
         """
         self._folder, self._journal = folder, _find_journal(folder)
         with Journal.open(self._journal, read_only=True) as journal:
-            trials = [trial for trial in journal.list_trials() if _is_usable(trial)]
-        if not trials:
+            usable = [trial for trial in journal.list_trials() if _is_usable(trial)]
+        if not usable:
             raise UsageError(f"{_format_setting(folder)}: it contains no trial with policy 'none'; add one, e.g. as an arm")
+        raised = {trial.trial_id: _list_raised(trial) for trial in usable}
+        trials = [trial for trial in usable if not raised[trial.trial_id]]
+        if not trials:
+            parts = "; ".join(dict.fromkeys(part for parts in raised.values() for part in parts))
+            raise UsageError(
+                f"{_format_setting(folder)}: its trials with policy 'none' ran with other revisions than this version uses "
+                f"({parts}); run it again with `harness run {folder}`"
+            )
         self._trials_by_problem: dict[str, list[TrialRecord]] = {}
         for trial in trials:
             self._trials_by_problem.setdefault(_describe_problem(json.loads(trial.config_json)), []).append(trial)
@@ -241,6 +251,12 @@ def _describe_problem(plain: Mapping[str, object]) -> str:
 def _is_usable(trial: TrialRecord) -> bool:
     is_excluded = trial.status == "crashed" or trial.reason in EXTERNAL_FAILURE_REASONS
     return trial.policy == "none" and bool(trial.session_id) and not is_excluded
+
+
+def _list_raised(trial: TrialRecord) -> list[str]:
+    """Return each part of a stored trial whose revision is another one today, as text with both revisions."""
+    stored = read_stored_revisions(trial.trial_id, trial.config_json, trial.provenance_json)
+    return describe_raised(stored, find_current_revisions(trial.config_json))
 
 
 def _find_journal(folder: Path) -> Path:

@@ -6,11 +6,11 @@ be continued. Settings of the *run*, such as workers, time limits and the output
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
-from harness import codec
+from harness import codec, revisions
 from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
@@ -18,6 +18,7 @@ from harness.models.factory import (
     SAME_MODEL,
     ToolCallMode,
     check_explore_model,
+    list_summarizer_parts,
     resolve_explore_model,
     resolve_summarizer_name,
 )
@@ -27,8 +28,8 @@ from harness.protocols import PolicyField
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
 from harness.task import World
-from harness.tasks import CHECKS_REVISION, TASK_REVISIONS, hash_task_file
-from harness.tools.session_tools import find_tool_revisions
+from harness.tasks import hash_task_file
+from harness.tools.session_tools import list_tool_names
 
 _POLICY_ADVICE = (
     "write e.g. policy='keep-last' or policy='none'; if an axis varies the policy, give one of its values, "
@@ -125,19 +126,45 @@ class Trial(codec.StrictFields):
 
     def find_additions(self) -> dict[str, object]:
         """Return the data besides the fields on which the trial's id depends: hash of the task's file, and code revisions."""
-        additions = {"task_file": hash_task_file(self.task), "revisions": self._revisions}
+        raised = {_ID_NAMES.get(part.partition(" ")[0], part): number for part, number in self._number_parts() if number}
+        additions = {"task_file": hash_task_file(self.task), "revisions": raised}
         return {name: value for name, value in additions.items() if value}
 
     @property
-    def _revisions(self) -> dict[str, object]:
-        """Revision numbers above 0, which count changes in the behaviour of the trial's parts since version 0.1."""
-        revisions = {
-            "policy": getattr(self.policy, "revision", 0),
-            "task": TASK_REVISIONS.get(self.task, 0),
-            "checks": 0 if is_scripted(self.model) else CHECKS_REVISION,
-            "tools": find_tool_revisions(self.policy, explore=self.explore),
-        }
-        return {name: revision for name, revision in revisions.items() if revision}
+    def revisions(self) -> dict[str, int | str]:
+        """Revision of each part that the trial uses, by name of the part, such as `policy codex` or `task flashcards`.
+
+        A revision counts how often the behaviour of the part has changed since version 0.1 (see `harness.revisions`). In place of
+        the revision, a task of your own has the beginning of the hash of its file.
+        """
+        own = {f"task {self.task}": digest[:FILE_DIGEST_CHARACTERS]} if (digest := hash_task_file(self.task)) else {}
+        return {**dict(self._number_parts()), **own}
+
+    def _number_parts(self) -> Iterator[tuple[str, int]]:
+        """Yield each part that the trial uses with its revision."""
+        yield f"policy {self.policy_kind}", getattr(self.policy, "revision", 0)
+        for part in dict.fromkeys(self._list_parts()):
+            if part in revisions.REVISIONS:  # tasks and tools of other origin have no revision
+                yield part, revisions.REVISIONS[part]
+
+    def _list_parts(self) -> Iterator[str]:
+        """Yield the names of the parts in `REVISIONS` that decide what the trial sends, counts and pays; some occur twice."""
+        yield from (f"task {self.task}", "prices")
+        yield from (f"tool {name}" for name in list_tool_names(self.policy, explore=self.explore))
+        agents = (self.model, self.sub_agent_model)
+        if is_scripted(self.model):
+            yield "agent"
+        else:
+            yield "checks"
+        if self.sub_agent_model is not None and is_scripted(self.sub_agent_model):
+            yield "explorer"
+        if any(name is not None and is_scripted(name) for name in agents) or hasattr(self.policy, "with_oracle"):
+            yield f"reader {self.reader}"
+        if (choice := find_summarizer(self.policy)) is None:
+            return
+        for agent in agents:
+            if agent is not None and is_scripted(summarizer := resolve_summarizer_name(choice, agent)):
+                yield from (f"summarizer {kind}" for kind in list_summarizer_parts(summarizer))
 
     @property
     def problem(self) -> str:
@@ -192,6 +219,10 @@ def format_problem(task: str, world: World) -> str:
     return f"{task}({overrides})" if overrides else task
 
 
+FILE_DIGEST_CHARACTERS = 12
+"""Number of hexadecimal digits by which the file of a task is identified in `Trial.revisions`."""
+_ID_NAMES = {"policy": "policy", "task": "task"}
+"""Names of the revisions of a trial's policy and task in the data from which the trial's id is computed."""
 _TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Default values of the trial fields that are written as tables of their own in a plan file, such as `sandbox`."""
 _FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
@@ -211,6 +242,7 @@ class SharedFields:
         self._parsed: dict[tuple[str, str], Any] = {}
         self._encoded: dict[tuple[object, ...], tuple[object, object, str]] = {}
         self._additions: dict[tuple[object, ...], list[str]] = {}
+        self._revisions: dict[tuple[object, ...], Mapping[str, int | str]] = {}
         self._last_seed: tuple[object, object, str] = None, None, ""
         """Value, plain data and JSON of the last seed; other seeds are not kept, because an experiment may have a million."""
 
@@ -237,7 +269,7 @@ class SharedFields:
 
     def compute_trial_id(self, trial: Trial) -> str:
         """Return the id of a trial, the same as `Trial.trial_id` but computed faster for the many trials of a grid."""
-        key = trial.task, trial.model, trial.explore, id(self._encode(trial, "policy")[0])  # all that `find_additions` reads
+        key = self._make_parts_key(trial)
         if key not in self._additions:
             self._additions[key] = [
                 codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in trial.find_additions().items()
@@ -245,6 +277,18 @@ class SharedFields:
         members = [self._encode(trial, name)[2] for name in _FIELD_NAMES]
         texts = sorted([text for text in [*members, *self._additions[key]] if text])
         return codec.hash_canonical_json(f"{{{','.join(texts)}}}")
+
+    def find_revisions(self, trial: Trial) -> Mapping[str, int | str]:
+        """Return the same as `Trial.revisions`, computed once for trials that use the same parts."""
+        key = self._make_parts_key(trial)
+        if key not in self._revisions:
+            self._revisions[key] = trial.revisions
+        return self._revisions[key]
+
+    def _make_parts_key(self, trial: Trial) -> tuple[object, ...]:
+        """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
+        policy = id(self._encode(trial, "policy")[0])
+        return trial.task, trial.model, trial.explore, trial.explore_model, trial.reader, policy
 
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
         """Return the value of a field, its plain form, and its part of the JSON text for the trial's id."""

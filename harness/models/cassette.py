@@ -13,22 +13,25 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from harness import codec
+from harness import codec, revisions
 from harness.codec import PathField, required, to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
 from harness.input_files import open_input
+from harness.models.prices import compute_cost_usd
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
 
 MAX_LINE_BYTES = 64 * 2**20
 """Maximum size of one recorded answer in bytes."""
 HEADER = b'{"cassette":1}\n'
+_PRICES_KEY = "prices"
+"""Name under which a recorded answer has the revision of the rule by which its cost was computed; missing for revision 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +99,8 @@ class CassetteModel(WrappedModel):
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer to a request, or call the model and record its answer.
 
-        A recorded answer has the duration and the cost of the original call. If another process records an answer to the same
+        A recorded answer has the duration and the cost of the original call; if the rule by which tokens are priced has another
+        revision today, the cost is computed again from its tokens. If another process records an answer to the same
         request during the call, that answer is returned with its cost, as in a replay. The listener then receives a piece marked
         `anew`, and `on_replay` the difference to the cost of the call, since both processes paid.
 
@@ -121,7 +125,7 @@ class CassetteModel(WrappedModel):
                 raise
         else:
             paid_usd = reply.cost_usd
-            earlier_answer = tape.add(keys[-1], {"reply": codec.to_plain(reply)})
+            earlier_answer = tape.add(keys[-1], {"reply": codec.to_plain(reply), **_note_prices()})
             if earlier_answer is None:
                 return reply
         listen(TextDelta(text="", anew=True))
@@ -133,11 +137,19 @@ class CassetteModel(WrappedModel):
             self.on_replay(0.0 - paid_usd)
             raise ContextOverflow(self.name, *answer["overflow"])
         reply = codec.from_plain(Reply, answer["reply"], "cassette")
+        if answer.get(_PRICES_KEY, 0) != revisions.REVISIONS["prices"]:  # recorded under another rule for prices
+            reply = replace(reply, cost_usd=compute_cost_usd(self.name, reply.usage))
         if reply.message.reasoning:
             listen(TextDelta(text=reply.message.reasoning, part="reasoning"))
         listen(TextDelta(text=reply.message.text))
         self.on_replay((reply.cost_usd or 0.0) - paid_usd)
         return reply
+
+
+def _note_prices() -> dict[str, int]:
+    """Return what an answer records about the rule for its price: the revision, unless that is 0."""
+    revision = revisions.REVISIONS["prices"]
+    return {_PRICES_KEY: revision} if revision else {}
 
 
 @lru_cache(maxsize=8)

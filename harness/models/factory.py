@@ -104,6 +104,18 @@ def resolve_summarizer_name(name: str, agent_name: str) -> str:
     return "scripted/extractive" if is_scripted(agent_name) else agent_name
 
 
+def list_summarizer_parts(name: str) -> tuple[str, ...]:
+    """Return the kinds of the scripted summarizers whose code writes the summaries of a scripted summarizer.
+
+    Example:
+        >>> from harness.models.factory import list_summarizer_parts
+        >>> list_summarizer_parts("scripted/lossy-0.5")
+        ('extractive', 'lossy')
+    """
+    kind = split_scripted_name(name)[0]
+    return ("extractive", "lossy") if LOSSY_PATTERN.fullmatch(kind) else (kind,)
+
+
 def check_explore_model(explore: bool, name: str) -> None:
     """Check that a model for sub-agents is named only if the agent has a tool that starts sub-agents.
 

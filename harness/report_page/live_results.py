@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.arms import EARLIER_PLAN_MARKER, drop_earlier_plans
+from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.looks import LOOKS_FILE
+from harness.experiment.paths import is_earlier_arm
 from harness.inspection.recorded_session import RecordedSession
 from harness.report_page.document import PageData, build_served_values, collect_page
 from harness.report_page.session_blocks import compress, encode_session
@@ -122,7 +123,7 @@ class LiveResults:
         are no others.
         """
         rows = self._query(_STARTS_SQL)
-        current = [row for row in rows if EARLIER_PLAN_MARKER not in row["arm"]] or rows
+        current = [row for row in rows if not is_earlier_arm(row["arm"])] or rows
         return [row["started_at_ms"] / 1_000 for row in current if row["status"] != "crashed"]
 
     def _compute_digest(self) -> str:

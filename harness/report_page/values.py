@@ -33,7 +33,7 @@ from harness.analysis.measures import (
 from harness.analysis.statistics import adjust_benjamini_hochberg
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.trajectories import add_trajectories
-from harness.analysis.validity import PAIR_COLUMNS, find_repeats, pair_trials
+from harness.analysis.validity import NEEDED_COLUMNS, find_repeats, pair_trials
 from harness.experiment.paths import is_arm_setting
 
 Json: TypeAlias = dict[str, Any]
@@ -50,9 +50,7 @@ MAX_TASK_EFFECTS = 150
 """Maximum number of comparisons of two arms on one task that the page shows; baselines beyond it have no such comparisons."""
 
 
-_VALUE_COLUMNS = list(
-    dict.fromkeys(["arm", "trial_id", "trajectory", "reason", *PAIR_COLUMNS, *(metric.column for metric in METRICS.values())])
-)
+_VALUE_COLUMNS = list(dict.fromkeys([*NEEDED_COLUMNS, "trajectory", "reason", *(metric.column for metric in METRICS.values())]))
 """Columns from which values are estimated; with all columns, grouping takes three times as long."""
 
 

@@ -60,6 +60,9 @@ class Source(NamedTuple):
     """
 
 
+_PACKAGES_SQL = "json_each(r.provenance_json, '$.packages')"
+_HARNESS_VERSION_SQL = f"""coalesce((SELECT json_extract(value, '$[1]') FROM {_PACKAGES_SQL}
+    WHERE json_extract(value, '$[0]') = 'harness'), '')"""
 _FILLED_IN = "NULL"
 """SQL expression of a column that SQL cannot compute; after reading, `harness.store.tables` fills the column in."""
 _MISSING_METRICS = "missing if the process of the session was killed"
@@ -305,6 +308,15 @@ TRIALS: tuple[Column, ...] = (
         "",
         "Whether cache_hit_share is simulated, since the provider reported no cached tokens; missing if nothing was sent",
         _FILLED_IN,
+    ),
+    Column("harness_version", "str", "", "Version of harness that ran the trial; empty if unknown", _HARNESS_VERSION_SQL),
+    Column(
+        "revisions",
+        "str",
+        "",
+        "JSON object: part of the trial, such as its policy -> revision, which counts changes in the behaviour of the part; "
+        "missing if version 0.2 or older ran the trial",
+        "json_extract(r.provenance_json, '$.revisions')",
     ),
 )
 

@@ -34,8 +34,10 @@ from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_tr
 from harness.store.tables import (
     BlockStates,
     build_schema,
+    complete_table,
     compute_states,
     export,
+    has_all_columns,
     is_old_file_current,
     list_files,
     locate_old_file,
@@ -190,7 +192,8 @@ class Results:
                 self._register(name)
 
     def _register(self, name: str) -> None:
-        if paths := self._list_exported(name):
+        paths = self._list_exported(name)
+        if paths and all(has_all_columns(path, name) for path in paths):
             self._create_view(name, map(str, paths))
         else:
             self._connection.register(name, self._load_table(name))
@@ -220,14 +223,14 @@ class Results:
             for column in sorted(
                 columns, key=lambda column: column.dtype != "str"
             ):  # strings first: their conversion needs most memory
-                values = _read_column(files, column.name) if files else self._load_table(name)[column.name]
+                values = _read_column(files, column) if files else self._load_table(name)[column.name]
                 converted[column.name] = _convert_column(column, values)
         return pd.DataFrame({column.name: converted[column.name] for column in columns}, copy=False)
 
     def _load_table(self, name: str) -> pa.Table:
         if name not in self._tables:
             paths = self._list_exported(name)
-            self._tables[name] = _read_parquet(paths) if paths else self._read_journals(name)
+            self._tables[name] = _read_parquet(paths, name) if paths else self._read_journals(name)
         return self._tables[name]
 
     def _list_exported(self, name: str) -> list[Path]:
@@ -306,6 +309,10 @@ class PublishedResults(Results):
 
     def _register(self, name: str) -> None:
         self._create_view(name, map(self._find_address, self._list_table(name)))
+        shown = {row[0] for row in self._connection.execute(f"DESCRIBE {name}").fetchall()}
+        if not {column.name for column in TABLES[name]} <= shown:  # an older version wrote the files
+            self._connection.execute(f"DROP VIEW {name}")
+            self._connection.register(name, self._load_table(name))
         self._registered.add(name)
 
     def _find_address(self, file: str) -> str:
@@ -319,13 +326,13 @@ class PublishedResults(Results):
             tables = []
             for file in self._list_table(name):
                 with self._store.open(file) as content:
-                    table = pq.read_table(content).replace_schema_metadata()
-                if table.column_names != [column.name for column in TABLES[name]]:
+                    table = pq.read_table(content)
+                if unknown := sorted(set(table.column_names) - {column.name for column in TABLES[name]}):
                     raise StoreError(
-                        f"{self._find_address(file)!r} was written by another version of harness, whose table {name!r} has other "
-                        "columns; run the experiment again with this version, which publishes its tables again"
+                        f"{self._find_address(file)!r} was written by a newer version of harness, whose table {name!r} has "
+                        f"columns that this version does not know ({', '.join(unknown)}); update harness"
                     )
-                tables.append(table)
+                tables.append(complete_table(table, name))
             self._tables[name] = pa.concat_tables(tables)
         return self._tables[name]
 
@@ -386,8 +393,8 @@ def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     ]
 
 
-def _read_parquet(paths: Sequence[Path]) -> pa.Table:
-    return pa.concat_tables([pq.read_table(path, memory_map=True, partitioning=None).replace_schema_metadata() for path in paths])
+def _read_parquet(paths: Sequence[Path], name: str) -> pa.Table:
+    return pa.concat_tables([complete_table(pq.read_table(path, memory_map=True, partitioning=None), name) for path in paths])
 
 
 @contextmanager
@@ -400,8 +407,18 @@ def _use_system_memory() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-def _read_column(files: Sequence[pq.ParquetFile], name: str) -> pa.ChunkedArray:
-    read = (chunk for file in files for chunk in file.read(columns=[name])[name].chunks)
+def _read_column(files: Sequence[pq.ParquetFile], column: Column) -> pa.ChunkedArray:
+    """Return a column of Parquet files; its values are missing where a file of an older version lacks the column."""
+    kind = build_schema([column]).field(column.name).type
+    read = (
+        chunk
+        for file in files
+        for chunk in (
+            file.read(columns=[column.name])[column.name].chunks
+            if column.name in file.schema_arrow.names
+            else [pa.nulls(file.metadata.num_rows, kind)]
+        )
+    )
     # 64-bit offsets, as in pandas, so that text need not be copied later
     chunks = [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in read]
     return pa.chunked_array(chunks)

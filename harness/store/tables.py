@@ -295,19 +295,39 @@ def read_states(results_dir: Path, name: str) -> BlockStates:
 
 
 def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
-    """Return the metadata of a Parquet file; empty if it is missing, unreadable or has other columns."""
+    """Return the metadata of a Parquet file; empty if it is missing, unreadable or has columns that the table does not have.
+
+    A file of an older version may lack columns, which `complete_table` adds.
+    """
     try:
         schema = pq.read_schema(path)
     except (OSError, pa.ArrowInvalid):
         return {}
-    return (schema.metadata or {}) if schema.names == [column.name for column in TABLES[name]] else {}
+    return (schema.metadata or {}) if set(schema.names) <= {column.name for column in TABLES[name]} else {}
+
+
+def complete_table(table: pa.Table, name: str) -> pa.Table:
+    """Return the content of a Parquet file with all columns of a table; columns that the file lacks have missing values."""
+    columns = TABLES[name]
+    arrays = [
+        table[column.name] if column.name in table.column_names else pa.nulls(len(table), _ARROW[column.dtype])
+        for column in columns
+    ]
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+def has_all_columns(path: Path, name: str) -> bool:
+    """Return whether a Parquet file has all columns of a table, unlike a file that an older version wrote."""
+    return set(pq.read_schema(path).names) >= {column.name for column in TABLES[name]}
 
 
 def is_old_file_current(path: Path, name: str, journal: Journal | None) -> bool:
     """Return whether a Parquet file of an older version has a table's columns and is as new as the journal.
 
-    Without a journal, only the columns count.
+    Without a journal, the file counts even if columns are missing.
     """
+    if journal is not None and not has_all_columns(path, name):
+        return False
     state = read_metadata(path, name).get(_OLD_STATE)
     return state is not None and (journal is None or state == _compute_old_state(journal))
 

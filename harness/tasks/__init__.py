@@ -5,7 +5,6 @@ describes what the agent must remember, and when.
 """
 
 import inspect
-from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache, partial
 from pathlib import Path
@@ -35,31 +34,6 @@ SUITE: dict[str, TaskTemplate] = {
     "spec-api": make_spec_api,
 }
 """Task template (function that makes a task from a seed) for each task of the suite, by task name."""
-
-
-CHECKS_REVISION = 1
-"""Number of times that the checks of all tasks changed since version 0.1.
-
-Change 1: checks are graded outside the sandbox, and forged work fails them. The number is part of the id of every trial (one run
-of a task) with a real model, so that old and new results are not mixed. A scripted model forges nothing and gets the same
-verdicts as in version 0.1, so the ids of its trials stay the same.
-"""
-TASK_REVISIONS: Mapping[str, int] = {
-    "bug-hunt": 1,
-    "changing-requirements": 1,
-    "flashcards": 1,
-    "flashcards-bun": 2,
-    "log-forensics": 1,
-    "long-march": 1,
-    "rename-sweep": 1,
-    "spec-api": 2,
-}
-"""Number of times that the behaviour of a task changed since version 0.1, by task name.
-
-The number is part of the id of every trial (one run of the task), so that old and new results are not mixed. Revision 1: seeds
-differ in structure, e.g. in the order of the work, and not only in values. Revision 2: a misleading sentence in the request is no
-longer read as the fact that it resembles.
-"""
 
 
 def load_task(name: str) -> TaskTemplate:

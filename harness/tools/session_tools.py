@@ -1,7 +1,7 @@
 """Tools of a session: four standard tools, and two tools to read saved outputs if the compaction policy saves long outputs."""
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import cast
 
 from harness.protocols import OutputStore, Policy, Sandbox, Tool, TruncatingPolicy
@@ -9,25 +9,22 @@ from harness.tools.outputs import make_output_tools
 from harness.tools.standard import make_standard_tools
 from harness.truncation import EXPLORE_NAME, Truncation
 
-TOOL_REVISIONS: Mapping[str, int] = {}
-"""Number of times that the behaviour of a tool changed since version 0.1, by tool name.
 
-The number is part of the id of every trial that uses the tool, so old and new results are not mixed.
-"""
-
-
-def find_tool_revisions(policy: Policy, *, explore: bool = False) -> dict[str, int]:
-    """Return the revision numbers (see `TOOL_REVISIONS`) of the tools that a session has, by tool name.
+def list_tool_names(policy: Policy, *, explore: bool = False) -> tuple[str, ...]:
+    """Return the names of the tools that a session has.
 
     Args:
         policy: Compaction policy of the session, which decides whether the session has tools for saved outputs.
         explore: Whether the agent of the session has the tool `explore`.
     """
-    if not TOOL_REVISIONS:
-        return {}
+    return (*_list_names(choose_truncation(policy).saved), *[EXPLORE_NAME] * explore)
+
+
+@cache
+def _list_names(saves_outputs: bool) -> tuple[str, ...]:
     unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read
-    names = [tool.spec.name for tool in make_session_tools(policy, unopened, unsaved)] + [EXPLORE_NAME] * explore
-    return {name: TOOL_REVISIONS[name] for name in names if name in TOOL_REVISIONS}
+    tools = (*make_standard_tools(unopened), *(make_output_tools(unsaved) if saves_outputs else ()))
+    return tuple(tool.spec.name for tool in tools)
 
 
 def choose_truncation(policy: Policy, *, explore: bool = False) -> Truncation:

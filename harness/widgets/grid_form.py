@@ -427,6 +427,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         comparison = describe_comparability(experiment).removeprefix("comparison of two arms: ").replace("\n", "; ")
         return [
             ("trials", trials),
+            *([("revisions", outdated)] if (outdated := forecast.describe_outdated()) else []),
             ("cost", forecast.describe_cost()),
             ("time", forecast.describe_time()),
             ("each run stops", _describe_limits(limits, experiment)),

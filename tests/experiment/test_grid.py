@@ -20,6 +20,7 @@ from harness.experiment.grid import Arm, Grid
 from harness.experiment.paths import look_up_value
 from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.policies import PRESETS
+from harness.revisions import REVISIONS
 
 BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), window_tokens=32_768)
 VALUES = {
@@ -354,6 +355,6 @@ def test_values_that_are_equal_but_written_in_another_way_stay_apart():
 
 
 def test_a_grid_gives_trials_the_revisions_of_their_tools(monkeypatch):
-    monkeypatch.setattr("harness.tools.session_tools.TOOL_REVISIONS", {"explore": 1})
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "tool explore": 99})
     grid = Grid(Trial(task="flashcards", policy="keep-last"), {"explore": [False, True]})
     assert [cell.trial_id for cell in grid] == [cell.trial.trial_id for cell in grid]

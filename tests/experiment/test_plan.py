@@ -8,7 +8,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import UsageError
 from harness.experiment.grid import Grid
-from harness.experiment.plan import read_plan
+from harness.experiment.plan import RENAMED_KEYS, read_plan
 from harness.tasks import SUITE
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -86,10 +86,6 @@ def test_the_window_of_messages_has_a_short_and_a_full_form_of_equal_trials(tmp_
         (TRIAL + "[axes]\nseed = 3", r"axes\.seed: must be a list of values \(got 3"),
         (TRIAL + "[experiment]\ntitel = 'x'", r"path in experiment: 'titel'; did you mean 'title'"),
         (TRIAL + "[experiment]\ntitle = 3", r"experiment\.title"),
-        (
-            TRIAL + "[experiment]\nuncompressed = 'x'",
-            r"experiment\.uncompressed: this key is now called `uncompacted`; rename it",
-        ),
         (TRIAL + "[experiment]\ntrial_timeout_seconds = 0", "must be above 0"),
         (TRIAL + "[experiment]\nstall_seconds = -1", r"experiment\.stall_seconds: must be above 0 \(got -1"),
         (TRIAL + "[experiment]\nexecutor = 'cluster'", r"experiment\.executor: .*'processes' or 'threads'"),
@@ -117,6 +113,36 @@ def test_a_plan_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "plan.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot read"):
         read_plan(tmp_path)
+
+
+@pytest.mark.parametrize("path", RENAMED_KEYS)
+def test_a_key_that_was_renamed_is_refused_with_its_new_name(tmp_path, path):
+    table, _, key = path.rpartition(".")
+    text = f"[[{table}]]" if table == "contrasts" else f"[{table}]"
+    with pytest.raises(UsageError) as refused:
+        read_plan(written(tmp_path, f"{text}\n{key} = 1"))
+    place = path.replace("contrasts", "contrasts[0]")
+    assert str(refused.value) == f"{place}: this key is now called `{RENAMED_KEYS[path]}`; rename it"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[trial]\nold_steps = 1", "trial.old_steps"),
+        ("[trial.policy]\nkind = 'codex'\nold_share = 1", "trial.policy.old_share"),
+        ("[axes]\n'policy.old_share' = [1]", "axes.policy.old_share"),
+        ("[axes.policy]\nold_share = [1]", "axes.policy.old_share"),
+        ("[[arms]]\nname = 'a'\n[[arms]]\nname = 'b'\ntrial = { old_steps = 1 }", "arms[1].trial.old_steps"),
+        ("[[contrasts]]\nold_arm = 'a'", "contrasts[0].old_arm"),
+    ],
+)
+def test_a_renamed_key_is_found_in_every_table_of_a_plan(tmp_path, monkeypatch, text, place):
+    renamed = {"trial.old_steps": "max_steps", "trial.policy.old_share": "threshold", "contrasts.old_arm": "a"}
+    monkeypatch.setattr("harness.experiment.plan.RENAMED_KEYS", renamed)
+    with pytest.raises(UsageError) as refused:
+        read_plan(written(tmp_path, text))
+    new = next(new for old, new in renamed.items() if old.endswith(place.rpartition(".")[2]))
+    assert str(refused.value) == f"{place}: this key is now called `{new}`; rename it"
 
 
 @pytest.mark.parametrize(

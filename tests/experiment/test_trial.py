@@ -26,10 +26,11 @@ from harness.models.factory import open_model
 from harness.models.scripted.profiles import add_reader
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
+from harness.revisions import REVISIONS
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.spec import SessionSpec
 from harness.task import DIFFICULTIES, World
-from harness.tasks import TASK_REVISIONS, load_task, make_task
+from harness.tasks import load_task, make_task
 
 POLICIES = st.builds(NoCompaction) | st.builds(
     KeepLast,
@@ -303,8 +304,10 @@ def test_type_checkers_accept_names_of_policies_and_paths_as_text() -> None:
 
 def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_real_models_only() -> None:
     for model, revisions in (("scripted", {}), ("scripted:typical", {}), ("openai/gpt-5", {"checks": 1})):
-        task = TASK_REVISIONS.get("flashcards")
-        assert Trial(task="flashcards", policy="crush", model=model)._revisions == {"task": task} | revisions
+        raised = {"task": REVISIONS["task flashcards"]} | revisions
+        found = Trial(task="flashcards", policy="crush", model=model).find_additions()["revisions"]
+        assert isinstance(found, dict)
+        assert {name: found[name] for name in ("task", "checks") if name in found} == raised
 
 
 def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
@@ -324,10 +327,10 @@ def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
     monkeypatch.setattr(PRESETS["codex"], "revision", 99)
     policy = ids()
     assert {key for key in before if before[key] != policy[key]} == {("flashcards", "codex"), ("bug-hunt", "codex")}
-    monkeypatch.setattr("harness.experiment.trial.TASK_REVISIONS", {**TASK_REVISIONS, "bug-hunt": 99})
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "task bug-hunt": 99})
     task = ids()
     assert {key for key in policy if policy[key] != task[key]} == {("bug-hunt", "codex"), ("bug-hunt", "three-tiers")}
-    monkeypatch.setattr("harness.tools.session_tools.TOOL_REVISIONS", {"search_output": 1})
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "task bug-hunt": 99, "tool search_output": 99})
     tool = ids()
     assert {key for key in task if task[key] != tool[key]} == {("flashcards", "three-tiers"), ("bug-hunt", "three-tiers")}
 

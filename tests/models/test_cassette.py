@@ -17,6 +17,7 @@ from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, CassetteModel, open_cassette_file
 from harness.models.local.model import LocalModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
+from harness.revisions import REVISIONS
 from harness.tokens import Measured, Usage, Window
 from tests.models.endpoint.test_completions import replies
 from tests.models.test_openai_format import messages as conversations
@@ -75,6 +76,22 @@ def test_any_answer_comes_back_as_it_was(request, reply, tmp_path_factory):
     assert taped(path, "replay", model).reply(request, heard.add) == reply
     assert (heard.reasoning, heard.text) == (reply.message.reasoning, reply.message.text)
     assert model.asked == []
+
+
+def test_an_answer_that_was_recorded_under_another_rule_for_prices_is_priced_again(tmp_path, monkeypatch):
+    request, paid = Request(messages=(user("Hi"),)), list[float]()
+    path = tmp_path / "c.jsonl"
+    taped(path, "record", Counting(name="local/smollm2-135m")).reply(request)
+    replay = replace(taped(path, "replay", Counting(name="local/smollm2-135m")), on_replay=paid.append)
+    assert replay.reply(request).cost_usd == 0.25
+    for revision, cost_usd in ((99, 0.0), (98, 0.0)):
+        monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "prices": revision})
+        assert replay.reply(request).cost_usd == cost_usd, "local models are free"
+    assert paid == [0.25, 0.0, 0.0]
+    taped(path, "record", Counting(), take=1).reply(request)
+    assert taped(path, "replay", take=1).reply(request).cost_usd == 0.25
+    monkeypatch.setattr("harness.revisions.REVISIONS", REVISIONS)
+    assert taped(path, "replay", take=1).reply(request).cost_usd is None, "the price of such a model is unknown"
 
 
 def test_what_is_there_is_not_asked_for_again_while_recording(tmp_path):

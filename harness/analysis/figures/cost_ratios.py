@@ -18,7 +18,7 @@ from harness.analysis.figures.forest import use_ratio_axis
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label
 from harness.analysis.measures import METRICS, Metric, find_metric
 from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.validity import PAIR_COLUMNS, pair_trials
+from harness.analysis.validity import NEEDED_COLUMNS, pair_trials
 from harness.errors import UsageError, format_count
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
 
 def _compute_ratios(trials: pd.DataFrame, baseline: pd.DataFrame, metric: Metric) -> pd.DataFrame:
     """Return the typical ratio of each arm to the baseline on each task, with the number of pairs."""
-    a, b = (side[["arm", "trial_id", "success", *PAIR_COLUMNS, metric.column]] for side in (trials, baseline))
+    a, b = (side[[*NEEDED_COLUMNS, metric.column]] for side in (trials, baseline))
     sides = [pair_trials(rows, b, [metric.column]).assign(arm=arm) for arm, rows in a.groupby("arm", sort=False)]
     pairs = pd.concat(sides, ignore_index=True)
     values_a, values_b = (pairs[f"{metric.column}_{side}"].astype(float) for side in "ab")

@@ -20,7 +20,7 @@ from harness.analysis.figures.arm_rows import describe_arms, format_value
 from harness.analysis.formatting import ESTIMAND_NOTE, format_label, format_usd
 from harness.analysis.measures import METRICS, estimate_cell, find_front
 from harness.analysis.tables import Tables, require_single_level
-from harness.analysis.validity import PAIR_COLUMNS, pair_trials
+from harness.analysis.validity import NEEDED_COLUMNS, pair_trials
 from harness.errors import format_count
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         | {"cost_usd": cost_usd, "cost_low_usd": nan, "cost_high_usd": nan}
     ]
     amounts = list(dict.fromkeys(["total_cost_usd", *([chosen.column] if chosen.is_ratio else [])]))
-    paired = trials[["arm", "trial_id", "success", *PAIR_COLUMNS, *amounts]]  # other columns would be copied for each arm
+    paired = trials[[*NEEDED_COLUMNS, *amounts]]  # other columns would be copied for each arm
     groups = dict(iter(paired.groupby("arm", sort=False)))
     for arm, by_metric in effects.items():
         pairs = pair_trials(groups[arm], groups[against], amounts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import select_valid
+from harness.analysis.arms import select_current, select_valid
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
@@ -66,7 +66,7 @@ def table(results: Tables) -> pd.DataFrame:
         table[["kind", "group", "rounds", "alive"]]
     """
     open_outcomes(results)
-    trials = select_valid(results.trials)
+    trials = select_valid(select_current(results.trials))
     trials = trials[trials["trial_id"].isin(results.probes["trial_id"].unique())]
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))

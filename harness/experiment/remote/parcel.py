@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import socket
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import zstandard
 
-from harness.errors import StoreError, WorkerDied
+from harness.errors import StoreError, UsageError, WorkerDied
 from harness.experiment.job import FinishedTrial, Job
 from harness.experiment.output import PART_SUFFIX, remove_journal
 from harness.experiment.remote.child_process import CallEnd
@@ -90,6 +91,11 @@ def pack_job(
 
 
 def _run_in_folder(run_job: TrialRunner, job: Job, folder: Path) -> FinishedTrial:
+    if job.trial.trial_id != job.trial_id:
+        raise UsageError(
+            f"the trial has the id {job.trial.trial_id} on {socket.gethostname()}, and {job.trial_id} where the run was started, "
+            "so the version of harness or the file of the task differs; install the same versions, and copy the same file"
+        )
     job = replace(job, journal=locate_journal(folder, job.trial_id))
     if job.cache_settings is not None and job.cache_settings.is_default:
         job = replace(job, cache_settings=replace(job.cache_settings, folder=find_default_folder()))

@@ -1,12 +1,14 @@
 """Tests of the journals that workers send."""
 
+import pickle
 import sqlite3
 
 import pytest
 
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.experiment.output import open_output, read_finished_trial
-from harness.experiment.remote.parcel import CHUNK_BYTES, compress_journal, split, write_journal
+from harness.experiment.remote.parcel import CHUNK_BYTES, compress_journal, pack_job, split, write_journal
+from harness.revisions import REVISIONS
 from harness.testing.sample_jobs import make_sample_job, run_sample_job
 
 
@@ -37,6 +39,17 @@ def test_a_damaged_journal_is_refused_and_leaves_no_file(packed, tmp_path, damag
     with pytest.raises(StoreError, match=f"{journal.name} (arrived incomplete|cannot be stored)"):
         write_journal([damage(content)], target)
     assert list(target.parent.iterdir()) == []
+
+
+def test_a_worker_refuses_a_trial_that_has_another_id_on_its_machine(tmp_path, monkeypatch):
+    job = make_sample_job("finish", 0, tmp_path)
+    run, arguments = pickle.loads(pack_job(run_sample_job, job, 60.0).call)
+    assert run(*arguments, tmp_path).record.trial_id == job.trial_id
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "prices": 99})
+    with pytest.raises(
+        UsageError, match=f"the trial has the id {job.trial.trial_id} on .*, and {job.trial_id} where the run was"
+    ):
+        run(*arguments, tmp_path)
 
 
 def test_a_journal_that_its_process_did_not_close_is_sent_whole(tmp_path):

@@ -1,0 +1,48 @@
+"""Revisions: how often the behaviour of each part of a trial has changed since version 0.1. A developer raises them here.
+
+The id of a trial contains the revision of every part that the trial uses, so results of another behaviour are neither resumed nor
+pooled. Raise a revision by one whenever a part sends, counts or prices something else than before, and add one line to
+`CHANGELOG.md` that names the part as in `REVISIONS`, with its number: "`prices` (revision 1): …".
+
+A compaction policy has its revision in a property of its class, because policies can come from other packages. A task in a file
+of a user needs no revision, since its content is part of the id.
+"""
+
+from collections.abc import Mapping
+
+REVISIONS: Mapping[str, int] = {
+    # Scripted models: what `models/scripted` says and does, and the tokens and seconds that it reports.
+    "agent": 0,
+    "explorer": 0,  # the scripted sub-agent
+    # Rules by which scripted models find values in texts. The summarizer `oracle` uses the rule `exact`: raise it as well.
+    "reader exact": 0,
+    "reader tolerant": 0,
+    # Scripted summarizers. A trial with `lossy` also has the revision of `extractive`, whose lines it drops.
+    "summarizer empty": 0,
+    "summarizer extractive": 0,
+    "summarizer lossy": 0,
+    "summarizer oracle": 0,
+    # How tokens become dollars, with the price of scripted models; the versions of price lists stand in the provenance.
+    "prices": 0,
+    # How real models are graded. 1: outside the sandbox, where forged work fails. Scripted models forge nothing.
+    "checks": 1,
+    # Tasks. 1: seeds differ in structure, e.g. in the order of the work, and not only in values. 2: a misleading sentence in the
+    # request is no longer read as the fact that it resembles.
+    "task bug-hunt": 1,
+    "task changing-requirements": 1,
+    "task flashcards": 1,
+    "task flashcards-bun": 2,
+    "task log-forensics": 1,
+    "task long-march": 1,
+    "task rename-sweep": 1,
+    "task spec-api": 2,
+    # Tools.
+    "tool execute_command": 0,
+    "tool read_file": 0,
+    "tool write_file": 0,
+    "tool list_directory": 0,
+    "tool read_output": 0,
+    "tool search_output": 0,
+    "tool explore": 0,
+}
+"""Revision of each part of a trial except its policy, by the name of the part."""
