@@ -10,6 +10,7 @@ import pandas as pd
 
 from harness.errors import UsageError, format_count
 from harness.experiment.stored_revisions import Revisions, describe_raised, find_current_revisions, find_mixed, read_revisions
+from harness.experiment.trial import SharedFields
 
 REVISION_COLUMNS = ("config_json", "revisions")
 """Columns of the trials table from which, with the trial's id, the revisions of a trial are read."""
@@ -51,11 +52,11 @@ def refuse_mixed_revisions(trials: pd.DataFrame) -> None:
 def describe_versions(trials: pd.DataFrame) -> Iterator[str]:
     """Yield a line for each version of harness whose trials used other revisions of their parts than this version does."""
     raised: dict[str, Counter[str]] = {}
-    counts = Counter[str]()
+    counts, shared = Counter[str](), SharedFields()
     for version, config_json, stored in zip(
         trials["harness_version"], trials["config_json"], list_revisions(trials), strict=True
     ):
-        if changes := describe_raised(stored, find_current_revisions(config_json)):
+        if changes := describe_raised(stored, find_current_revisions(config_json, shared)):
             name = str(version) or "unknown"
             counts[name] += 1
             raised.setdefault(name, Counter()).update(changes)

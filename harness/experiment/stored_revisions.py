@@ -5,14 +5,13 @@ task and checks, so these are found by trying which numbers give the stored id. 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from harness import codec
 from harness.errors import HarnessError
-from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.experiment.trial import SharedFields, Trial, encode_additions, from_plain
 from harness.tasks import hash_task_file
 
 Revisions: TypeAlias = Mapping[str, int | str]
@@ -38,10 +37,17 @@ def read_stored_revisions(trial_id: str, config_json: str, provenance_json: str)
     return recorded or _recover_revisions(trial_id, config_json)
 
 
-def find_current_revisions(config_json: str) -> Revisions:
-    """Return the revisions that a stored configuration has in this version; empty if this version cannot read it."""
-    trial = parse_configuration(config_json)
-    return {} if trial is None else trial.revisions
+def find_current_revisions(config_json: str, shared: SharedFields | None = None) -> Revisions:
+    """Return the revisions that a stored configuration has in this version; empty if this version cannot read it.
+
+    Args:
+        config_json: Configuration of the trial as stored.
+        shared: Field values of other trials, for which the revisions of equal parts are found only once; None finds them anew.
+    """
+    trial = parse_configuration(config_json, shared or _SHARED)
+    if trial is None:
+        return {}
+    return trial.revisions if shared is None else shared.find_revisions(trial)
 
 
 def find_raised(stored: Revisions, current: Revisions) -> dict[str, tuple[int | str, int | str]]:
@@ -66,11 +72,10 @@ def find_mixed(all_revisions: Iterable[Revisions]) -> dict[str, list[int | str]]
     return {part: sorted(found, key=str) for part, found in values.items() if len(found) > 1}
 
 
-@lru_cache(maxsize=1_000)
-def parse_configuration(config_json: str) -> Trial | None:
+def parse_configuration(config_json: str, shared: SharedFields) -> Trial | None:
     """Return the trial with a stored configuration; None if this version cannot read it, e.g. without the policy's package."""
     try:
-        return from_plain(json.loads(config_json))
+        return from_plain(json.loads(config_json), shared=shared)
     except (HarnessError, ValueError, TypeError, AttributeError):
         return None
 
@@ -78,28 +83,43 @@ def parse_configuration(config_json: str) -> Trial | None:
 @lru_cache(maxsize=100_000)
 def _recover_revisions(trial_id: str, config_json: str) -> Revisions:
     """Return the revisions of a trial of version 0.2 or older; without policy, task and checks if none give its id."""
-    trial = parse_configuration(config_json)
+    trial = parse_configuration(config_json, _SHARED)
     if trial is None:
         return {}
-    unraised = {part: revision for part, revision in trial.revisions.items() if part.partition(" ")[0] not in OLDER_PARTS}
-    unraised = {part: 0 if isinstance(revision, int) else revision for part, revision in unraised.items()}
-    current = {part: revision for part, revision in trial.revisions.items() if part.partition(" ")[0] in OLDER_PARTS}
-    ranges = [range(revision, -1, -1) if isinstance(revision, int) else [revision] for revision in current.values()]
-    for revisions in map(dict, (zip(current, numbers, strict=True) for numbers in product(*ranges))):
-        if _compute_older_id(trial, revisions) == trial_id:
-            return _share(tuple({**revisions, **unraised}.items()))
-    return _share(tuple(unraised.items()))
+    key = _SHARED.make_parts_key(trial)
+    if key not in _CANDIDATES:
+        _CANDIDATES[key] = list(_list_candidates(trial))
+    candidates = _CANDIDATES[key]
+    for place, candidate in enumerate(candidates):
+        if candidate.additions is None or _SHARED.hash_trial(trial, candidate.additions) == trial_id:
+            if 0 < place < len(candidates) - 1:
+                candidates.insert(0, candidates.pop(place))  # trials that use the same parts mostly have the same revisions
+            return candidate.revisions
+    raise AssertionError("the last candidate fits every trial")
 
 
-@lru_cache(maxsize=10_000)
-def _share(items: tuple[tuple[str, int | str], ...]) -> Revisions:
-    """Return the same object for equal revisions, so that those of many trials are compared only once."""
-    return dict(items)
+class _Candidate(NamedTuple):
+    """Revisions that a trial of version 0.2 or older may have had."""
+
+    revisions: Revisions
+    additions: Sequence[str] | None
+    """Data besides the fields of the trial in its id; None if the revisions of policy, task and checks are unknown."""
 
 
-def _compute_older_id(trial: Trial, revisions: Mapping[str, Any]) -> str:
-    """Return the id that version 0.2 gave to a trial if its policy, task and checks had the given revisions."""
-    raised = {part.partition(" ")[0]: number for part, number in revisions.items() if isinstance(number, int) and number}
-    additions = {"task_file": hash_task_file(trial.task), "revisions": raised}
-    present = {name: value for name, value in additions.items() if value}
-    return codec.hash_configuration({**codec.to_identity(trial, to_plain(trial)), **present}, dict)
+def _list_candidates(trial: Trial) -> Iterator[_Candidate]:
+    """Yield the revisions that the trial may have had, beginning with those of today."""
+    current = trial.revisions
+    older = {part: revision for part, revision in current.items() if part.partition(" ")[0] in OLDER_PARTS}
+    others = {part: revision if isinstance(revision, str) else 0 for part, revision in current.items() if part not in older}
+    digest = hash_task_file(trial.task)
+    for numbers in product(*(range(number, -1, -1) if isinstance(number, int) else (number,) for number in older.values())):
+        revisions = dict(zip(older, numbers, strict=True))
+        raised = {part.partition(" ")[0]: number for part, number in revisions.items() if isinstance(number, int) and number}
+        yield _Candidate({**revisions, **others}, encode_additions({"task_file": digest, "revisions": raised}))
+    yield _Candidate(others, None)
+
+
+_SHARED = SharedFields()
+"""Field values of stored trials, which are parsed and hashed only once."""
+_CANDIDATES: dict[tuple[object, ...], list[_Candidate]] = {}
+"""Revisions that stored trials may have had, for each set of parts that trials use, the most frequent ones first."""

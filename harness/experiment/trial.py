@@ -6,7 +6,7 @@ be continued. Settings of the *run*, such as workers, time limits and the output
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, get_type_hints
 
@@ -235,6 +235,11 @@ def to_plain(trial: Trial) -> dict[str, object]:
     return {name: codec.to_plain(getattr(trial, name), types[name]) for name in _FIELD_NAMES}
 
 
+def encode_additions(additions: Mapping[str, object]) -> list[str]:
+    """Return data besides a trial's fields, as in `Trial.find_additions`, as members of canonical JSON."""
+    return [codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in additions.items() if value]
+
+
 class SharedFields:
     """Store of field values that trials share, so that each value is parsed and hashed only once."""
 
@@ -269,23 +274,29 @@ class SharedFields:
 
     def compute_trial_id(self, trial: Trial) -> str:
         """Return the id of a trial, the same as `Trial.trial_id` but computed faster for the many trials of a grid."""
-        key = self._make_parts_key(trial)
+        key = self.make_parts_key(trial)
         if key not in self._additions:
-            self._additions[key] = [
-                codec.to_canonical_json({name: value}, dict)[1:-1] for name, value in trial.find_additions().items()
-            ]
+            self._additions[key] = encode_additions(trial.find_additions())
+        return self.hash_trial(trial, self._additions[key])
+
+    def hash_trial(self, trial: Trial, additions: Sequence[str]) -> str:
+        """Return the id of a trial with other data besides its fields than those of today, e.g. with older revisions.
+
+        Args:
+            trial: Trial whose fields are hashed.
+            additions: Data besides the fields, as `encode_additions` returns them.
+        """
         members = [self._encode(trial, name)[2] for name in _FIELD_NAMES]
-        texts = sorted([text for text in [*members, *self._additions[key]] if text])
-        return codec.hash_canonical_json(f"{{{','.join(texts)}}}")
+        return codec.hash_canonical_json(f"{{{','.join(sorted(text for text in (*members, *additions) if text))}}}")
 
     def find_revisions(self, trial: Trial) -> Mapping[str, int | str]:
         """Return the same as `Trial.revisions`, computed once for trials that use the same parts."""
-        key = self._make_parts_key(trial)
+        key = self.make_parts_key(trial)
         if key not in self._revisions:
             self._revisions[key] = trial.revisions
         return self._revisions[key]
 
-    def _make_parts_key(self, trial: Trial) -> tuple[object, ...]:
+    def make_parts_key(self, trial: Trial) -> tuple[object, ...]:
         """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
         policy = id(self._encode(trial, "policy")[0])
         return trial.task, trial.model, trial.explore, trial.explore_model, trial.reader, policy

@@ -237,8 +237,11 @@ class Results:
         """Return the Parquet files of a table; none if they are incomplete or older than the journal."""
         folder = self.output / RESULTS_FOLDER
         if states := read_states(folder, name):
-            current = self._journal_states is None or states == self._journal_states[name]
-            return list_files(folder, name) if current else []
+            paths = list_files(folder, name)
+            if self._journal_states is None:
+                return paths
+            has_columns = all(has_all_columns(path, name) for path in paths)
+            return paths if has_columns and states == self._journal_states[name] else []
         old = locate_old_file(folder, name)
         return [old] if old.is_file() and self._is_old_file_current(old, name) else []
 

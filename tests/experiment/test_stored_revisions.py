@@ -15,7 +15,7 @@ from harness.experiment.stored_revisions import (
     read_revisions,
     read_stored_revisions,
 )
-from harness.experiment.trial import Trial, to_plain
+from harness.experiment.trial import SharedFields, Trial, to_plain
 from harness.revisions import REVISIONS
 
 
@@ -49,7 +49,7 @@ def test_a_trial_without_recorded_revisions_has_revision_0_of_each_part_that_its
 
 def test_an_unknown_configuration_has_no_revisions():
     for config_json in ("{}", "[]", "", '{"task": "flashcards", "policy": {"kind": "of another package"}}'):
-        assert parse_configuration(config_json) is None
+        assert parse_configuration(config_json, SharedFields()) is None
         assert read_revisions("any", config_json, None) == find_current_revisions(config_json) == {}
 
 

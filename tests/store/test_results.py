@@ -572,3 +572,16 @@ def test_a_summary_that_looks_like_a_reference_is_a_text(tmp_path: Path) -> None
         begun(journal, "s").append([*opening("s"), *step(1, LONG), *step(2), *events, ENDED])
         journal.record_trial(trial("t", "s"), checks("t"))
     assert [text.split("\0")[0] for text in texts] == list(load(folder).compactions["summary"])
+
+
+def test_without_a_journal_a_parquet_file_of_an_older_version_has_missing_values_in_newer_columns(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    path = folder / "output" / "results" / "trials" / "000000.parquet"
+    trials = load(folder).trials
+    pq.write_table(pq.read_table(path).drop_columns(["thrash", "revisions"]), path)
+    (folder / "output" / "journal.sqlite").unlink()
+    results = load(folder)
+    assert list(results.trials.columns) == list(trials.columns)
+    assert results.trials[["thrash", "revisions"]].isna().all(axis=None)
+    assert results.trials["trial_id"].tolist() == trials["trial_id"].tolist()
+    assert results.sql("SELECT trial_id FROM trials WHERE revisions IS NULL")["trial_id"].tolist() == trials["trial_id"].tolist()
