@@ -112,8 +112,9 @@ def _list_candidates(trial: Trial) -> Iterator[_Candidate]:
     older = {part: revision for part, revision in current.items() if part.partition(" ")[0] in OLDER_PARTS}
     others = {part: revision if isinstance(revision, str) else 0 for part, revision in current.items() if part not in older}
     digest = hash_task_file(trial.task)
-    for numbers in product(*(range(number, -1, -1) if isinstance(number, int) else (number,) for number in older.values())):
-        revisions = dict(zip(older, numbers, strict=True))
+    ranges = [list[int | str](range(number, -1, -1)) if isinstance(number, int) else [number] for number in older.values()]
+    for numbers in product(*ranges):
+        revisions: dict[str, int | str] = dict(zip(older, numbers, strict=True))
         raised = {part.partition(" ")[0]: number for part, number in revisions.items() if isinstance(number, int) and number}
         yield _Candidate({**revisions, **others}, encode_additions({"task_file": digest, "revisions": raised}))
     yield _Candidate(others, None)
