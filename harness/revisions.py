@@ -24,6 +24,8 @@ REVISIONS: Mapping[str, int] = {
     "summarizer oracle": 0,
     # How tokens become dollars, with the price of scripted models; the versions of price lists stand in the provenance.
     "prices": 0,
+    # How prices of real models are read from the registry. 1: reasoning tokens have a price of their own.
+    "listed prices": 1,
     # How real models are graded. 1: outside the sandbox, where forged work fails. Scripted models forge nothing.
     "checks": 1,
     # Tasks. 1: seeds differ in structure, e.g. in the order of the work, and not only in values. 2: a misleading sentence in the

@@ -152,6 +152,8 @@ class Trial(codec.StrictFields):
         yield from (f"task {self.task}", "prices")
         yield from (f"tool {name}" for name in list_tool_names(self.policy, explore=self.explore))
         agents = (self.model, self.sub_agent_model)
+        if not all(map(is_scripted, self.models)):
+            yield "listed prices"
         if is_scripted(self.model):
             yield "agent"
         else:

@@ -31,7 +31,7 @@ MAX_LINE_BYTES = 64 * 2**20
 """Maximum size of one recorded answer in bytes."""
 HEADER = b'{"cassette":1}\n'
 _PRICES_KEY = "prices"
-"""Name under which a recorded answer has the revision of the rule by which its cost was computed; missing for revision 0."""
+"""Name under which a recorded answer has the revision of the rules by which its cost was computed; missing for revision 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,8 @@ class CassetteModel(WrappedModel):
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Return the recorded answer to a request, or call the model and record its answer.
 
-        A recorded answer has the duration and the cost of the original call; if the rule by which tokens are priced has another
-        revision today, the cost is computed again from its tokens. If another process records an answer to the same
+        A recorded answer has the duration and the cost of the original call; if the rules by which tokens are priced have changed
+        since, the cost is computed again from its tokens. If another process records an answer to the same
         request during the call, that answer is returned with its cost, as in a replay. The listener then receives a piece marked
         `anew`, and `on_replay` the difference to the cost of the call, since both processes paid.
 
@@ -137,7 +137,7 @@ class CassetteModel(WrappedModel):
             self.on_replay(0.0 - paid_usd)
             raise ContextOverflow(self.name, *answer["overflow"])
         reply = codec.from_plain(Reply, answer["reply"], "cassette")
-        if answer.get(_PRICES_KEY, 0) != revisions.REVISIONS["prices"]:  # recorded under another rule for prices
+        if answer.get(_PRICES_KEY, 0) != _compute_price_revision():  # recorded under other rules for prices
             reply = replace(reply, cost_usd=compute_cost_usd(self.name, reply.usage))
         if reply.message.reasoning:
             listen(TextDelta(text=reply.message.reasoning, part="reasoning"))
@@ -147,9 +147,14 @@ class CassetteModel(WrappedModel):
 
 
 def _note_prices() -> dict[str, int]:
-    """Return what an answer records about the rule for its price: the revision, unless that is 0."""
-    revision = revisions.REVISIONS["prices"]
+    """Return what an answer records about the rules for its price: their revision, unless that is 0."""
+    revision = _compute_price_revision()
     return {_PRICES_KEY: revision} if revision else {}
+
+
+def _compute_price_revision() -> int:
+    """Return how often the rules for the prices of real models have changed since version 0.1."""
+    return revisions.REVISIONS["prices"] + revisions.REVISIONS["listed prices"]
 
 
 @lru_cache(maxsize=8)

@@ -164,6 +164,7 @@ USES: Mapping[str, Uses] = {
     "summarizer lossy": is_scripted_summarizer("lossy"),
     "summarizer oracle": is_scripted_summarizer("oracle"),
     "prices": lambda trial: True,
+    "listed prices": lambda trial: not all(name.startswith("scripted") for name in trial.models),
     "checks": lambda trial: not has_scripted_agent(trial),
     "tool explore": lambda trial: trial.explore,
     "tool read_file": lambda trial: True,

@@ -354,7 +354,18 @@ def test_values_that_are_equal_but_written_in_another_way_stay_apart():
     assert [cell.axes["command_timeout_seconds"] for cell in grid] == [1.0, 2.0]
 
 
-def test_a_grid_gives_trials_the_revisions_of_their_tools(monkeypatch):
-    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "tool explore": 99})
-    grid = Grid(Trial(task="flashcards", policy="keep-last"), {"explore": [False, True]})
+@pytest.mark.parametrize(
+    ("part", "axes"),
+    [
+        ("tool explore", {"explore": [False, True]}),
+        ("explorer", {"explore_model": ["scripted", "openai/gpt-5"]}),
+        ("reader tolerant", {"reader": ["exact", "tolerant"]}),
+        ("agent", {"model": ["scripted", "openai/gpt-5"]}),
+        ("summarizer empty", {"policy.summarizer": ["scripted/empty", "scripted/oracle"]}),
+    ],
+)
+def test_a_grid_gives_trials_the_revisions_of_their_parts(part, axes, monkeypatch):
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, part: 99})
+    grid = Grid(Trial(task="flashcards", policy="keep-last", explore=True), axes)
     assert [cell.trial_id for cell in grid] == [cell.trial.trial_id for cell in grid]
+    assert sorted(cell.trial.revisions.get(part, 0) for cell in grid) == [0, 99]

@@ -38,12 +38,11 @@ def test_recorded_revisions_win_over_those_in_the_id():
 
 def test_a_trial_without_recorded_revisions_has_revision_0_of_each_part_that_its_id_does_not_cover(monkeypatch):
     trial = Trial(task="flashcards", policy="codex", model="openai/gpt-5", explore=True, explore_model="scripted")
-    stored = trial.revisions
-    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "prices": 3, "explorer": 2, "checks": 9})
+    monkeypatch.setattr("harness.revisions.REVISIONS", {**REVISIONS, "prices": 3, "listed prices": 0, "explorer": 2, "checks": 9})
     trial_id = "0" * 20
     assert find_raised(read_revisions(trial_id, encode(trial), None), trial.revisions) == {
-        "prices": (stored["prices"], 3),
-        "explorer": (stored["explorer"], 2),
+        "prices": (0, 3),
+        "explorer": (0, 2),
     }, "checks are in the id, which no revision gives"
 
 
