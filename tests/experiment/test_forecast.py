@@ -118,6 +118,7 @@ def store(folder, cells, **changes):
     with open_output(folder) as output:
         for cell in cells:
             plain = json.dumps(to_plain(cell.trial))
+            changes = {"provenance_json": json.dumps({"revisions": cell.trial.revisions})} | changes
             done = record(trial_id=cell.trial_id, arm=cell.arm, model=cell.trial.model, config_json=plain, **changes)
             output.journal.record_trial(done, ())
 
