@@ -311,7 +311,7 @@ def test_checks_decided_otherwise_than_in_version_0_1_are_part_of_the_ids_of_rea
 
 
 def test_a_policy_whose_threshold_follows_the_registry_is_revised() -> None:
-    assert [OpenCode(input_limit_tokens=limit).revision for limit in (None, 100_000)] == [2, 1]
+    assert [OpenCode(input_limit_tokens=limit).revision for limit in (None, 100_000)] == [3, 2]
 
 
 def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):

@@ -99,10 +99,13 @@ def test_the_oracle_keeps_the_cut_of_its_policy() -> None:
 
 
 CHANGED_OTHERWISE = {
-    **dict.fromkeys(("cline-basic", "codex", "dexto", "gemini-masking", "goose", "langchain-clear-tool-uses", "letta"), 1),
-    **dict.fromkeys(("inspect-edit", "inspect-summary", "inspect-trim", "openhands", "pydantic-summary"), 1),
-    **dict.fromkeys(("roo-code", "roo-sliding"), 1),
-    **dict.fromkeys(("cline", "opencode"), 2),
+    **dict.fromkeys(("cline-basic", "codex", "deepagents", "gemini-masking", "inspect-edit", "inspect-trim"), 1),
+    **dict.fromkeys(("langchain-clear-tool-uses", "langchain-summary", "openhands-v0", "pi"), 1),
+    **dict.fromkeys(("pydantic-window", "roo-sliding"), 1),
+        ("langchain-clear-tool-uses", "langchain-summary", "openhands-v0", "pi", "pydantic-window", "roo-sliding"), 1
+    ),
+    **dict.fromkeys(("dexto", "goose", "inspect-summary", "letta", "openhands", "pydantic-summary", "roo-code"), 2),
+    **dict.fromkeys(("cline", "opencode"), 3),
 }
 """Revisions of the policies of other systems that changed for another reason than the cut of outputs."""
 

@@ -407,7 +407,10 @@ class Cline(_ClineSdk, SummarizingPreset):
 
     If the window of the model is unknown, the model's longest input is assumed to be 128,000 tokens.
 
-    One difference from the original: tool schemas do not count towards the threshold, because a policy does not see them.
+    Differences from the original:
+
+    - Tool schemas do not count towards the threshold, because a policy does not see them.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         keep_recent_tokens: Number of tokens to retain at the end of the conversation; fewer if its maximum size after a
@@ -432,12 +435,13 @@ class Cline(_ClineSdk, SummarizingPreset):
     def revision(self) -> int:
         """Number of times that the behaviour of this policy changed since version 0.1.
 
-        The changes, both as in the original:
+        The changes, the first two as in the original:
 
         - A former summary is not summarized again without newer messages.
         - If the window of the model is unknown, an input of 128,000 tokens is assumed; before, the policy did not act.
+        - A message of the user that no request has contained yet now stays in view.
         """
-        return 2
+        return 3
 
     @property
     def pipeline(self) -> Pipeline:

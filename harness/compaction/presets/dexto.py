@@ -147,6 +147,7 @@ class Dexto(SummarizingPreset):
     - Where a fifth of the messages is retained, the original may separate a call from its result; here the call stays too.
     - The conversation is measured again after results were cleared; the original uses the last report until the next call.
     - Results that a compaction retained can be cleared later.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         threshold: Share of the window that triggers a summary when it is exceeded, above 0 and at most 1. Default: `0.9`.
@@ -193,8 +194,10 @@ class Dexto(SummarizingPreset):
 
         As in the original, results are now cleared before every step, the summarizer reads the current task and no arguments of
         calls, messages retained by the compaction before are not summarized, and an empty summary is accepted.
+
+        A message of the user that no request has contained yet now stays in view.
         """
-        return 1
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:

@@ -71,6 +71,7 @@ class Goose(SummarizingPreset):
     - Before a turn, the summarizer does not read the user's new message.
     - The note has the same text in every case; the original has three texts.
     - A threshold of 1 stands for the whole window instead of turning compaction off.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         adapted: Whether the policy checks its trigger before every model call, instead of only before each new turn.
@@ -97,8 +98,10 @@ class Goose(SummarizingPreset):
         """Number of times that the behaviour of this policy changed since version 0.1.
 
         The only change: each summary also lists the files that the summary before it lists.
+
+        A message of the user that no request has contained yet now stays in view.
         """
-        return 1
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:

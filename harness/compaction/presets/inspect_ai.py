@@ -115,6 +115,7 @@ class InspectSummary(_Inspect, SummarizingPreset):
     - A view that still exceeds the threshold is not summarized again at once.
     - The tokens of the last answer are taken from the provider's report instead of an estimate.
     - A prompt that is too long for the summarizer is not shortened.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         summary_max_tokens: Maximum number of tokens in a summary; the original sets no limit. Default: `4_096`.
@@ -131,6 +132,16 @@ class InspectSummary(_Inspect, SummarizingPreset):
     """
 
     kind: Literal["inspect-summary"] = "inspect-summary"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
+
+        If the window of the model is unknown, 128,000 tokens are assumed, as in the original; before, the policy did not act.
+
+        A message of the user that no request has contained yet now stays in view.
+        """
+        return 1 + (self.context_window is None)
 
     @property
     def pipeline(self) -> Pipeline:

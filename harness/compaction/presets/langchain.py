@@ -325,6 +325,9 @@ class LangChainSummary(SummarizingPreset):
 
     If the summary fails, the conversation stays unchanged, while the original ends the run. An empty summary is accepted.
 
+    One difference from the original: a message of the user that no request has contained yet stays; the original may summarize
+    it.
+
     Attributes:
         trigger_share: Share of the window that triggers compaction, measured by estimate or by the provider's last report; None
             disables this trigger. Default: `0.8`.
@@ -360,6 +363,14 @@ class LangChainSummary(SummarizingPreset):
     keep_share: Share | None = None
     trim_tokens: Positive | None = 4_000
     kind: Literal["langchain-summary"] = "langchain-summary"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: a message of the user that no request has contained yet now stays in view.
+        """
+        return 1
 
     def check_combination(self) -> None:
         """Raise UsageError if the triggers or the retained amounts contradict each other, or if no trigger is set."""
@@ -419,6 +430,7 @@ class DeepAgents(SummarizingPreset):
     - The token count is not corrected by the provider's report after arguments were shortened.
     - Results are not cut after a refused prompt.
     - An unknown window disables compaction instead of setting a threshold of 170,000 tokens.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         threshold: Share of the window that triggers compaction, measured by estimate or by the provider's last report, above 0
@@ -445,6 +457,14 @@ class DeepAgents(SummarizingPreset):
     argument_characters: Positive = 2_000
     short_characters: NonNegative = 20
     kind: Literal["deepagents"] = "deepagents"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: a message of the user that no request has contained yet now stays in view.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

@@ -100,6 +100,7 @@ class Letta(SummarizingPreset):
 
     - The size after a cut is estimated.
     - A view that is still too large is compacted again only in the next step.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         threshold: Share of the window that the tokens of the last model call must exceed to trigger compaction, above 0 and at
@@ -137,8 +138,10 @@ class Letta(SummarizingPreset):
 
         The only change: if nothing else fits, the newest answer with its results is tried before everything is summarized, as in
         the original.
+
+        A message of the user that no request has contained yet now stays in view.
         """
-        return 1
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:

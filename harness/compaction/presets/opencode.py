@@ -138,6 +138,9 @@ class OpenCode(SummarizingPreset):
 
     If the summary fails or is empty, the conversation stays unchanged, while the original stops.
 
+    One difference from the original: a message of the user that no request has contained yet stays; the original may summarize
+    it.
+
     Attributes:
         max_output_tokens: Number of tokens reserved for the model's answer; a smaller output limit of the model takes precedence.
             Default: `32_000`.
@@ -182,8 +185,10 @@ class OpenCode(SummarizingPreset):
         Without `input_limit_tokens`, the policy now uses the model's input limit from the registry of models. After an overflow,
         the summary now covers only what the original summarizes; and if everything fits the tokens for the last turns, everything
         is summarized, as in the original.
+
+        A message of the user that no request has contained yet now stays in view.
         """
-        return 1 + (self.input_limit_tokens is None)
+        return 2 + (self.input_limit_tokens is None)
 
     def check_combination(self) -> None:
         """Raise UsageError if `tail_least_tokens` exceeds `tail_most_tokens`, or if the reserve uses up the input limit."""

@@ -302,6 +302,7 @@ class OpenHands(_OpenHands):
     - Tokens are estimated from characters.
     - A summary must be shorter than the messages that it replaces.
     - A view that is still too large is compacted again only before the next step.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         max_tokens: Number of estimated tokens in the conversation above which compaction is triggered, at most the window; None
@@ -332,8 +333,10 @@ class OpenHands(_OpenHands):
         """Number of times that the behaviour of this policy changed since version 0.1.
 
         The only change: the instruction to the summarizer is now a system message, as in the original.
+
+        A message of the user that no request has contained yet now stays in view.
         """
-        return 1
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:
@@ -396,6 +399,7 @@ class OpenHandsV0(_OpenHands):
     - The original ends the run after a failed or empty summary.
     - Calls stay with their results, and no browser screenshots are masked.
     - The summary has the role of the user.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         max_size: Number of events (messages, tool calls and results) in view above which compaction is triggered. Default: `120`.
@@ -416,6 +420,14 @@ class OpenHandsV0(_OpenHands):
     max_size: Positive = 120
     event_characters: Positive = 10_000
     kind: Literal["openhands-v0"] = "openhands-v0"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: a message of the user that no request has contained yet now stays in view.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

@@ -121,6 +121,7 @@ class Pi(SummarizingPreset):
     - The beginning of a turn is passed to the summarizer as a transcript, and results in it are cut too.
     - Both parts of a summary have lists of files; the original has one list at the end.
     - Thinking is not summarized, because a view does not contain it.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     One difference from the original: after an overflow (a prompt that the provider refuses as too long), the original compacts
     only once.
@@ -158,6 +159,14 @@ class Pi(SummarizingPreset):
     turn_summary_max_tokens: Positive = 8_192
     result_characters: Positive = 2_000
     kind: Literal["pi"] = "pi"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        The only change: a message of the user that no request has contained yet now stays in view.
+        """
+        return 1
 
     @property
     def pipeline(self) -> Pipeline:

@@ -263,6 +263,7 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     - Each queued message of the user counts as a request.
     - `keep_tokens` is compared with estimates instead of shares of the provider's report.
     - A summary begins with an introductory line, whose tokens count.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         trigger_share: Share of the window above which compaction is triggered, measured by the provider's last report and an
@@ -296,6 +297,17 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
     kind: Literal["pydantic-summary"] = "pydantic-summary"
 
     @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
+
+        If `trigger_share` is set and the window of the model is unknown, 200,000 tokens are assumed, as in the original; before,
+        the share triggered nothing.
+
+        A message of the user that no request has contained yet now stays in view.
+        """
+        return 1 + (self.trigger_share is not None)
+
+    @property
     def pipeline(self) -> Pipeline:
         """The policy's only rule, which summarizes everything but the newest messages and the user's first message."""
         summarize = SummarizeExceptRequest(
@@ -325,6 +337,7 @@ class PydanticWindow(_PydanticAi):
 
     - Each queued message of the user counts as a request.
     - `keep_tokens` is compared with estimated tokens.
+    - A message of the user that no request has contained yet stays; the original may evict it.
 
     Attributes:
         trigger_messages: Number of requests and answers above which compaction is triggered; all results of one answer are one
@@ -349,6 +362,17 @@ class PydanticWindow(_PydanticAi):
     keep_tokens: Positive | None = None
     keep_request: bool = True
     kind: Literal["pydantic-window"] = "pydantic-window"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy with these settings changed since version 0.1.
+
+        If `trigger_share` is set and the window of the model is unknown, 200,000 tokens are assumed, as in the original; before,
+        the share triggered nothing.
+
+        A message of the user that no request has contained yet now stays in view.
+        """
+        return 1 + (self.trigger_share is not None)
 
     @property
     def pipeline(self) -> Pipeline:

@@ -44,6 +44,16 @@ class _ShareKept(OwnPreset, SummarizingPreset):
     keep_share: Share = 0.3
     summary_max_tokens: Positive = 1_000
 
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        A cut tool output keeps the exit code of the command and the last lines of its standard error.
+
+        A message of the user that no request has contained yet now stays in view.
+        """
+        return 2
+
     def _build_pipeline(self, *rules: Rule, counter: Counter = DEFAULT_COUNTER) -> Pipeline:
         return Pipeline(ShareOfAvailable(share=self.threshold), rules, counter=counter)
 

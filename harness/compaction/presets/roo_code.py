@@ -145,6 +145,7 @@ class RooCode(_RooCode, SummarizingPreset):
 
     - File outlines made by a parser, editor commands and environment details are left out.
     - Messages that were evicted without a summary stay evicted; the original summarizes them later.
+    - A message of the user that no request has contained yet stays; the original may summarize it.
 
     Attributes:
         condense_share: Share of the window that triggers the summary, if it is below the limit set by `hard_share`; the original
@@ -168,6 +169,16 @@ class RooCode(_RooCode, SummarizingPreset):
     condense_share: Share = 1.0
     least_messages: Positive = 2
     kind: Literal["roo-code"] = "roo-code"
+
+    @property
+    def revision(self) -> int:
+        """Number of times that the behaviour of this policy changed since version 0.1.
+
+        As in the original, a summary alone with one further message is not summarized again.
+
+        A message of the user that no request has contained yet now stays in view.
+        """
+        return 2
 
     @property
     def pipeline(self) -> Pipeline:

@@ -91,8 +91,10 @@ class ThreeTiers(CalibratedPreset, SummarizingPreset):
     Source: this project (docs/sources.md).
 
     Each of the three tiers can be turned off. Clearing happens between turns of the user, so it has no effect in a session with
-    one prompt unless `prune_at` is `step`; the other tiers work in any session. No older message stays in view after a summary.
-    If the summary fails or is empty, the conversation stays unchanged, except after a refused prompt.
+    one prompt unless `prune_at` is `step`; the other tiers work in any session. Whether to summarize is checked before each turn
+    and before each step, so that a window that one turn filled is summarized before the user's next message is added. No older
+    message stays in view after a summary. If the summary fails or is empty, the conversation stays unchanged, except after a
+    refused prompt.
 
     All prompt tokens count towards the limit, also tokens that the provider writes to its cache. Reasoning is not sent back to
     the model, because a provider accepts it only with the provider's own signature, or not at all.
