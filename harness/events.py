@@ -271,12 +271,26 @@ class Compaction:
     instead of the summary."""
     offloaded: tuple[str, ...] = ()
     """Names under which this compaction saved tool results that it removed from the view, oldest first."""
+    shortfall: str = ""
+    """Reason why the compaction missed its target, with the tokens that stay in the request; empty if it did not.
+
+    A compaction misses its target if it saves a small share of the tokens only, or if the policy is due again right after it. A
+    compaction that saved nothing has a reason only under policies of this project.
+    """
+    fruitless: bool = False
+    """Whether an applied compaction counts as an attempt without effect, because it missed its target; only for policies of this
+    project. An attempt that was not applied always counts."""
     kind: Literal["compaction"] = "compaction"
 
     @property
     def messages_removed(self) -> int:
         """Number of messages that this compaction evicted from the view; messages that it replaced or inserted do not count."""
         return len(self.patch.forget)
+
+    @property
+    def explanation(self) -> str:
+        """Reason for the compaction, and why it missed its target if it did."""
+        return f"{self.reason}; {self.shortfall}" if self.shortfall else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,9 +74,12 @@ class View:
     steps_since_compaction: int = 0
     """Number of steps (model calls) since the last applied compaction, or since the start of the session."""
     fruitless_attempts: int = 0
-    """Number of compaction attempts that failed or saved nothing since the last successful one."""
+    """Number of compaction attempts without effect since the last successful one.
+
+    They failed, would have saved nothing, or were applied and marked as fruitless.
+    """
     fruitless_tokens: int = 0
-    """Estimated number of tokens in view at the last compaction attempt that failed or saved nothing."""
+    """Estimated number of tokens in view after the last compaction attempt without effect."""
     task: Message | None = None
     """First message of the user in the log, even if that message is no longer in view."""
     summaries: tuple[ItemId, ...] = ()
@@ -273,17 +276,18 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
     remaining_ids = {item.item_id for item in items}
     original_tokens = _collect_original_tokens(view, event.patch, remaining_ids)
     shown_tokens = sum(item.tokens for item in items if item.item_id in original_tokens)
+    tokens = Estimated(sum(item.tokens for item in items))
     return replace(
         view,
         items=items,
         tally_cache=TallyCache(),
-        tokens=Estimated(sum(item.tokens for item in items)),
+        tokens=tokens,
         events=sum(count_events(item.message) for item in items),
         rounds=event.round,
         edits=view.edits + 1,
         steps_since_compaction=0,
-        fruitless_attempts=0,
-        fruitless_tokens=0,
+        fruitless_attempts=view.fruitless_attempts + 1 if event.fruitless else 0,
+        fruitless_tokens=tokens if event.fruitless else 0,
         summaries=tuple(sorted(remaining_ids & (inserted | set(view.summaries)))),
         set_aside=_collect_set_aside(view, event.patch),
         original_tokens=tuple(original_tokens.items()),

@@ -183,6 +183,8 @@ class EventPrinter:
             f"{event.messages_before} -> {format_count(event.messages_after, 'message')}, {event.messages_removed} removed "
             f"({event.reason})"
         )
+        if event.shortfall:
+            self.print_line(event.shortfall, indent="  ")
 
     def _print_session_start(self, event: events.SessionStarted) -> None:
         due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"

@@ -75,6 +75,7 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
     ended = f"{session.status}{f' ({session.reason})' * bool(session.reason)} {session.detail}"
     length = (session.turns, "turn"), (totals.steps, "step"), (session.messages, "message"), (session.parts, "part")
     outcomes = (session.summaries, "summary"), (session.prunings, "pruning"), (totals.fruitless_attempts, "fruitless attempt")
+    missed = (totals.missed_targets, "missed target")
     sub_agents = f"{len(totals.sub_agents)}, included in these totals: {format_sub_agent_totals(totals.sub_agents)}"
     rows = {
         "session": session.session_id or "unknown",
@@ -85,7 +86,8 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
         "unfinished": _describe_draft(draft) if draft else "",
         "length": format_counts(*length),
         "in view": f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens",
-        "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes)}",
+        "compacted": f"{format_count(session.compacted_parts, 'part')}; {format_counts(*outcomes, missed)}",
+        "target": totals.shortfall,
         "measured": _describe_usage(totals),
         **dict(describe_metrics(totals)),
         "sub-agents": sub_agents if totals.sub_agents else "",
@@ -215,6 +217,8 @@ def render_step(sent: SentRequest, *, whole: bool, saved_outputs: Collection[str
     yield Text(f"digest {sent.digest[:16]}…, {note}", style=style)
     for compaction in sent.compactions:
         yield Text(f"compaction before this step: {compaction.status}, {format_line(compaction.reason, 160)}", style="cyan")
+        if compaction.shortfall:
+            yield Text(f"  {format_line(compaction.shortfall, 400)}", style="yellow")
     labels = [*map(str, range(1, len(sent.messages) + 1)), "answer", *["result"] * len(sent.results)]
     for label, message in zip(labels, (*sent.messages, sent.answer, *sent.results), strict=True):
         yield from _render_message(label, message, saved_outputs, whole=whole)

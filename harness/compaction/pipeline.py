@@ -136,6 +136,10 @@ Positive: TypeAlias = Annotated[int, Range(lambda value: value >= 1, "must be at
 NonNegative: TypeAlias = Annotated[int, Range(lambda value: value >= 0, "must not be negative")]
 Share: TypeAlias = Annotated[float, Range(lambda value: 0 < value <= 1, "must be above 0 and at most 1")]
 
+SavedShare: TypeAlias = Annotated[float, Range(lambda value: 0 <= value < 1, "must be at least 0 and below 1")]
+LEAST_SAVED_SHARE = 0.05
+"""Share of the conversation's tokens; a compaction that saves less misses its target, unless the policy has another share."""
+
 
 def check_ranges(policy: Any) -> None:
     """Raise UsageError if a field of the policy has a value outside its range.
@@ -284,11 +288,15 @@ class CalibratedPreset(OwnPreset):
             report, scaled by the tokens that the reports of this session show for each estimated token. `estimate` uses
             characters divided by 4 alone. `harness.compaction.triggers.Measure` explains the other values.
             Default: `'calibrated'`.
+        least_saved_share: Share of the conversation's tokens that a compaction must save, at least 0 and below 1. A compaction
+            that saves less, or that leaves the conversation at the threshold, is applied, but counts as fruitless: after two in a
+            row, compaction pauses until the conversation has grown by a tenth. Default: `0.05`.
     """
 
     __slots__ = ()
 
     measure: Measure = field(default="calibrated", metadata=ADDED_LATER)
+    least_saved_share: SavedShare = field(default=LEAST_SAVED_SHARE, metadata=ADDED_LATER)
 
     @property
     def revision(self) -> int:

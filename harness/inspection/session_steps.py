@@ -86,6 +86,8 @@ class SessionSteps:
         if sub_agents := totals.sub_agents:
             rows.append(("of these by sub-agents", f"{len(sub_agents)}: {format_sub_agent_totals(sub_agents)}"))
         attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} without effect"
+        if totals.missed_targets:
+            attempts += f", {totals.missed_targets} that missed their target: {totals.shortfall}".rstrip(": ")
         return [*rows, ("compactions", attempts), *describe_metrics(totals)]
 
     def describe_step(self, number: int, sent: SentRequest) -> list[tuple[str, str]]:
@@ -175,7 +177,7 @@ def _encode_compaction(event: Compaction) -> Mapping[str, str]:
     numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
     return {
         "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
-        "reason": event.reason[:MAX_REASON_CHARACTERS],
+        "reason": event.explanation[:MAX_REASON_CHARACTERS],
         "summary": cut_text(event.summary),
     }
 

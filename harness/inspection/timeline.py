@@ -105,6 +105,8 @@ class CompactionPoint(NamedTuple):
     cost_usd: float | None
     """Cost of writing the summary, in US dollars; None if no summarizer was called or the price is unknown."""
     wall_seconds: float
+    shortfall: str
+    """Reason why the compaction missed its target; empty if it did not."""
 
     @property
     def outcome(self) -> str:

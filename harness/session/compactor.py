@@ -8,6 +8,8 @@ The checks in this module apply to all policies:
   were evicted earlier, the tokens of these messages count as replaced too.
 - After two attempts without effect in a row, compaction pauses. It resumes when the view (the messages that the model sees next)
   has grown by a tenth, the provider refuses the prompt as too long, or the user asks for a compaction.
+- A compaction misses its target if it saves less than a share of the tokens, or if the policy is due again right after it. It is
+  applied, and the log says why it missed the target. For policies of this project, it also counts as an attempt without effect.
 - A failed summary is recorded, and the plan's fallback is applied. Without a fallback, the view stays unchanged. If the plan has
   a fallback, a summary that saves no tokens counts as failed.
 
@@ -27,8 +29,9 @@ from typing import NamedTuple
 
 from harness.compaction.description import name_policy
 from harness.compaction.feasibility import check_feasible
+from harness.compaction.pipeline import LEAST_SAVED_SHARE
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
-from harness.events import Compaction, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
+from harness.events import Compaction, Entry, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
 from harness.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.policies import resolve_policy
@@ -45,10 +48,10 @@ from harness.protocols import (
 )
 from harness.tally_cache import TallyCache
 from harness.tokens import Budget, Estimated, Usage, Window
-from harness.view import View, apply_patch, find_violation
+from harness.view import View, apply_patch, find_violation, fold
 
 FRUITLESS_IN_A_ROW = 2
-"""Number of compaction attempts in a row that saved no tokens, after which compaction pauses until more messages follow."""
+"""Number of compaction attempts without effect in a row after which compaction pauses until more messages follow."""
 HOOKS_WITHOUT_PAUSE: frozenset[Hook] = frozenset({"overflow", "manual"})
 """Points in a session at which compaction is tried even during a pause: after an overflow, and when the user asks for it.
 
@@ -137,6 +140,7 @@ class SessionCompactor:
         # checked once, because `isinstance` with a protocol takes longer than the rest of a step
         self._warning_policy = policy if isinstance(policy, WarningPolicy) else None
         self._policy_name = name_policy(policy)
+        self._own_least_share: float | None = getattr(policy, "least_saved_share", None)
 
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
@@ -163,7 +167,32 @@ class SessionCompactor:
             return None
         plan = keep_pending_messages(plan, view)
         event = self._execute_plan(plan, view, _build_noop_event(view, plan, step, hook), signal)
+        if event.status == "applied" or (event.status == "no-op" and self._own_least_share is not None):
+            event = self._check_target(event, view)
+        is_fruitless = event.fruitless or event.status == "no-op"
+        if is_fruitless and event.shortfall and view.fruitless_attempts + 1 == FRUITLESS_IN_A_ROW:
+            signal(Notice(text=f"{event.shortfall}. Compaction pauses until the conversation has grown by a tenth."))
         return replace(event, wall_seconds=perf_counter() - start_seconds)
+
+    def _check_target(self, event: Compaction, view: View) -> Compaction:
+        """Return the event of a compaction, with the reason why it missed its target if it did."""
+        is_own = self._own_least_share is not None
+        least_share = LEAST_SAVED_SHARE if self._own_least_share is None else self._own_least_share
+        summarized_ids = {item for insert in event.patch.insert for item in insert.stands_for}
+        tokens_before = view.tokens + sum(item.tokens for item in view.set_aside if item.item_id in summarized_ids)
+        saved_tokens = tokens_before - event.tokens_after
+        causes = []
+        if saved_tokens < least_share * tokens_before:
+            causes.append(f"it saved {saved_tokens} of {tokens_before} tokens, fewer than {least_share:.0%}")
+        after = fold(view, Entry(view.items[-1].item_id.event + 1, event), self.policy.counter)
+        again = self.policy.plan(after, self.budget, None, "step" if event.moment in HOOKS_WITHOUT_PAUSE else event.moment)
+        if again is not None:
+            causes.append(f"the policy is due again at once ({again.reason})")
+        if not causes or (event.status == "no-op" and again is None):
+            return event
+        opening = "compaction cannot reach its target here" if is_own else "a policy of this project would count it as fruitless"
+        shortfall = f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
+        return replace(event, shortfall=shortfall, fruitless=is_own and event.status == "applied")
 
     def _execute_plan(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
         """Carry out a plan, or the plan's fallback if the plan saves no tokens, and return the log event."""
@@ -397,8 +426,18 @@ def _shorten_messages(slot: Slot, summary_prompt: SummaryPrompt, error: ModelErr
     return procedure.shorter.shorten(summary_prompt.request.to_summarize, attempt)
 
 
+def _describe_rest(view: View) -> str:
+    """Return how many tokens are left of which parts of a request after a compaction."""
+    system = sum(item.tokens for item in view.items[:1])
+    summaries = sum(item.tokens for item in view.items if item.item_id in view.summaries)
+    text = f"the system message has {system} tokens, summaries {summaries}, kept messages {view.tokens - system - summaries}"
+    if not view.calibration.reported_tokens:
+        return text
+    return f"{text}, and what is in no message, such as tool definitions, about {max(0, view.calibration.measure(0))}"
+
+
 def _should_hold_back(view: View) -> bool:
-    """Return whether to pause because recent attempts saved nothing and the conversation has hardly grown."""
+    """Return whether to pause because recent attempts had no effect and the conversation has hardly grown."""
     if view.fruitless_attempts < FRUITLESS_IN_A_ROW:
         return False
     # a tenth of 0 tokens is 0, so a separate condition requires that the view has grown at all

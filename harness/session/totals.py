@@ -151,6 +151,10 @@ class SessionTotals:
     """Number of compactions in the session that were not applied because they would have saved nothing."""
     failed_compactions: int = 0
     """Number of compactions in the session that failed."""
+    missed_targets: int = 0
+    """Number of compactions that saved too little or left the policy due, see `harness.events.Compaction.shortfall`."""
+    shortfall: str = ""
+    """Reason why the newest compaction missed its target; empty if it did not."""
     fallbacks: int = 0
     """Number of compactions that were applied in another form than planned, because the summary could not be written."""
     prunings: int = 0
@@ -345,6 +349,8 @@ class SessionTotals:
                 self.prunings += 1
                 self.pruned_tokens += compaction.tokens_before - compaction.tokens_after
                 self.pruning_seconds += compaction.wall_seconds
+        self.missed_targets += bool(compaction.shortfall)
+        self.shortfall = compaction.shortfall
         self.no_ops += compaction.status == "no-op"
         self.failed_compactions += compaction.status == "failed"
         self.fallbacks += compaction.status == "applied" and bool(compaction.failure)

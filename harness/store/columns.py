@@ -289,6 +289,7 @@ TRIALS: tuple[Column, ...] = (
     _make_sum("summaries", "", "c.summaries", "Number of applied compactions that inserted a summary or a marker"),
     _make_sum("emergency_compactions", "", "c.emergencies", "Number of compactions after the provider refused a prompt"),
     _make_sum("fruitless_compactions", "", "c.fruitless", "Number of attempts that failed or would have saved nothing"),
+    _make_sum("missed_targets", "", "f.missed", "Number of compactions that saved too little or left the policy due"),
     _make_sum("summarizer_seconds", "s", "c.seconds", "Time of the summarizer's calls (virtual time if scripted)", "float64"),
     _make_sum("cache_read_tokens", "tokens", "p.read_tokens", "Prompt tokens read from a cache, as the provider reports"),
     _make_sum("cache_write_tokens", "tokens", "p.write_tokens", "Prompt tokens written to a cache, as the provider reports"),
@@ -373,6 +374,7 @@ TEXT_MARK = "="
 """First character of the texts in the query of summaries, which tells them apart from references to stored texts."""
 _SUMMARY_SQL = f"iif(json_type(e.body, '$.summary') = 'text', '{TEXT_MARK}', '') || json_extract(e.body, '$.summary')"
 _OFFLOADED_SQL = "coalesce(json_array_length(e.body, '$.offloaded'), 0)"
+_IS_SHORT_SQL = "coalesce(json_extract(e.body, '$.shortfall'), '') <> ''"
 COMPACTIONS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
@@ -382,6 +384,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("moment", "str", "", "Hook at which the policy was called: turn, step, overflow or manual"),
     Column("status", "str", "", "Outcome of the attempt: applied, no-op or failed"),
     Column("reason", "str", "", "Trigger of the compaction, or the reason why it failed"),
+    Column("missed_target", "bool", "", "Whether the compaction saved too little or left the policy due", _IS_SHORT_SQL),
     Column("tokens_before", "int64", "tokens", "Estimated size of the view before the compaction"),
     Column("tokens_after", "int64", "tokens", "Estimated size of the view after the compaction"),
     Column("messages_before", "int64", "messages", "Number of messages in the view before the compaction"),
@@ -574,6 +577,8 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
         sum(status = 'applied' AND moment = 'overflow') AS emergencies,
         sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
       FROM compaction WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS c ON c.session = s.key
+    LEFT JOIN (SELECT e.session, sum({_IS_SHORT_SQL}) AS missed
+      FROM event AS e WHERE e.kind = 'compaction' AND e.session IN {_TRIAL_SESSIONS} GROUP BY e.session) AS f ON f.session = s.key
     LEFT JOIN (SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens,
         sum(view_tokens) AS view_tokens, sum(kept_prefix_tokens) AS kept_tokens
       FROM step WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS p ON p.session = s.key

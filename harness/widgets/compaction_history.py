@@ -64,7 +64,7 @@ class CompactionRound:
         shown = messages if len(messages) <= MAX_LISTED_MESSAGES else (*messages[:half], *messages[-half:])
         return self.build_timeline_point() | {
             "moment": event.moment,
-            "reason": event.reason,
+            "reason": event.explanation,
             "failure": event.failure,
             "summary": event.summary,
             "summarizer": event.summarizer,

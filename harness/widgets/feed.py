@@ -264,7 +264,7 @@ class Feed:
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
         self._refresh_rounds()
         row: JsonObject = {"kind": "compaction", "step": event.step} | compaction_round.build_timeline_point()
-        self._add_row(row | {"reason": event.reason[:500]})
+        self._add_row(row | {"reason": event.explanation[:500]})
 
     def _roll_back(self, step: int) -> None:
         self.curve.truncate(step)

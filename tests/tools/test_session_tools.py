@@ -102,8 +102,6 @@ CHANGED_OTHERWISE = {
     **dict.fromkeys(("cline-basic", "codex", "deepagents", "gemini-masking", "inspect-edit", "inspect-trim"), 1),
     **dict.fromkeys(("langchain-clear-tool-uses", "langchain-summary", "openhands-v0", "pi"), 1),
     **dict.fromkeys(("pydantic-window", "roo-sliding"), 1),
-        ("langchain-clear-tool-uses", "langchain-summary", "openhands-v0", "pi", "pydantic-window", "roo-sliding"), 1
-    ),
     **dict.fromkeys(("dexto", "goose", "inspect-summary", "letta", "openhands", "pydantic-summary", "roo-code"), 2),
     **dict.fromkeys(("cline", "opencode"), 3),
 }

@@ -287,6 +287,7 @@ class OraclePolicy:
     def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
         self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
         self.kind, self.clip_characters, self.truncation = policy.kind, policy.clip_characters, policy.truncation
+        self.least_saved_share = policy.least_saved_share
 
     def __repr__(self) -> str:
         return f"{self._policy!r}.with_oracle(…)"

@@ -1,12 +1,13 @@
 """Policy of this project, which limits the number of messages in the conversation, with or without a summary."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from harness.codec import ADDED_LATER
 from harness.compaction.cuts import LastMessages
 from harness.compaction.overflow import OWN_PROCEDURE
-from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.pipeline import CalibratedPreset, NonNegative, Pipeline, Positive, Rule, SavedShare, SummarizingPreset
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
@@ -124,6 +125,8 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
         summarizer: Name of the model that writes the summaries if `summarize_on_trim` is set; `same` is the agent's own model.
             Default: `'same'`.
         summary_max_tokens: Maximum number of tokens in a summary. Default: `1_024`.
+        least_saved_share: Share of the conversation's tokens that a compaction must save; one that saves less counts as
+            fruitless. At least 0 and below 1. The maximum holds at every step, so few messages go at a time. Default: `0.0`.
 
     Example:
         Limit the conversation to 40 messages and summarize the evicted messages:
@@ -140,6 +143,7 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
     preserve_last_n: NonNegative = 20
     summarize_on_trim: bool = False
     summary_max_tokens: Positive = 1_024
+    least_saved_share: SavedShare = field(default=0.0, metadata=ADDED_LATER)
     kind: Literal["message-window"] = "message-window"
 
     @property

@@ -392,7 +392,7 @@ class Exploration:
         """Yield every compaction that the policy attempted, up to the last step computed so far."""
         for entry in self.run.attempts:
             event = cast("Compaction", entry.event)
-            reason = event.reason[:MAX_REASON_CHARACTERS]
+            reason = event.explanation[:MAX_REASON_CHARACTERS]
             yield AttemptRow(event.step, event.tokens_before, event.tokens_after, event.status, reason)
 
     def _group_view(self) -> list[tuple[int, int]]:

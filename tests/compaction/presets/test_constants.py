@@ -361,6 +361,7 @@ SHARED: dict[str, float] = {
     # this project: the limits of a compaction after a refused prompt
     "overflow.FORCED_SHARE": 0.5,
     "overflow.USUAL_SHARE": 0.75,
+    "pipeline.LEAST_SAVED_SHARE": 0.05,
     # S0.4
     "triggers.Reserves.output_tokens": 4_000,
     "triggers.Reserves.safety_tokens": 5_000,

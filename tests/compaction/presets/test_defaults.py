@@ -14,7 +14,7 @@ from harness.view import View
 
 SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 
-CALIBRATED: dict[str, object] = {"measure": "calibrated"}
+CALIBRATED: dict[str, object] = {"measure": "calibrated", "least_saved_share": 0.05}
 """Way in which the policies of this project count tokens (S0.3, S3.4)."""
 
 KEEP_LAST: dict[str, object] = {
@@ -97,6 +97,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "preserve_last_n": 20,
         "summarize_on_trim": False,
         "summary_max_tokens": 1_024,
+        "least_saved_share": 0.0,
     },
     # SWE-agent 3ea751c0 and The Complexity Trap
     "mini-swe-agent": {},
