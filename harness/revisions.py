@@ -22,6 +22,8 @@ REVISIONS: Mapping[str, int] = {
     "summarizer extractive": 0,
     "summarizer lossy": 0,
     "summarizer oracle": 0,
+    # What `nominal_window_tokens` scales. 1: no limit on the length of tool outputs.
+    "scaling": 1,
     # How tokens become dollars, with the price of scripted models; the versions of price lists stand in the provenance.
     "prices": 0,
     # How prices of real models are read from the registry. 1: reasoning tokens have a price of their own.

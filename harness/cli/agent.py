@@ -68,6 +68,7 @@ from harness.tasks import complete_name, make_task
 )
 @click.option("--window", "window_tokens", type=options.POSITIVE, help="Context window in tokens.  [default: the model's]")
 @options.NOMINAL_WINDOW
+@options.OUTPUT_LIMIT_SCALE
 @click.option("--max-steps", type=options.POSITIVE, default=50, help="Maximum number of steps (model calls).")
 @click.option("--parallel-tools", is_flag=True, help="Run the tool calls of one reply in parallel.")
 @options.BACKEND
@@ -112,6 +113,7 @@ def command(
     stall_seconds: float,
     window_tokens: int | None,
     nominal_window_tokens: int | None,
+    output_limit_scale: float,
     max_steps: int,
     parallel_tools: bool,
     backend: BackendName,
@@ -148,7 +150,7 @@ def command(
     means `continue`.
 
     --nominal-window is the context window that the constants of the policy were chosen for. They are scaled by the ratio of the
-    real window to this one.
+    real window to this one. --output-limit-scale is the factor on the limits on tool outputs, which no window changes.
 
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
 
@@ -175,6 +177,7 @@ def command(
         cassette=options.choose_cassette(record, replay),
         stall_seconds=stall_seconds,
         nominal_window_tokens=nominal_window_tokens,
+        output_limit_scale=output_limit_scale,
         max_steps=max_steps,
         parallel_tools=parallel_tools,
         runtime=runtime,
@@ -269,6 +272,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
         "tool_calls",
         "stall_seconds",
         "nominal_window_tokens",
+        "output_limit_scale",
         "max_steps",
         "parallel_tools",
         "runtime",

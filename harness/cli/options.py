@@ -41,6 +41,12 @@ FIELDS = click.option(
 NOMINAL_WINDOW = click.option(
     "--nominal-window", "nominal_window_tokens", type=POSITIVE, help="Window in tokens that the policy's constants were made for."
 )
+OUTPUT_LIMIT_SCALE = click.option(
+    "--output-limit-scale",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    help="Factor on the policy's limits on the length of tool outputs.",
+)
 RECORD = click.option("--record", type=FILE, help="Record the answers of real models in this cassette file.")
 REPLAY = click.option("--replay", type=FILE, help="Replay the answers in this cassette file; no real model is called.")
 

@@ -81,8 +81,16 @@ def command(context: click.Context, full: bool) -> None:
     "--window", type=options.POSITIVE, default=WINDOW_TOKENS, help="Context window in tokens; smaller than the sample session."
 )
 @options.NOMINAL_WINDOW
+@options.OUTPUT_LIMIT_SCALE
 @click.option("--rounds", type=options.POSITIVE, default=3, help="Number of compactions to draw.")
-def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_tokens: int | None, rounds: int) -> None:
+def show_policy(
+    name: str,
+    fields: tuple[str, ...],
+    window: int,
+    nominal_window_tokens: int | None,
+    output_limit_scale: float,
+    rounds: int,
+) -> None:
     """Show the effect of the policy NAME on a sample session.
 
     For each compaction, two bars show the messages that the model sees before and after it, and how much of them is kept, masked,
@@ -92,7 +100,7 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window_
     """
     policy = policy_from_plain({"kind": name, **options.parse_fields(fields)})
     context_window = Window(tokens=window, source="configuration")
-    policy = fit_policy(policy, context_window, nominal_window_tokens).policy
+    policy = fit_policy(policy, context_window, nominal_window_tokens, output_limit_scale).policy
     properties = build_named_grid(list_properties(policy, context_window), indent="  ")
     heading = format_heading(name, inspect.getdoc(type(policy)) or "")
     print_parts(heading, properties, "", *draw_walk(run_on_sample(policy, window), rounds))

@@ -4,20 +4,27 @@ Constants in tokens, characters, lines and bytes belong to a window of a certain
 different policy: reserves that left nine tenths of a large window may leave nothing. Scaling multiplies the constants by window /
 nominal window.
 
+Limits on the length of tool outputs decide what the agent reads, with or without a compaction. They are a treatment of their own:
+they have a factor of their own and do not change with the window. The names of such fields begin with `clip_` or `truncate_`.
+
 Counts of messages and shares stay as they are, and so do two fields that are windows themselves: `context_window`, to which the
 policy is scaled, and `summarizer_input_tokens`, the window of another model.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from math import isfinite
 from typing import Any, TypeVar, cast
 
+from harness.compaction.description import name_policy
 from harness.errors import UsageError
 from harness.protocols import Policy
 from harness.tokens import Window
 
 SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
 """Endings of the names of policy fields whose whole numbers are scaled to the window, e.g. of `reserve_tokens`."""
+OUTPUT_LIMIT_PREFIXES = ("clip_", "truncate_")
+"""Beginnings of the names of policy fields that limit the length of tool outputs, e.g. of `clip_characters`."""
 WINDOW_FIELDS = frozenset({"context_window", "summarizer_input_tokens"})
 """Names of policy fields that give the size of a context window and are therefore not scaled."""
 
@@ -31,7 +38,7 @@ class FittedPolicy:
     policy: Policy
     """Compaction policy with scaled constants."""
     scale: float = 1.0
-    """Factor by which the policy's constants were multiplied; 1 leaves them as configured."""
+    """Factor by which the policy's constants were multiplied, limits on tool outputs excepted; 1 leaves them as configured."""
     nominal_window_tokens: int | None = None
     """Context window in tokens for which the policy's constants were chosen; None means that they were not scaled."""
 
@@ -42,17 +49,22 @@ class FittedPolicy:
         return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"
 
 
-def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None) -> FittedPolicy:
-    """Scale a policy's constants, such as reserves in tokens, to a context window.
+def fit_policy(
+    policy: Policy, window: Window, nominal_window_tokens: int | None, output_limit_scale: float = 1.0
+) -> FittedPolicy:
+    """Scale a policy's constants, such as reserves in tokens, to a context window, and its limits on tool outputs by a factor.
 
     Args:
         policy: Compaction policy as configured.
         window: Window of the agent's model; the policy's own `context_window` takes precedence.
         nominal_window_tokens: Window in tokens for which the policy's constants were chosen; None does not scale them.
+        output_limit_scale: Factor on the policy's limits on the length of tool outputs, which no window changes.
 
     Raises:
-        UsageError: The window is unknown, or the nominal window is below 1 token.
+        UsageError: The window is unknown, the nominal window is below 1 token, or the factor is not a number above 0 or changes
+            no limit of the policy.
     """
+    policy = _fit_output_limits(policy, output_limit_scale)
     if nominal_window_tokens is None:
         return FittedPolicy(policy=policy)
     if nominal_window_tokens < 1:
@@ -67,22 +79,59 @@ def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None
     return FittedPolicy(policy=scale_policy(policy, scale), scale=scale, nominal_window_tokens=nominal_window_tokens)
 
 
+def _fit_output_limits(policy: Policy, factor: float) -> Policy:
+    """Return the policy with scaled limits on tool outputs; refuse a factor without effect, which would label a false arm."""
+    check_output_limit_scale(factor)
+    scaled = scale_output_limits(policy, factor)
+    if scaled is policy and factor != 1:
+        raise UsageError(
+            f"output_limit_scale={factor!r}: changes no limit on tool outputs of policy {name_policy(policy)!r}; the names of "
+            f"fields with such limits begin with {' or '.join(OUTPUT_LIMIT_PREFIXES)} and end with "
+            f"{', '.join(SCALED_SUFFIXES[:-1])} or {SCALED_SUFFIXES[-1]}"
+        )
+    return scaled
+
+
+def check_output_limit_scale(factor: float) -> None:
+    """Raise `UsageError` unless a factor on the limits on tool outputs is a finite number above 0."""
+    if not (factor > 0 and isfinite(factor)):
+        raise UsageError(f"output_limit_scale: must be a number above 0 (got {factor!r})")
+
+
 def scale_policy(policy: P, factor: float) -> P:
     """Multiply a policy's constants, such as numbers of tokens, by a factor, and round them to at least 1.
 
-    Values of None, 0 or less switch something off and stay as they are. Dataclasses in fields are scaled in the same way.
+    Values of None, 0 or less switch something off and stay as they are, as do limits on the length of tool outputs. Dataclasses
+    in fields are scaled in the same way.
     """
+    return _scale_fields(policy, factor, lambda name: not limits_outputs(name))
+
+
+def scale_output_limits(policy: P, factor: float) -> P:
+    """Multiply a policy's limits on the length of tool outputs by a factor, and round them to at least 1.
+
+    All other fields stay as they are.
+    """
+    return _scale_fields(policy, factor, limits_outputs)
+
+
+def limits_outputs(name: str) -> bool:
+    """Return whether a policy field of this name limits the length of tool outputs, in whatever unit."""
+    return name.startswith(OUTPUT_LIMIT_PREFIXES)
+
+
+def _scale_fields(policy: P, factor: float, is_scaled: Callable[[str], bool]) -> P:
     if not is_dataclass(policy) or isinstance(policy, type):
         return policy
+
+    def scale(name: str, value: Any) -> Any:
+        if type(value) is int and value > 0 and name.endswith(SCALED_SUFFIXES) and name not in WINDOW_FIELDS:
+            return max(1, round(value * factor)) if is_scaled(name) else value
+        return _scale_fields(value, factor, is_scaled)
+
     changes: Mapping[str, Any] = {
         field.name: changed
         for field in fields(policy)
-        if field.init and (changed := _scale_value(field.name, held := getattr(policy, field.name), factor)) != held
+        if field.init and (changed := scale(field.name, held := getattr(policy, field.name))) != held
     }
     return cast(P, replace(policy, **changes)) if changes else policy
-
-
-def _scale_value(name: str, value: Any, factor: float) -> Any:
-    if type(value) is int and value > 0 and name.endswith(SCALED_SUFFIXES) and name not in WINDOW_FIELDS:
-        return max(1, round(value * factor))
-    return scale_policy(value, factor)

@@ -175,6 +175,7 @@ def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING
         take=trial.replicate,
         stall_seconds=wiring.stall_seconds,
         nominal_window_tokens=trial.nominal_window_tokens,
+        output_limit_scale=trial.output_limit_scale,
         max_steps=trial.max_steps,
         parallel_tools=trial.parallel_tools,
         command_timeout_seconds=trial.command_timeout_seconds,

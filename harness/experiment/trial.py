@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 
 from harness import codec, revisions
 from harness.compaction.description import find_summarizer, inspect_abilities, name_policy
+from harness.compaction.scaling import check_output_limit_scale
 from harness.errors import UsageError
 from harness.experiment.paths import list_paths, refuse_coerced, refuse_unknown_paths
 from harness.models.factory import (
@@ -58,6 +59,8 @@ class Trial(codec.StrictFields):
         window_tokens: Context window in tokens. None uses the model's own window. Default: `None`.
         nominal_window_tokens: Window in tokens for which the policy's constants were chosen. They are multiplied by the ratio of
             the actual window to this window. None keeps the constants unchanged. Default: `None`.
+        output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
+            not depend on `nominal_window_tokens`. Default: `1.0`.
         max_steps: Maximum number of model calls, after which the session ends. Default: `50`.
         parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
@@ -96,6 +99,7 @@ class Trial(codec.StrictFields):
     explore: bool = field(default=False, metadata=codec.ADDED_LATER)
     explore_model: str = field(default=SAME_MODEL, metadata=codec.ADDED_LATER)
     reader: Reader = field(default=EXACT, metadata=codec.ADDED_LATER)
+    output_limit_scale: float = field(default=1.0, metadata=codec.ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Replace the name of a policy by the policy object, and refuse values with which no session could run."""
@@ -111,6 +115,7 @@ class Trial(codec.StrictFields):
         if not 0 < self.command_timeout_seconds < MAX_TIMEOUT_SECONDS:
             bounds = f"above 0 and below {MAX_TIMEOUT_SECONDS}"
             raise UsageError(f"command_timeout_seconds: must be {bounds} (got {self.command_timeout_seconds!r})")
+        check_output_limit_scale(self.output_limit_scale)
         check_explore_model(self.explore, self.explore_model)
         add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
@@ -150,6 +155,8 @@ class Trial(codec.StrictFields):
     def _list_parts(self) -> Iterator[str]:
         """Yield the names of the parts in `REVISIONS` that decide what the trial sends, counts and pays; some occur twice."""
         yield from (f"task {self.task}", "prices")
+        if self.nominal_window_tokens is not None:
+            yield "scaling"
         yield from (f"tool {name}" for name in list_tool_names(self.policy, explore=self.explore))
         agents = (self.model, self.sub_agent_model)
         if not all(map(is_scripted, self.models)):
@@ -301,7 +308,8 @@ class SharedFields:
     def make_parts_key(self, trial: Trial) -> tuple[object, ...]:
         """Return everything that `Trial.revisions` and `Trial.find_additions` read."""
         policy = id(self._encode(trial, "policy")[0])
-        return trial.task, trial.model, trial.explore, trial.explore_model, trial.reader, policy
+        is_scaled = trial.nominal_window_tokens is not None
+        return trial.task, trial.model, trial.explore, trial.explore_model, trial.reader, is_scaled, policy
 
     def _encode(self, trial: Trial, name: str) -> tuple[object, object, str]:
         """Return the value of a field, its plain form, and its part of the JSON text for the trial's id."""

@@ -278,7 +278,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     """
     model = resources.model or open_agent_model(spec, resources)
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
-    fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens)
+    fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens, spec.output_limit_scale)
     compactor = SessionCompactor(
         policy=supply_oracle(fitted_policy.policy, resources.oracle, spec.task, spec.reader),
         window=model.window,

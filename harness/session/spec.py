@@ -16,6 +16,7 @@ from harness.agent.loop import refuse_invalid_max_steps
 from harness.agent.prompts import build_system_prompt
 from harness.codec import OptionalPathField, refuse_mistyped_fields, required
 from harness.compaction.description import find_summarizer
+from harness.compaction.scaling import check_output_limit_scale
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.models.cassette import Cassette
@@ -58,6 +59,8 @@ class SessionSpec(codec.StrictFields):
         stall_seconds: Time in seconds after which a call to a silent provider is abandoned and repeated. Default: `300.0`.
         nominal_window_tokens: Window in tokens that the policy's constants were chosen for. The constants are scaled by the ratio
             of the actual window to this window. None keeps the constants unchanged. Default: `None`.
+        output_limit_scale: Factor on the policy's limits on the length of tool outputs, such as `clip_characters`. The limits do
+            not depend on `nominal_window_tokens`. Default: `1.0`.
         max_steps: Maximum number of model calls in a turn. Default: `50`.
         parallel_tools: Whether the tool calls of one reply run in parallel. Default: `False`.
         command_timeout_seconds: Time in seconds after which a command of the agent is killed. Default: `60.0`.
@@ -104,6 +107,7 @@ class SessionSpec(codec.StrictFields):
     take: int = 0
     stall_seconds: float = STALL_SECONDS
     nominal_window_tokens: int | None = None
+    output_limit_scale: float = 1.0
     max_steps: int = 50
     parallel_tools: bool = False
     command_timeout_seconds: float = 60.0
@@ -125,6 +129,7 @@ class SessionSpec(codec.StrictFields):
             object.__setattr__(self, name, codec.to_path(getattr(self, name)))
         refuse_mistyped_fields(self)
         refuse_invalid_max_steps(self.max_steps)
+        check_output_limit_scale(self.output_limit_scale)
         check_explore_model(self.explore, self.explore_model)
         add_reader(self.model, self.reader)  # raises an error if the model cannot have this reader
 
@@ -175,7 +180,13 @@ STORED_FIELDS: Mapping[str, Any] = {
 
 The policy is stored as well, but is not listed here, because each policy has a type of its own.
 """
-NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0, "explore_model": SAME_MODEL, "reader": EXACT}
+NEW_FIELDS: Mapping[str, object] = {
+    "take": 0,
+    "command_timeout_seconds": 60.0,
+    "explore_model": SAME_MODEL,
+    "reader": EXACT,
+    "output_limit_scale": 1.0,
+}
 """Fields of a session's configuration that were added after version 0.1, with their defaults.
 
 Such a field is not stored if it has its default value, so that configurations of version 0.1 keep the same stored text.

@@ -156,7 +156,12 @@ TRIALS: tuple[Column, ...] = (
     Column(
         "action_misses", "Int64", "commands", "Commands run because the action cache had no answer; missing if no cache was used"
     ),
-    Column("scale", "float64", "", "Factor on the policy's constants (1: as configured); missing if the trial broke off early"),
+    Column(
+        "scale",
+        "float64",
+        "",
+        "Factor on the policy's constants but its limits on outputs; missing if the trial broke off early",
+    ),
     Column(
         "activity",
         "str",

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import codec
+from harness.compaction.scaling import fit_policy, scale_output_limits
+from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import assistant, user
 from harness.protocols import Policy
@@ -15,6 +17,7 @@ from harness.store.log import MemoryOutputs
 from harness.testing.fakes import FakeModel
 from harness.testing.strategies import TEXTS, logs
 from harness.tokens import Window
+from harness.tools.session_tools import choose_truncation
 from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
@@ -129,6 +132,17 @@ class PolicyContract:
                     check_pending_messages(view, event, after)
 
         self.search_settings(given(log=logs(), texts=NEW_MESSAGES, summary=SUMMARIES)(check_new))()
+
+    def test_only_the_factor_on_output_limits_changes_the_limits_on_tool_outputs(self) -> None:
+        """Limits on the length of tool outputs do not depend on the window; `output_limit_scale` alone changes them."""
+        limits, nominal = choose_truncation(self.policy), 7 * self.window_tokens
+        assert choose_truncation(fit_policy(self.policy, self._window, nominal).policy) == limits
+        try:
+            scaled = fit_policy(self.policy, self._window, None, output_limit_scale=3.0).policy
+        except UsageError:  # no field gives the limits of this policy, so that sessions refuse the factor
+            return
+        assert choose_truncation(scaled) != limits
+        assert scale_output_limits(scaled, 1 / 3) == self.policy
 
     def _check_all(self, check: Check) -> None:
         """Run a check on many random conversations, at each point of the agent loop where a policy may compact."""

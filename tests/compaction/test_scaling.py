@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.scaling import SCALED_SUFFIXES, WINDOW_FIELDS, fit_policy, scale_policy
+from harness.compaction.scaling import SCALED_SUFFIXES, WINDOW_FIELDS, fit_policy, scale_output_limits, scale_policy
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
 from harness.tokens import Window
+from harness.tools.session_tools import choose_truncation
 from harness.view import View, fold_all
 
 RESERVES = st.integers(0, 20).map(lambda quarter: quarter * 4)
@@ -74,20 +75,61 @@ def test_scaled_down_it_does_the_same_at_the_same_steps_of_a_conversation_so_man
 
 
 @pytest.mark.parametrize("kind", PRESETS)
-def test_every_constant_with_a_unit_is_scaled_and_nothing_else_is(kind: str) -> None:
+def test_every_constant_with_a_unit_is_scaled_by_one_of_the_two_factors_and_nothing_else_is(kind: str) -> None:
     policy = PRESETS[kind]()
-    half = scale_policy(policy, 0.5)
+    half, third = scale_policy(policy, 0.5), scale_output_limits(policy, 1 / 3)
     for name in (one.name for one in fields(policy)):
-        before, after = getattr(policy, name), getattr(half, name)
+        before = getattr(policy, name)
         counts = isinstance(before, int) and name.endswith(SCALED_SUFFIXES) and name not in WINDOW_FIELDS
-        assert after == (round(before / 2) if counts else before), name
+        limits = name in {"clip_characters", "truncate_lines", "truncate_bytes"}
+        assert getattr(half, name) == (round(before / 2) if counts and not limits else before), name
+        assert getattr(third, name) == (round(before / 3) if limits else before), name
+
+
+@given(
+    kind=st.sampled_from(sorted(PRESETS)),
+    limit=st.integers(1, 99_999),
+    truncates=st.booleans(),
+    nominal=st.integers(1, 10**7),
+    factor=st.floats(0.001, 1_000),
+)
+def test_a_window_changes_no_limit_on_tool_outputs_and_the_factor_on_these_limits_changes_nothing_else(
+    kind, limit, truncates, nominal, factor
+):
+    changes = {"truncate": truncates} if kind == "three-tiers" else {}
+    policy = replace(PRESETS[kind](), clip_characters=limit, **changes)
+    fit = fit_policy(policy, window(32_768), nominal)
+    assert choose_truncation(fit.policy) == choose_truncation(policy)
+    changed = scale_output_limits(policy, factor)
+    limits, scaled_limits = choose_truncation(policy), choose_truncation(changed)
+    for name in ("max_characters", "max_lines", "max_bytes"):
+        held = getattr(limits, name)
+        assert getattr(scaled_limits, name) == (None if held is None else max(1, round(held * factor)))
+    assert replace(scaled_limits, max_characters=None, max_lines=None, max_bytes=None) == replace(
+        limits, max_characters=None, max_lines=None, max_bytes=None
+    )
+    assert changed.budget(window(200_000)) == policy.budget(window(200_000))
+    if changed != policy:
+        assert fit_policy(policy, window(32_768), nominal, factor).policy == scale_output_limits(fit.policy, factor)
+
+
+def test_a_factor_that_changes_no_limit_on_tool_outputs_is_refused() -> None:
+    class Unlimited:
+        kind, clip_characters = "unlimited", 10_000
+
+    with pytest.raises(UsageError, match=r"output_limit_scale=0\.5: changes no limit on tool outputs of policy 'unlimited'"):
+        fit_policy(Unlimited(), window(32_768), None, 0.5)  # type: ignore[arg-type]
+    for factor in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="output_limit_scale: must be a number above 0"):
+            fit_policy(KeepLast(), window(32_768), None, factor)
 
 
 def test_what_is_off_stays_off_and_what_is_on_stays_on() -> None:
     policy = KeepLast(system_reserve_tokens=0, output_reserve_tokens=3, context_window=9_000)
     tiny = scale_policy(policy, 0.0001)
     assert (tiny.system_reserve_tokens, tiny.output_reserve_tokens) == (0, 1)
-    assert (tiny.summary_max_tokens, tiny.clip_characters, tiny.keep_last) == (1, 1, 10)
+    assert (tiny.summary_max_tokens, tiny.clip_characters, tiny.keep_last) == (1, 10_000, 10)
+    assert scale_output_limits(policy, 0.00001).clip_characters == 1
     assert tiny.context_window == 9_000
 
 

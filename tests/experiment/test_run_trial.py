@@ -16,7 +16,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import scale_policy
-from harness.events import MessageAdded, SessionEnded, SessionStarted
+from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.experiment.job import CacheSettings, Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
@@ -183,6 +183,34 @@ def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_wha
         assert next(read_batches(journal, "trials"))["scale"].to_pylist() == [0.25]
     assert started.budget_rule.endswith("constants scaled by 0.25, from a nominal window of 32000")
     assert json.loads(started.policy_json)["safety_reserve_tokens"] == 100
+
+
+def read_digests(one):
+    """Return the digest of each request of the session of a job that has run."""
+    with Journal.open(one.journal) as journal:
+        return [
+            entry.event.request_digest for entry in journal.read_entries(one.trial_id) if isinstance(entry.event, StepFinished)
+        ]
+
+
+@pytest.mark.slow
+def test_a_nominal_window_alone_changes_nothing_in_a_session_that_never_compacts_but_a_limit_on_outputs_does(job):
+    plain = Trial(task="log-forensics", policy="codex", window_tokens=131_072, max_steps=300, seed=1)
+    scaled = replace(plain, nominal_window_tokens=800_000)
+    limited = replace(plain, output_limit_scale=131_072 / 800_000)
+    jobs = [job(trial) for trial in (plain, scaled, limited)]
+    records = [run_trial(one)[0] for one in jobs]
+    assert [record.compactions for record in records] == [0, 0, 0]
+    assert [record.scale for record in records] == [1.0, 131_072 / 800_000, 1.0]
+    assert read_digests(jobs[0]) == read_digests(jobs[1]) != read_digests(jobs[2])
+    assert records[0].score == records[1].score == 1.0 > records[2].score
+    with Journal.open(jobs[2].journal) as journal:
+        limits = [
+            json.loads(entry.event.policy_json)["clip_characters"]
+            for entry in journal.read_entries(limited.trial_id)
+            if isinstance(entry.event, SessionStarted)
+        ]
+    assert limits == [1_638]
 
 
 def test_an_empty_summary_costs_what_only_the_prompt_said(job):

@@ -20,7 +20,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.experiment import Experiment
 from harness.experiment.job import build_session_spec
 from harness.experiment.plan import Settings
-from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.experiment.trial import SharedFields, Trial, from_plain, to_plain
 from harness.models.cassette import Cassette
 from harness.models.factory import open_model
 from harness.models.scripted.profiles import add_reader
@@ -48,6 +48,7 @@ TRIALS = st.builds(
     model=st.sampled_from(["scripted", "scripted/flashcards:typical"]),
     window_tokens=st.none() | st.integers(1, 200_000),
     nominal_window_tokens=st.none() | st.integers(1, 200_000),
+    output_limit_scale=st.just(1.0) | st.floats(0.01, 100),
     max_steps=st.integers(1, 500),
     parallel_tools=st.booleans(),
     command_timeout_seconds=st.floats(0.1, 1000),
@@ -148,6 +149,7 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
         ({"max_steps": 0}, r"trial\.max_steps: must be at least 1"),
         ({"window_tokens": 0}, r"trial\.window_tokens: must be at least 1"),
         ({"nominal_window_tokens": 0}, r"trial\.nominal_window_tokens: must be at least 1"),
+        ({"output_limit_scale": 0.0}, r"trial\.output_limit_scale: must be a number above 0 \(got 0\.0\)"),
         ({"parallel_tools": "yes"}, r"trial\.parallel_tools: "),
         ({"command_timeout_seconds": 0}, r"trial\.command_timeout_seconds: must be above 0"),
         ({"command_timeout_seconds": 86_400}, r"trial\.command_timeout_seconds: must be above 0 and below 86400 \(got 86400"),
@@ -347,6 +349,21 @@ def test_sub_agents_leave_the_id_of_a_trial_without_them_alone():
     assert others[2].models == ("scripted", "scripted/extractive", "openai/gpt-4o")
     with pytest.raises(UsageError, match="explore_model: has no effect unless explore is true"):
         replace(trial, explore_model="scripted:typical")
+
+
+def test_the_factor_on_output_limits_is_part_of_the_id_unless_it_is_one():
+    trial = Trial(task="flashcards", policy="keep-last")
+    assert "output_limit_scale" not in to_identity(trial, to_plain(trial))
+    assert replace(trial, output_limit_scale=1.0).trial_id == trial.trial_id
+    assert replace(trial, output_limit_scale=0.5).trial_id != trial.trial_id
+
+
+def test_only_trials_that_are_scaled_to_a_window_have_the_revision_of_scaling():
+    plain = Trial(task="flashcards", policy="keep-last")
+    scaled, shared = replace(plain, nominal_window_tokens=200_000), SharedFields()
+    before = [(trial.trial_id, shared.compute_trial_id(trial)) for trial in (plain, scaled)]
+    assert all(one == other for one, other in before)
+    assert scaled.revisions == {**plain.revisions, "scaling": 1}
 
 
 def test_the_reader_is_part_of_the_id_and_of_the_models_name_unless_it_is_exact():

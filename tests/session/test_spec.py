@@ -40,6 +40,7 @@ OTHER = {
     "take": 2,
     "stall_seconds": 7.5,
     "nominal_window_tokens": 200_000,
+    "output_limit_scale": 0.25,
     "max_steps": 7,
     "parallel_tools": True,
     "command_timeout_seconds": 5.0,

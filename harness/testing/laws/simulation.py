@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import pairwise
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from harness import policies as kinds
 from harness.agent.loop import Outcome
@@ -365,17 +365,11 @@ class SmallWindow:
     """Policy whose token reserves and number of kept messages suit the window; None keeps the settings of each policy."""
 
     def scale_policy(self, policy: Policy) -> Policy:
-        """Return a policy with settings that suit the small window.
-
-        The limit on the length of tool outputs stays the same.
-        """
+        """Return a policy with settings that suit the small window."""
         if isinstance(policy, KeepLast):
             kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
-        small = scale_policy(policy, self.window_tokens / NOMINAL_WINDOW_TOKENS)
-        if small.clip_characters == policy.clip_characters:
-            return small
-        return cast(Policy, replace(cast(Any, small), clip_characters=policy.clip_characters))
+        return scale_policy(policy, self.window_tokens / NOMINAL_WINDOW_TOKENS)
 
 
 NO_COMPACTION = NoCompaction()
