@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.analysis.outcomes import load_outcomes
     from harness.compaction.presets.keep_last import KeepLast
     from harness.compaction.presets.none import NoCompaction
-    from harness.errors import HarnessError, UsageError
+    from harness.errors import HarnessError, PolicyWarning, UsageError
     from harness.experiment.contrasts import Contrast
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
@@ -60,6 +60,7 @@ _MODULE_BY_NAME = {
     "LiveSession": "harness.session.live_session",
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
+    "PolicyWarning": "harness.errors",
     "Report": "harness.analysis.experiment_report",
     "Results": "harness.store.results",
     "RunLimits": "harness.experiment.limits",
@@ -106,6 +107,7 @@ __all__ = [
     "LiveSession",
     "NoCompaction",
     "Outcome",
+    "PolicyWarning",
     "Report",
     "Results",
     "RunLimits",

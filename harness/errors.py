@@ -59,6 +59,18 @@ def shorten_repr(text: str) -> str:
     return f"{text[:MAX_SHOWN_CHARACTERS]!r}… ({len(text):,} characters)"
 
 
+class PolicyWarning(UserWarning):
+    """Warning of `Experiment.run` that a compaction policy will not act as its configuration suggests, with advice.
+
+    Example:
+        Hide these warnings:
+
+        >>> import warnings
+        >>> import harness
+        >>> warnings.filterwarnings("ignore", category=harness.PolicyWarning)
+    """
+
+
 class HarnessError(Exception):
     """Base class of every error that this package raises.
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from harness.advisories import Advisory
 from harness.messages import File, Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
@@ -128,6 +129,8 @@ class SessionStarted:
     """Complete configuration of the session as JSON, from which it can be resumed; empty in a trial, which is never resumed."""
     attended: bool = False
     """Whether a person attends the session, who is asked about repeated calls; false in a trial."""
+    advisories: tuple[Advisory, ...] = ()
+    """Warnings about the configuration that were found before the session started; empty in logs of version 0.2 or older."""
     kind: Literal["session-started"] = "session-started"
 
 

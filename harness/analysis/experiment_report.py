@@ -29,6 +29,7 @@ from harness.analysis.headlines import HEADLINES, find_question
 from harness.analysis.report_sections import build_sections
 from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, split_by_level
+from harness.analysis.treatments import build_warning_section
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
 from harness.text import escape_control_characters, render_html_table
@@ -312,7 +313,8 @@ def report_progress(results: Tables, family: Family) -> Report:
         results: Results of one experiment.
         family: Comparisons that the plan declares, with its number of trials.
     """
-    return _assemble(results, [build_progress_section(drop_earlier_plans(results).trials, family)], is_withheld=True)
+    trials = drop_earlier_plans(results).trials
+    return _assemble(results, [build_progress_section(trials, family), *build_warning_section(trials)], is_withheld=True)
 
 
 def _assemble(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.analysis.arms import ArmSummary, add_total_cost, select_excluded
+from harness.analysis.arms import ArmSummary, add_total_cost, select_excluded, select_valid
 from harness.analysis.baselines import find_bounds
 from harness.analysis.claims import Claim, ClaimReport
 from harness.analysis.comparison import ArmComparer, Comparison, format_effect
@@ -29,6 +29,7 @@ from harness.analysis.measures import METRICS, Cell, choose_metric, estimate_cel
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.statistics import adjust_holm
 from harness.analysis.tables import Tables
+from harness.analysis.treatments import list_frequent_summaries, list_output_threats
 from harness.analysis.validity import find_repeats
 from harness.errors import format_count
 from harness.experiment.contrasts import MIN_TASKS
@@ -174,7 +175,8 @@ def describe_constant_success(groups: Sequence[pd.DataFrame]) -> str:
 
 def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> list[str]:
     """Return sentences on what makes the results of an experiment doubtful, the most serious first."""
-    threats = []
+    valid = select_valid(trials)
+    threats = list(list_output_threats(valid))
     failed = [comparison for comparison in comparisons if comparison.placebo_check.has_failed]
     if failed:
         comparisons_text = format_count(len(failed), "comparison")
@@ -182,6 +184,7 @@ def list_threats(trials: pd.DataFrame, comparisons: Sequence[Comparison]) -> lis
     lost = len(select_excluded(trials))
     if lost:
         threats.append(f"{lost} of {format_count(len(trials), 'trial')} are excluded because of infrastructure failures.")
+    threats.extend(list_frequent_summaries(valid))
     inert = {
         comparison.a
         for comparison in comparisons

@@ -38,6 +38,7 @@ from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
+from harness.analysis.treatments import build_warning_section, describe_cut_outputs
 from harness.analysis.validity import compare_repeats, find_repeats, pool_placebo_checks
 from harness.errors import format_count
 
@@ -66,6 +67,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     is_named_above = judged is None or len(judged.claims) <= MAX_CLAIMS
     yield from (replace(section, is_detail=is_named_above) for section in build_claim_section(judged))
     yield replace(_build_outcome_section(results, arms, describe_level(str(results.trials["level"].iloc[0]))), is_detail=False)
+    yield from build_warning_section(results.trials)
     yield _build_effort_section(arms)
     yield from _build_axis_sections(results)
     for name, comparisons in contrasts.items():
@@ -158,15 +160,18 @@ def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
     if any(arm.trials["explorations"].sum() for arm in arms):
         cost_headings.append("sub-agents USD")
     for arm in arms:
-        spreads = [Spread.from_values(arm.trials[name]) for name in ("compactions", "steps", "prompt_tokens")]
+        spreads = [Spread.from_values(arm.trials[name]) for name in ("compactions", "steps", "prompt_tokens", "clipped_bytes")]
         costs_usd = [Spread.from_values(arm.trials[name]).total for name in COST_COLUMNS]
         shown_usd = (*costs_usd[: len(cost_headings)], sum(costs_usd))
         rows[arm.arm] = (str(len(arm.trials)), *map(str, spreads), *map(format_usd, shown_usd))
     return make_arm_section(
         "Effort: median [min–max] per trial, and total cost",
-        ("n", "rounds", "steps", "prompt tokens", *cost_headings, "total USD"),
+        ("n", "rounds", "steps", "prompt tokens", "bytes cut", *cost_headings, "total USD"),
         rows,
-        ("Rounds: compactions of a trial. Tokens: as counted by the provider or the scripted model. ?: price unknown.",),
+        (
+            "Rounds: compactions of a trial. Tokens: as counted by the provider or the scripted model. ?: price unknown.",
+            "Bytes cut: from tool outputs, beyond the limit on their length. –: not recorded.",
+        ),
     )
 
 
@@ -484,6 +489,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
         notes=(
             f"{compare_repeats(results).describe(metric)}.",
             _describe_placebo_checks(comparisons),
+            *describe_cut_outputs(select_valid(results.trials)),
             *_describe_power(comparisons, metric),
             *_describe_excluded_trials(results.trials),
             *_describe_attrition(comparisons),

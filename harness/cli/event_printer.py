@@ -15,6 +15,8 @@ from harness.transcript import find_key_argument, format_receipt, read_outcome
 
 DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"
 MAX_LINE_CHARACTERS = 400
+MAX_WARNING_CHARACTERS = 2_000
+"""Maximum length of a warning in characters, so that the advice at its end is not cut."""
 """Maximum number of characters in a line of the printed log."""
 
 
@@ -80,7 +82,7 @@ class EventPrinter:
             case events.Waiting():
                 self.print_line(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
             case events.Notice():
-                self.print_line(f"warning: {event.text}")
+                self.print_line(f"warning: {event.text}", max_characters=MAX_WARNING_CHARACTERS)
             case events.RolledBack():
                 self.print_line(f"view and workspace rolled back to step {event.step}")
             case events.SessionForked():
@@ -101,10 +103,10 @@ class EventPrinter:
             self.print_line(f"idle{queued}: type a message, or /help")
         self._last_state = event.state
 
-    def print_line(self, line: str, indent: str = "") -> None:
+    def print_line(self, line: str, indent: str = "", max_characters: int = MAX_LINE_CHARACTERS) -> None:
         """Print a text to the stream of the log as one line, shortened if necessary."""
         self._end_line()
-        print(f"{indent}{format_line(line, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
+        print(f"{indent}{format_line(line, max_characters)}", file=self.log_stream, flush=True)
 
     def print_raw(self, line: str) -> None:
         """Print a line to the stream of the log unshortened, with its control characters replaced."""

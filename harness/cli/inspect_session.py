@@ -11,6 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from harness.advisories import format_advisories
 from harness.cli import options
 from harness.cli.session_lookup import IN_OPTION, is_recording, load_session, resolve_session
 from harness.cli.terminal import build_named_grid, build_table, format_counts, format_line, print_parts
@@ -82,6 +83,7 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
         "task": format_line(session.task, 160),
         "model": f"{session.model or 'unknown'}, {window}",
         "policy": f"{session.policy or 'unknown'}, {due} ({session.budget_rule})",
+        "warnings": "\n".join(format_advisories(session.advisories)),
         "ended": format_line(ended, 160),
         "unfinished": _describe_draft(draft) if draft else "",
         "length": format_counts(*length),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
-from harness.errors import format_count
+from harness.errors import PolicyWarning, format_count
 from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_look
 from harness.experiment.limits import RunLimits
-from harness.experiment.preflight import SandboxNeeds, choose_backends, collect_warnings, describe_thresholds
+from harness.experiment.preflight import SandboxNeeds, choose_backends, describe_thresholds
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
 
@@ -233,13 +233,14 @@ def list_planned(results: "Results", experiment: Experiment) -> list[str]:
 
 @contextmanager
 def print_warnings() -> Iterator[None]:
-    """Print each Python warning inside of the `with` block as one line."""
+    """Print each Python warning inside of the `with` block as one line, except for those that `describe_plan` has printed."""
 
     def show(message: Warning | str, *_: object) -> None:
         click.echo(f"warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", category=UserWarning)
+        warnings.simplefilter("ignore", category=PolicyWarning)
         warnings.showwarning = show  # type: ignore[assignment]
         yield
 
@@ -286,7 +287,7 @@ def describe_plan(experiment: Experiment, forecast: Forecast | None = None) -> s
         for path, quantile in cell.quantiles.items()
     )
     trials = [trial for trial, _ in grid.iter_seed_groups()]
-    warnings = (f"warning: {text}" for text in collect_warnings(trials))
+    warnings = (f"warning: {text}" for text in experiment.collect_warnings())
     plan_lines = [f"{experiment.name}: {counts}"]
     if forecast.finished_trials:
         left = len(grid) - forecast.finished_trials

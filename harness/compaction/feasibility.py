@@ -84,6 +84,16 @@ def explain_never_due(policy: object, budget: Budget) -> str:
     return f"{requirement}, and the window has {window}{unit}: it will never act before an overflow"
 
 
+def compute_kept_tokens(policy: object, budget: Budget) -> int:
+    """Return how many tokens a policy always retains beside system message and summary: those of the rule that retains least.
+
+    A rule whose retained amount is unknown, or given as a number of messages, counts as retaining nothing.
+    """
+    amounts = [_find_kept_amounts(rule, budget) for rule in _list_rules(policy)]
+    limited = [kept for kept in amounts if "all" not in kept]
+    return min((int(kept["tokens"].size) if "tokens" in kept else 0 for kept in limited), default=0)
+
+
 def _list_rules(policy: object) -> tuple[Rule, ...]:
     pipeline = getattr(policy, "pipeline", None)
     return tuple(rule for rule in pipeline.rules if rule.hook != "overflow") if isinstance(pipeline, Pipeline) else ()

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, cast
 
 from harness.codec import OptionalPathField, to_path
-from harness.errors import UsageError, advise_extra, format_count
+from harness.errors import PolicyWarning, UsageError, advise_extra, format_count
 from harness.experiment.contrasts import Contrast, Family, refuse_invalid_contrasts
 from harness.experiment.forecast import Forecast, make_forecast, select_pilot_cells
 from harness.experiment.grid import Arm, Cell, Grid
@@ -21,8 +22,15 @@ from harness.experiment.limits import RunLimits
 from harness.experiment.looks import begin_record
 from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import TOOL_TIME_SHARE, Settings, read_plan
-from harness.experiment.preflight import FirstTokens, SandboxNeed, SandboxNeeds, check_trials, choose_backends
-from harness.experiment.progress import Display, RunProgress, choose_display
+from harness.experiment.preflight import (
+    FirstTokens,
+    SandboxNeed,
+    SandboxNeeds,
+    check_trials,
+    choose_backends,
+    collect_warnings,
+)
+from harness.experiment.progress import Display, RunProgress, WarningDisplay, choose_display
 from harness.experiment.quantiles import UncompactedRun
 from harness.experiment.remote.executor_workers import ExecutorWorkers
 from harness.experiment.remote.stored_journals import fetch_journals, list_missing, store_journal
@@ -213,6 +221,16 @@ class Experiment:
         """
         check_trials(self.grid.iter_trials(), self.cassette, self._first_tokens)
 
+    def collect_warnings(self) -> tuple[str, ...]:
+        """Return warnings about policies that will not act as their configuration suggests, with advice; empty if there are none.
+
+        `run` emits them, `harness run`, `GridForm` and `GridWidget` show them, and reports on the results repeat them.
+
+        Raises:
+            UsageError: A policy cannot work in its window at all, so that `check` fails, too.
+        """
+        return collect_warnings(trial for trial, _ in self.grid.iter_seed_groups())
+
     def estimate(self, output: str | os.PathLike[str] | None = None, *, workers: int | None = None) -> Forecast:
         """Return the expected cost and duration of the trials that have not finished, without running anything.
 
@@ -243,6 +261,10 @@ class Experiment:
         pilot: bool = False,
     ) -> "Results":
         """Run all trials that have not finished yet, and return the results of all trials.
+
+        Before the first trial starts, the warnings of `collect_warnings` are emitted as Python warnings of the category
+        `harness.PolicyWarning`, which `warnings.filterwarnings("ignore", category=harness.PolicyWarning)` hides. A progress
+        display with a method `show_warnings` gets them instead.
 
         The call blocks until all trials have finished, and can be interrupted with Ctrl-C. Servers for local models are started
         for the duration of the run, one for each model.
@@ -291,10 +313,19 @@ class Experiment:
         self.check()
         if is_cluster(executor):
             self._refuse_local_files()
+        self._show_warnings(display)
         run.run(folder, retry_failed=retry_failed, pilot=pilot)
         from harness.store.results import load  # noqa: PLC0415  (imports pandas, which workers do not need)
 
         return load(folder)
+
+    def _show_warnings(self, display: Display) -> None:
+        texts = self.collect_warnings()
+        if isinstance(display, WarningDisplay):
+            display.show_warnings(texts)
+            return
+        for text in texts:
+            warnings.warn(text, PolicyWarning, stacklevel=3)  # as a warning of the line that calls `run`
 
     def _refuse_local_files(self) -> None:
         """Raise `UsageError` if a trial needs a file or a model server that only this machine has."""

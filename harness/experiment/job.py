@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness import codec
+from harness.advisories import Advisory
 from harness.codec import VERSION_TAG
 from harness.compaction.description import inspect_abilities
 from harness.compaction.scaling import FittedPolicy
@@ -30,6 +31,8 @@ from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, TrialRecord
 from harness.task import Task
+from harness.tools.session_tools import choose_truncation
+from harness.truncation import Truncation
 
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 """Fidelity level of a trial, which says how much of the trial is real.
@@ -282,6 +285,8 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         action_misses=totals.cache_counts.misses if totals.cache_counts else None,
         verdict_cached=run.has_cached_verdict,
         scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
+        output_limits_json=_encode_output_limits(choose_truncation(fitted.policy)) if fitted else None,
+        advisories_json=None if start_event is None else codec.to_canonical_json(start_event.advisories, tuple[Advisory, ...]),
         activity=totals.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
         started_at_ms=int(run.started_at * 1000),
         wall_seconds=wall_seconds,
@@ -289,6 +294,11 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         traceback=ending.traceback,
         provenance_json=_encode_provenance(job, run),
     )
+
+
+def _encode_output_limits(limits: Truncation) -> str:
+    known = {name: getattr(limits, name) for name in ("max_characters", "max_lines", "max_bytes")}
+    return codec.to_canonical_json({name: limit for name, limit in known.items() if limit is not None}, dict)
 
 
 def _build_check_record(trial_id: str, graded_check: GradedCheck) -> CheckRecord:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from harness.advisories import Advisory, format_advisories
 from harness.compaction.description import name_policy
 from harness.compaction.scaling import fit_policy
 from harness.experiment.job import build_session_spec
@@ -17,13 +18,12 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, Wiring
 from harness.models.registry import look_up_window
 from harness.models.scripted.profiles import is_scripted
 from harness.sandboxes import choose_backend
+from harness.session.policy_checks import find_advisories
 from harness.session.preflight import (
     check_assembly,
     count_explore_tool_tokens,
     count_first_request_tokens,
     count_output_tool_tokens,
-    find_sub_agent_warnings,
-    find_warnings,
 )
 from harness.task import Task, World
 from harness.tasks import make_task
@@ -89,9 +89,13 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None, firs
 
 
 def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:
-    """Return warnings about policies that will not act as their configuration suggests, each warning once.
+    """Return warnings about policies that will not act as their configuration suggests, each problem once.
 
-    All seeds of a configuration are checked together, because the first request of a task is the same for all seeds.
+    All seeds of a configuration are checked together, because the first request of a task is the same for all seeds. Of a problem
+    that several tasks have, the warning gives the numbers of the first task and the number of other tasks.
+
+    Raises:
+        UsageError: A policy cannot work in its window at all; see `check_trials`.
     """
     distinct_trials = {
         (
@@ -101,35 +105,30 @@ def collect_warnings(trials: Iterable[Trial]) -> tuple[str, ...]:
             trial.sub_agent_model,
             trial.window_tokens,
             trial.nominal_window_tokens,
+            trial.explore,
             trial.policy,
         ): trial
         for trial in trials
     }
     tasks: dict[str, Task] = {}
-    warnings = dict[str, None]()
+    advisories: list[Advisory] = []
     for trial in distinct_trials.values():
         if trial.problem not in tasks:
             tasks[trial.problem] = make_task(trial.task, trial.seed, trial.world)
         spec = build_session_spec(trial, tasks[trial.problem])
-        warnings.update(dict.fromkeys(find_warnings(spec, _find_window(trial.model, trial.window_tokens), trial.problem)))
-        if trial.sub_agent_model is not None:
-            warnings.update(dict.fromkeys(find_sub_agent_warnings(spec, _find_window(trial.sub_agent_model, None))))
-    return tuple(warnings)
-
-
-MAX_RESERVED_SHARE = 0.25
-"""Largest share of the window that a policy may reserve without a warning. A threshold is a share of what the reserves leave."""
+        sub_agent_window = None if trial.sub_agent_model is None else _find_window(trial.sub_agent_model, None)
+        window = _find_window(trial.model, trial.window_tokens)
+        advisories += find_advisories(spec, window, trial.problem, sub_agent_window)
+    return format_advisories(advisories)
 
 
 def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
     """Return lines of text that state each policy's threshold in tokens and as a share of the whole window.
 
-    A warning follows for each policy whose reserves take more than a quarter of the window. Policies without a threshold and
-    models whose window is unknown are omitted.
+    Policies without a threshold and models whose window is unknown are omitted.
     """
     distinct_trials = {(trial.model, trial.window_tokens, trial.nominal_window_tokens, trial.policy): trial for trial in trials}
     values: dict[tuple[str, int], dict[int, str]] = {}
-    warnings = dict[str, None]()
     for trial in distinct_trials.values():
         window = _find_window(trial.model, trial.window_tokens)
         policy = fit_policy(trial.policy, window, trial.nominal_window_tokens).policy
@@ -142,17 +141,10 @@ def describe_thresholds(trials: Iterable[Trial]) -> tuple[str, ...]:
         base = "what the reserves leave" if budget.reserved_tokens else "the window"
         text = f"{share:g} of {base} = {whole}" if is_share else whole
         values.setdefault((kind, budget.window_tokens), {})[budget.threshold_tokens] = text
-        reserved = budget.reserved_tokens / budget.window_tokens
-        if reserved > MAX_RESERVED_SHARE:
-            warnings[
-                f"warning: the reserves of {kind} take {budget.reserved_tokens:,} tokens, {reserved:.0%} of the window of "
-                f"{budget.window_tokens:,}, so its thresholds are lower than they look; lower the reserves or raise window_tokens"
-            ] = None
-    lines = [
+    return tuple(
         f"thresholds of {kind}, window {window_tokens:,} tokens: {'; '.join(text for _, text in sorted(texts.items()))}"
         for (kind, window_tokens), texts in values.items()
-    ]
-    return (*lines, *warnings)
+    )
 
 
 def _find_window(name: str, window_tokens: int | None) -> Window:

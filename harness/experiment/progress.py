@@ -6,9 +6,9 @@ Names from plans and error messages may be hostile, so all text is escaped for t
 import html
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TextIO, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TextIO, TypeAlias, get_args, runtime_checkable
 
 from rich.console import Console
 from rich.markup import escape
@@ -113,6 +113,18 @@ class Display(Protocol):
 
     def close(self) -> None:
         """Show the final progress of the run permanently. May be called more than once."""
+        ...
+
+
+@runtime_checkable
+class WarningDisplay(Display, Protocol):
+    """Optional interface of a progress display that shows the warnings about an experiment itself.
+
+    `Experiment.run` then emits no Python warnings for them.
+    """
+
+    def show_warnings(self, texts: Sequence[str]) -> None:
+        """Show warnings about policies that will not act as their configuration suggests, before the first trial starts."""
         ...
 
 

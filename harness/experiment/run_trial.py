@@ -26,6 +26,7 @@ from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import SessionResources, assemble_session, write_workspace
 from harness.session.grading import fail_all_checks
 from harness.session.ids import SequentialIds
+from harness.session.preflight import find_session_advisories
 from harness.session.verdict_cache import grade_with_cache, is_drawn_for_test
 from harness.store.journal import Journal
 from harness.task import Task
@@ -148,8 +149,9 @@ class _TrialSession:
         session = assemble_session(spec, resources)
         session.agent.logs_steps_at_once = is_scripted(self.job.trial.model)
         run.fitted_policy = session.fitted_policy
+        advisories = find_session_advisories(spec, resources, session.agent.model, self.job.trial.problem)
         try:
-            outcome = session.agent.run(session.start_event, spec.system_prompt)
+            outcome = session.agent.run(replace(session.start_event, advisories=advisories), spec.system_prompt)
         except IllegalPlan as broken:  # a failure of the configuration: the workspace is graded as it is
             log.append((SessionEnded(status="failed", reason="illegal_plan", detail=str(broken)),))
             return Ending(status="failed", reason="illegal_plan", error=str(broken))

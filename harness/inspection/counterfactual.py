@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast, overload
 
+from harness.advisories import format_advisories
 from harness.agent.loop import MAX_EMERGENCY_COMPACTIONS
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
@@ -21,6 +22,7 @@ from harness.inspection.view_history import ViewHistory
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.assembly import SessionResources, assemble_session
+from harness.session.policy_checks import find_policy_advisories
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog, MemoryOutputs
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
@@ -180,6 +182,18 @@ class CounterfactualRun:
         self.budget: Budget = self._compactor.budget
         self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
         """Text that explains, with numbers, how the compaction threshold follows from the context window."""
+        first_messages = trace.messages[: trace.steps[0].messages_at_request]
+        self.warnings = format_advisories(
+            find_policy_advisories(
+                spec.policy,
+                assembled.agent.model.window,
+                spec.nominal_window_tokens,
+                assembled.agent.model.name,
+                "the first request of the session",
+                first_messages,
+            )
+        )
+        """Warnings that the policy will not act as its settings suggest, with advice, as before a run of these settings."""
         self.counter = trace.make_cached_counter(spec.policy.counter)
         self.view_tokens: list[int] = []
         """For each step processed so far, the estimated tokens of the messages that its model call would have sent."""

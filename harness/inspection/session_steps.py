@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from harness.advisories import format_advisories
 from harness.errors import HarnessError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
@@ -79,6 +80,7 @@ class SessionSteps:
             ("session", self.session.name),
             ("model", session.model or "not recorded"),
             ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
+            *(("warning", text) for text in format_advisories(session.advisories)),
             ("ended", f"{ended}: {session.detail}" if session.detail else ended),
             ("steps", f"{totals.steps}, {totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out, {cost}"),
             ("tokens", f"{totals.total_tokens:,} in all, summaries included"),

@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
+from harness.advisories import Advisory
 from harness.codec import copy_fields, digest_message, encode_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
@@ -129,6 +130,7 @@ class Inspection:
         window_tokens: Context window in tokens; 0 if unknown. Required.
         threshold_tokens: Threshold of the policy in tokens; None if the policy has no threshold. Required.
         budget_rule: Rule by which the threshold was computed, as text. Required.
+        advisories: Warnings about the configuration, found before the session started. Required.
         status: `completed` or `failed`; `active` if the log has no end. Required.
         reason: Stop reason of the session, e.g. `replied`. Required.
         detail: Explanation of the stop reason. Required.
@@ -160,6 +162,7 @@ class Inspection:
     window_tokens: int
     threshold_tokens: int | None
     budget_rule: str
+    advisories: tuple[Advisory, ...]
     status: str
     reason: str
     detail: str

@@ -14,22 +14,22 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from harness.advisories import format_advisories
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
 from harness.events import SANDBOX_LOST_REASONS, Entry, EventListener, Notice, SessionStarted, Signal
 from harness.models.local.server import serve_models
-from harness.protocols import BlobStore, Clock, Model, Sandbox, ignore
+from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import (
     SessionResources,
     assemble_session,
     open_agent_model,
-    open_sub_agent_model,
     write_workspace,
 )
 from harness.session.grading import GradedCheck, grade_workspace
-from harness.session.preflight import check_spec, find_sub_agent_warnings, find_warnings
+from harness.session.preflight import check_spec, find_session_advisories
 from harness.session.spec import SessionSpec, encode_setup
 from harness.session.storage import ProgressSaver, SessionMemory, fail_on_error, open_storage
 from harness.store.log import MemoryOutputs
@@ -142,21 +142,16 @@ def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStor
     ):
         resources = replace(resources, endpoints=endpoints, sandbox=sandbox)
         model = open_agent_model(spec, resources)
-        for text in _collect_warnings(spec, resources, model):
+        advisories = find_session_advisories(spec, resources, model)
+        for text in format_advisories(advisories):
             resources.on_event(Notice(text=text))
         if blobs is not None:
             sandbox.use_blobs(blobs)
         raise_if_abandoned()
         sandbox.start()
         session = assemble_session(spec, replace(resources, model=model))
-        yield OpenSession(session.agent, sandbox, replace(session.start_event, setup_json=encode_setup(spec)))
-
-
-def _collect_warnings(spec: SessionSpec, resources: SessionResources, model: Model) -> tuple[str, ...]:
-    warnings = tuple(find_warnings(spec, model.window))
-    if not spec.explore:
-        return warnings
-    return (*warnings, *find_sub_agent_warnings(spec, open_sub_agent_model(spec, resources, model).window))
+        start_event = replace(session.start_event, setup_json=encode_setup(spec), advisories=advisories)
+        yield OpenSession(session.agent, sandbox, start_event)
 
 
 def connect_saver(

@@ -1,26 +1,22 @@
-"""Checks before a session starts: the first request must fit the context window, and a policy without effect causes a warning."""
+"""Checks before a session starts: the first request must fit the context window, and the policy must be able to work in it."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import cast
 
+from harness.advisories import Advisory
 from harness.agent.prompts import build_system_prompt
-from harness.compaction.description import name_policy
-from harness.compaction.feasibility import explain_never_due, has_unknown_threshold
-from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError, WindowTooSmall
 from harness.messages import system, user
-from harness.models.factory import SAME_MODEL
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
-from harness.protocols import OutputStore, Sandbox, WarningPolicy
-from harness.session.assembly import EXPLORE_SPEC, SessionResources, assemble_session, open_agent_model
+from harness.protocols import Model, OutputStore, Sandbox
+from harness.session.assembly import EXPLORE_SPEC, SessionResources, assemble_session, open_agent_model, open_sub_agent_model
+from harness.session.policy_checks import find_advisories
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryLog
 from harness.task import Runtime
-from harness.tokens import Window
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
 
@@ -59,60 +55,17 @@ def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
     assemble_session(spec, replace(resources, model=model))
 
 
-def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator[str]:
-    """Yield warnings about a compaction policy that will not act as its configuration suggests.
+def find_session_advisories(spec: SessionSpec, resources: SessionResources, model: Model, name: str = "") -> tuple[Advisory, ...]:
+    """Return the warnings about the compaction policy of a session whose models can be opened.
 
     Args:
-        spec: Configuration of the session, with a policy that is not scaled to the window yet.
-        window: Context window of the agent's model.
+        spec: Configuration of the session.
+        resources: Resources of the session, with which the model of its sub-agents is opened.
+        model: Model of the agent.
         name: Name of the task, for the warnings; empty uses the name of the session.
     """
-    kind = name_policy(spec.policy)
-    if isinstance(spec.policy, WarningPolicy):
-        yield from (f"policy {kind!r}: {text}" for text in spec.policy.warnings)
-    policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
-    budget = policy.budget(window)
-    yield from (f"policy {kind!r}: {text}" for text in _compare_windows(budget.window_tokens, window))
-    if has_unknown_threshold(policy, window):
-        yield f"policy {kind!r} never compacts: the context window of model {spec.model!r} is unknown; set window_tokens"
-    if window.tokens == 0 < budget.window_tokens and getattr(policy, "context_window", None) is None:
-        yield (
-            f"policy {kind!r} assumes a window of {budget.window_tokens:,} tokens: the context window of model {spec.model!r} is "
-            "unknown; set window_tokens"
-        )
-    request_tokens = sum(map(policy.counter.count, (system(spec.system_prompt, spec.instructions), user(spec.request))))
-    summary_tokens = getattr(policy, "summary_max_tokens", None) or 0
-    if budget.threshold_tokens is not None and budget.threshold_tokens <= request_tokens + summary_tokens:
-        room_tokens = max(0, budget.threshold_tokens - request_tokens)
-        yield (
-            f"policy {kind!r} is due at {budget.threshold_tokens} tokens ({budget.rule}), but the first request of task "
-            f"{name or spec.name!r} has {request_tokens} tokens with the system prompt, which leaves {room_tokens} tokens for a "
-            f"summary of up to {summary_tokens} tokens, so it compacts again and again; raise window_tokens"
-        )
-    if text := explain_never_due(policy, budget):
-        yield f"policy {kind!r}: {text}"
-
-
-def find_sub_agent_warnings(spec: SessionSpec, window: Window) -> Iterator[str]:
-    """Yield a warning if the compaction policy will not act in sub-agents that have a model of their own.
-
-    Args:
-        spec: Configuration of the session that sends the sub-agents.
-        window: Context window of the sub-agents' model.
-    """
-    if spec.explore_model != SAME_MODEL:
-        policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
-        if has_unknown_threshold(policy, window):
-            kind, name = name_policy(spec.policy), spec.sub_agent_model
-            yield f"policy {kind!r} never compacts in sub-agents: the context window of model {name!r} is unknown"
-
-
-def _compare_windows(assumed_tokens: int, window: Window) -> Iterator[str]:
-    advice = "the provider may refuse prompts before the policy acts"
-    if 0 < window.registry_tokens < window.tokens:
-        yield f"window_tokens={window.tokens} is larger than the model's window of {window.registry_tokens} tokens; {advice}"
-    if 0 < window.tokens < assumed_tokens:
-        yield f"context_window={assumed_tokens} is larger than the model's window of {window.tokens} tokens; {advice}"
+    sub_agent_window = open_sub_agent_model(spec, resources, model).window if spec.explore else None
+    return tuple(find_advisories(spec, model.window, name, sub_agent_window))
 
 
 def check_first_request(name: str, first_tokens: int, window_tokens: int) -> None:

@@ -206,7 +206,7 @@ class Explorer {
     this.pin.title = run.pinned ? `compared with ${run.pinned.name}` : "compare the settings chosen next with these";
     this.drawComparison(run.comparison, picture);
     [this.code.textContent, this.plan.textContent] = [run.code, run.plan];
-    this.rule.textContent = run.rule;
+    this.rule.replaceChildren(run.rule, ...run.warnings.map((text) => make("span", { class: "x-warning", text: `Warning: ${text}` })));
     const until = picture.done ? "" : `, computed to step ${formatNumber(session.steps[run.curve.length - 1])} so far`;
     this.at.textContent = `step ${formatNumber(session.steps[index])} of ${formatNumber(session.steps.length)}${until}`;
     const here = marks.filter((mark) => mark.index === index).map((mark) => mark.text).join("; ");

@@ -91,6 +91,7 @@ function createView({ model, el }) {
   const bar = make("progress", { max: 1, value: 0, "aria-label": "Trials finished" });
   const words = make("span", { class: "g-words" });
   const alarm = make("div", { class: "g-alarm", role: "alert", hidden: true });
+  const cautions = make("ul", { class: "g-cautions", "aria-label": "Warnings", hidden: true });
   const running = make("div", { class: "g-running h-faint" });
   const heat = make("div", { class: "g-heats" });
   const shades = Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` }));
@@ -106,7 +107,7 @@ function createView({ model, el }) {
   const list = make("ul", { class: "g-failures", tabindex: "0", "aria-label": "Trials without success" });
   const count = make("summary", { text: "No trial without success" });
   root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
-    make("div", { class: "g-progress" }, bar, words), alarm, running, standing, look, heat, legend, chosen, transcript,
+    make("div", { class: "g-progress" }, bar, words), alarm, cautions, running, standing, look, heat, legend, chosen, transcript,
     make("details", {}, count, list), saved);
 
   const [arms, failures] = [new Map(), new Map()];
@@ -208,6 +209,10 @@ function createView({ model, el }) {
         cells = layTables(heat, plan);
         metrics.replaceChildren(...plan.metrics.map(([one, label]) => make("option", { value: one, text: one, title: label })));
         fillAll();
+      }
+      if (changed.warnings) {
+        cautions.hidden = !changed.warnings.length;
+        cautions.replaceChildren(...changed.warnings.map((text) => make("li", { text: `Warning: ${text}` })));
       }
       if (changed.metric || (changed.plan && all.metric)) showMetric(all.metric);
       if (changed.standing) showStanding(all.standing);

@@ -8,7 +8,7 @@ import html
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import isnan, nan
 from pathlib import Path
@@ -60,6 +60,7 @@ class GridWidget(SnapshotWidget):
     Attributes:
         experiment: Experiment that the widget runs.
         output: Folder of the journal and the tables.
+        warnings: Warnings about policies that will not act as their configuration suggests, with advice, as a tuple of texts.
         failure: Error message of a failed run, or an empty string.
         limits: Limits of the next run, as given; may be set to others between two runs.
         state: State of the run, which is `new`, `running`, `stopping`, `stopped`, `done` or `failed`. Trait, read-only.
@@ -114,7 +115,9 @@ class GridWidget(SnapshotWidget):
         self._end_event.set()
         self._run_thread: threading.Thread | None = None
         self._started_seconds = 0.0
-        self.channel.update_state(plan=self._success_grid.build_layout(), state=self._state, failure="", running=[], last="")
+        self.warnings = _collect_warnings(experiment)
+        layout = self._success_grid.build_layout()
+        self.channel.update_state(plan=layout, warnings=list(self.warnings), state=self._state, failure="", running=[], last="")
         self._publish_metric()
         self._load_finished_trials()
 
@@ -337,6 +340,7 @@ class GridWidget(SnapshotWidget):
             parts = [f"<p><b>{html.escape(self._describe_status())}</b>.{level}</p>"]
             counts = {name: f"{len(arm.records)} of {arm.planned_trials}" for name, arm in grid.arms.items()}
             rows = [(name, text, *([] if hides else [str(grid.arms[name].success_rate)])) for name, text in counts.items()]
+        parts += [f"<p>{html.escape(f'Warning: {text}')}</p>" for text in self.warnings]
         parts.append(f"<p>{html.escape(self._describe_standing())}</p>")
         parts.append(
             render_table(("arm", "finished trials" if hides else "trials", *([] if hides else ["success, 95 % interval"])), rows)
@@ -481,9 +485,19 @@ class GridWidget(SnapshotWidget):
         )
 
 
+def _collect_warnings(experiment: Experiment) -> tuple[str, ...]:
+    try:
+        return experiment.collect_warnings()
+    except HarnessError:  # the run will be refused, with the message of this error
+        return ()
+
+
 class _WidgetDisplay(NoDisplay):
     def __init__(self, show_progress: Callable[[RunProgress], None]) -> None:
         self._show_progress = show_progress
 
     def show(self, progress: RunProgress) -> None:
         self._show_progress(progress)
+
+    def show_warnings(self, texts: Sequence[str]) -> None:
+        """Do nothing, because the widget has shown the warnings since it was created."""

@@ -27,7 +27,6 @@ from harness.errors import HarnessError, MissingKey, UnknownName, UsageError, Wi
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.limits import SECONDS_PER_HOUR, RunLimits, is_paid
-from harness.experiment.preflight import collect_warnings
 from harness.experiment.source_text import format_experiment_code, format_experiment_plan
 from harness.experiment.trial import Trial
 from harness.policies import KeepLast, list_policy_names, load_policy_class, policy_from_plain, resolve_policy
@@ -423,7 +422,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
         arms = format_count(len({cell.arm for cell in cells}), "arm")
         finished = f"; {forecast.finished_trials:,} finished before" if forecast.finished_trials else ""
         trials = f"{format_count(len(cells), 'trial')}, {arms}{f' ({sizes})' if sizes else ''}{finished}"
-        warnings = [("warning", text) for text in collect_warnings([cell.trial for cell in cells])]
+        warnings = [("warning", text) for text in experiment.collect_warnings()]
         comparison = describe_comparability(experiment).removeprefix("comparison of two arms: ").replace("\n", "; ")
         return [
             ("trials", trials),

@@ -8,7 +8,7 @@ import pytest
 from harness.analysis.planning import describe_comparability
 from harness.cli.run import describe_plan
 from harness.experiment.experiment import Experiment
-from harness.experiment.preflight import describe_thresholds
+from harness.experiment.preflight import collect_warnings, describe_thresholds
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import run_cached_probe
@@ -148,14 +148,24 @@ def test_thresholds_are_shown_in_tokens_and_as_a_share_of_the_whole_window(exper
         "thresholds of keep-last, window 16,000 tokens: 0.5 of what the reserves leave = 2,500 tokens, 16% of the window; "
         "0.8 of what the reserves leave = 4,000 tokens, 25% of the window"
     ) in lines
-    (warning,) = (line for line in lines if "reserves of keep-last" in line)
-    assert warning.startswith("warning: the reserves of keep-last take 11,000 tokens, 69% of the window of 16,000")
+    warnings = [line for line in lines if "reserves" in line and line.startswith("warning: ")]
+    due = ("it is due at 2,500 tokens, 16% of the window", "it is due at 4,000 tokens, 25% of the window")
+    start = "warning: policy 'keep-last' reserves 11,000 tokens, 69% of the window of 16,000, so "
+    assert [warning.partition("; ")[0] for warning in warnings] == [f"{start}{text}" for text in due]
 
 
-def test_reserves_of_a_quarter_of_the_window_are_not_warned_of():
-    trials = [Trial(task=TINY, policy=KEEP, window_tokens=tokens) for tokens in (44_000, 43_999)]
-    assert not any("reserves of" in line for line in describe_thresholds(trials[:1]))
-    assert any("reserves of" in line for line in describe_thresholds(trials[1:]))
+def test_reserves_of_half_of_the_window_are_not_warned_of():
+    trials = [Trial(task=TINY, policy=KEEP, window_tokens=tokens) for tokens in (22_000, 21_999)]
+    assert collect_warnings(trials[:1]) == ()
+    (warning,) = collect_warnings(trials[1:])
+    assert warning.startswith("policy 'keep-last' reserves 11,000 tokens, 50% of the window of 21,999")
+    fields = "system_reserve_tokens, output_reserve_tokens, safety_reserve_tokens"
+    assert f"; raise window_tokens, raise threshold, lower {fields}, or set nominal_window_tokens to the window" in warning
+
+
+def test_reserves_that_do_not_change_a_threshold_in_tokens_are_not_warned_of():
+    policy = policy_from_plain({"kind": "keep-last", "trigger_tokens": 2_500})
+    assert collect_warnings([Trial(task=TINY, policy=policy, window_tokens=16_000)]) == ()
 
 
 def test_a_threshold_in_tokens_is_not_called_a_share():
@@ -313,7 +323,7 @@ def test_a_sub_agents_window_that_nobody_knows_is_said(monkeypatch):
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     trial = Trial(task=TINY, policy=KEEP, explore=True, explore_model="hosted_vllm/mine")
     said = describe_plan(Experiment(name="e", base=trial))
-    assert "never compacts in sub-agents: the context window of model 'hosted_vllm/mine' is unknown" in said
+    assert "policy 'keep-last' in sub-agents never compacts: the context window of model 'hosted_vllm/mine' is unknown" in said
     assert "warning" not in describe_plan(Experiment(name="e", base=replace(trial, explore_model="scripted:typical")))
 
 

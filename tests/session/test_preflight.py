@@ -1,6 +1,7 @@
 """Tests of the checks before a start: their numbers agree with the first request of a session."""
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -10,6 +11,7 @@ from harness.compaction.presets.inspect_ai import InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.opencode import OpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
@@ -20,9 +22,10 @@ from harness.messages import system, user
 from harness.models.factory import open_model
 from harness.models.registry import look_up_window
 from harness.models.scripted.agent import count_tool_tokens
-from harness.protocols import Request
+from harness.protocols import Request, Sandbox
 from harness.sandboxes import open_sandbox
-from harness.session.preflight import check_first_request, count_first_request_tokens, find_warnings
+from harness.session.policy_checks import find_advisories
+from harness.session.preflight import check_first_request, count_first_request_tokens
 from harness.session.spec import SessionSpec
 from harness.store.log import MemoryOutputs
 from harness.tasks import load_task
@@ -70,7 +73,7 @@ def test_trials_are_checked_likewise():
 )
 def test_an_unknown_window_is_told_with_what_the_policy_makes_of_it(policy, said):
     spec = SessionSpec(request="Build it.", model="hosted_vllm/x", policy=policy)
-    warnings = list(find_warnings(spec, look_up_window("hosted_vllm/x")))
+    warnings = list(map(str, find_advisories(spec, look_up_window("hosted_vllm/x"))))
     assert len(warnings) == len(said)
     assert all(
         warning.startswith(start) and warning.endswith("set window_tokens") for warning, start in zip(warnings, said, strict=True)
@@ -111,12 +114,56 @@ def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_i
     policy = KeepLast(summarizer="scripted/extractive")
     trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
     assert collect_warnings([trial]) == ()
-    first = sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt)))
+    tools = tuple(tool.spec for tool in make_standard_tools(cast("Sandbox", None)))
+    first = int(sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt))))
+    first += count_tool_tokens(tools)  # the provider, whose reports the policy uses, counts them
     tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
     (warning,) = collect_warnings([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
     assert f"due at {first + 800} tokens" in warning
-    assert f"has {first} tokens with the system prompt, which leaves 800 tokens for a summary of up to 800 tokens" in warning
+    assert (
+        f"has {first} tokens with the system prompt and the tool definitions, which leaves 800 tokens for a summary of up to 800"
+        in warning
+    )
     assert collect_warnings([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
+
+
+def test_a_policy_that_estimates_tokens_is_not_warned_of_because_of_tool_definitions():
+    policy = KeepLast(summarizer="scripted/extractive", measure="estimate")
+    first = sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt)))
+    tight = Trial(task="flashcards", policy=replace(policy, trigger_tokens=first + 800), window_tokens=32_768)
+    (warning,) = collect_warnings([tight])
+    assert f"has {first} tokens with the system prompt, which leaves 800 tokens" in warning
+    assert collect_warnings([replace(tight, policy=replace(policy, trigger_tokens=first + 801))]) == ()
+
+
+def test_a_policy_that_is_due_before_its_first_request_is_told_what_would_help_and_for_how_many_tasks():
+    trials = [
+        Trial(task=task, policy=OpenCode(summarizer="scripted/empty"), window_tokens=32_768)
+        for task in ("flashcards", "bug-hunt")
+    ]
+    (warning,) = collect_warnings(trials)
+    assert "is due at 768 tokens (32768 − 32000 for the answer" in warning
+    assert "compacts at nearly every step, because the first request of task 'flashcards' has" in warning
+    assert (
+        "leaves 0 tokens for a summary of up to 4096 tokens (likewise for 1 other task); raise window_tokens, lower " in warning
+    )
+    assert warning.endswith(
+        "max_output_tokens, or set nominal_window_tokens to the window that the policy's constants were made for"
+    )
+    remedies = ({"window_tokens": 65_536}, {"policy": OpenCode(max_output_tokens=8_000)}, {"nominal_window_tokens": 200_000})
+    for remedy in remedies:
+        assert collect_warnings([replace(trials[0], **remedy)]) == ()
+
+
+def test_what_a_policy_retains_counts_towards_the_tokens_that_its_threshold_must_leave():
+    (warning,) = collect_warnings(
+        [Trial(task="flashcards", policy=ReserveRecent(keep_recent_tokens=9_000), window_tokens=40_000)]
+    )
+    assert "compacts again and again, because" in warning
+    assert (
+        "tokens for a summary of up to 13107 tokens and 9000 retained tokens; raise window_tokens, lower reserve_tokens"
+        in warning
+    )
 
 
 def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
@@ -138,7 +185,7 @@ def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
 def test_an_explicit_window_above_that_of_the_registry_is_warned_of(policy, window_tokens, warning):
     """S2.8: the configuration comes first, and the provider refuses what does not fit."""
     spec = SessionSpec(request="x", policy=policy, model="openai/gpt-4o", window_tokens=window_tokens)
-    warnings = tuple(find_warnings(spec, look_up_window(spec.model, window_tokens)))
+    warnings = tuple(map(str, find_advisories(spec, look_up_window(spec.model, window_tokens))))
     assert [text.partition("; ")[0] for text in warnings] == ([f"policy 'keep-last': {warning}"] if warning else [])
 
 

@@ -171,7 +171,8 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
             return ()
         first, last, most = self.preserve_first_n, self.preserve_last_n, self.max_messages
         kept = f"preserve_first_n={first} and preserve_last_n={last} keep {first + last} messages"
-        return (f"{kept}, and max_messages={most} leaves no room between them: only these messages are retained",)
+        no_room = f"max_messages={most} leaves no room between them: only these messages are retained"
+        return (f"{kept}, and {no_room}; raise max_messages or preserve fewer messages",)
 
     def check_view(self, view: View) -> str | None:
         """Return a warning if the newest step added messages beyond 80 % of the maximum number of messages, or None."""

@@ -293,6 +293,7 @@ class Exploration:
             "available_tokens": budget.available_tokens,
             "threshold_tokens": budget.threshold_tokens,
             "rule": f"{describe_threshold(budget)}; {self.run.budget_rule}",
+            "warnings": list(self.run.warnings),
             "oversized": self.run.list_oversized_steps(),
             "pinned": self.pinned.encode() if self.pinned else None,
             "comparison": self.compare() if self.pinned and self.run.is_done else [],
@@ -417,6 +418,7 @@ class Exploration:
             ("session", self.session.name),
             ("policy", self._format_settings()),
             ("budget", f"{describe_threshold(self.run.budget)}; {self.run.budget_rule}"),
+            *(("warning", text) for text in self.run.warnings),
             ("step", f"{step}, number {self.step_index + 1} of {len(self.trace.steps)}"),
             ("in view", f"{held}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
         ]
