@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from harness.experiment.limits import RunLimits
     from harness.experiment.trial import Trial
     from harness.experiment.workers import Workers
+    from harness.inspection.loading import load
     from harness.inspection.timeline import Inspection, inspect_session, reconstruct_request
     from harness.models.factory import open_model, open_summarizer
     from harness.report_page.document import write_page
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from harness.session.live_session import LiveSession
     from harness.session.spec import SessionSpec
     from harness.store.journal import Journal
-    from harness.store.results import Results, load
+    from harness.store.results import Results
     from harness.store.sessions.lookup import find_session
     from harness.task import Task
     from harness.tasks import load_task
@@ -77,7 +78,7 @@ _MODULE_BY_NAME = {
     "figures": "harness.analysis.figures",
     "find_session": "harness.store.sessions.lookup",
     "inspect_session": "harness.inspection.timeline",
-    "load": "harness.store.results",
+    "load": "harness.inspection.loading",
     "load_outcomes": "harness.analysis.outcomes",
     "load_task": "harness.tasks",
     "make_standard_tools": "harness.tools",

@@ -1,22 +1,10 @@
-"""Alerts of the kind that monitors a production service, evaluated on every trial of an experiment.
+"""Alerts of all trials or sessions of results, and the report's section on them; `harness.metrics.alerts` defines the alerts."""
 
-Each trial has its own clock: the time of its model calls, tools and summaries, which is virtual for a scripted model. Therefore
-alerts do not depend on how many trials run at once.
-
-- *overflow rate*: fires if the number of summaries within 5 minutes exceeds 10 % of the number of model calls. Each window of 5
-  minutes ends with a model call; a session shorter than 5 minutes is one window.
-- *cache hit rate*: fires if the provider read less than 70 % of a session's prompt tokens from its cache, as the column
-  `cache_hit_share` of the table of trials says. If the provider reports no cache, the value is simulated and marked as such.
-- *summarization cost*: fires if summaries cost more than 10 US dollars within one hour.
-
-A value equal to the threshold does not fire an alert.
-"""
-
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,58 +13,12 @@ from harness.analysis.arms import order_arms, select_valid
 from harness.analysis.formatting import Section, format_usd, make_arm_section
 from harness.analysis.tables import Tables, select
 from harness.errors import format_count
+from harness.metrics.alerts import ALERTS, CACHE_HIT_RATE, SUMMARIZATION_COST, Alert, AlertMonitor, AlertReading
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
-    """Alert that fires if a measured value of a session crosses a threshold, with advice on the cause."""
-
-    name: str
-    label: str
-    """Heading of the alert's column in the report."""
-    severity: Literal["warning", "critical"] = "warning"
-    threshold: float
-    fires_above: bool = True
-    """Whether the alert fires if the measured value is above its threshold (True) or below it (False)."""
-    window_seconds: float = inf
-    """Length of the time window over which the value is measured, in seconds; infinity means the whole session."""
-    condition_text: str
-    advice: str
-
-    def should_fire(self, value: float) -> bool:
-        """Return whether the alert fires for a measured value; False for an unknown value (NaN)."""
-        return value > self.threshold if self.fires_above else value < self.threshold
-
-
-OVERFLOW_RATE = Alert(
-    name="overflow rate",
-    label="overflow rate > 10 %",
-    threshold=0.1,
-    window_seconds=300.0,
-    condition_text="a summary before more than 10 % of the model calls within 5 minutes",
-    advice="check the thresholds of pruning and what fills the context",
-)
-CACHE_HIT_RATE = Alert(
-    name="cache hit rate",
-    label="cache hits < 70 %",
-    threshold=0.7,
-    fires_above=False,
-    condition_text="less than 70 % of the prompt tokens read from a cache",
-    advice="check what changes early in the requests, such as the system prompt or masking at every step",
-)
-SUMMARIZATION_COST = Alert(
-    name="summarization cost",
-    label="summaries > $10/h",
-    severity="critical",
-    threshold=10.0,
-    window_seconds=3600.0,
-    condition_text="more than $10 for summaries within one hour",
-    advice="check how often summaries are written, and by which model",
-)
-ALERTS = (OVERFLOW_RATE, CACHE_HIT_RATE, SUMMARIZATION_COST)
 _STEP_COLUMNS = ("step", "model_seconds", "tool_seconds")
 _TRIAL_COLUMNS = ("trial_id", "arm", "cache_hit_share", "cache_hits_simulated")
-_COMPACTION_COLUMNS = ("event", "step", "summarizer_seconds", "summarizer_cost_usd")
+_SUMMARY_NUMBERS = ("step", "summarizer_seconds", "summarizer_cost_usd")
+_COMPACTION_COLUMNS = ("event", *_SUMMARY_NUMBERS)
 
 _ALERT_NOTE = (
     "Overflow rate: summaries per model call, in any 5 minutes of a trial. Cache hits: share of the prompt tokens of a trial "
@@ -107,16 +49,19 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     wrote_summary = (compactions["summarizer"] != "") | ((compactions["status"] == "applied") & (compactions["inserted"] > 0))
     steps_by_trial = _split_by_trial(results.steps, _STEP_COLUMNS, "step")
     summaries = compactions[wrote_summary]
+    asked = summaries["summarizer"] != ""
+    summaries = summaries.assign(summarizer_cost_usd=summaries["summarizer_cost_usd"].where(asked, 0.0))
     summaries_by_trial = _split_by_trial(summaries, _COMPACTION_COLUMNS, "event")
     no_summaries = {name: summaries[name].to_numpy()[:0] for name in _COMPACTION_COLUMNS}
     rows = [
-        (trial_id, arm, alert.name, value, alert.threshold, alert.should_fire(value), step, simulated)
+        (trial_id, arm, alert.name, value, alert.threshold, reading.fires, step, simulated)
         for trial_id, arm, hit_share, hits_simulated in zip(*(results.trials[name] for name in _TRIAL_COLUMNS), strict=True)
         if trial_id in steps_by_trial
-        for alert, value, step, simulated in (
+        for reading in (
             *_evaluate_trial(steps_by_trial[trial_id], summaries_by_trial.get(trial_id, no_summaries)),
-            (CACHE_HIT_RATE, hit_share, None, pd.notna(hits_simulated) and bool(hits_simulated)),
+            AlertReading(CACHE_HIT_RATE, hit_share, None, pd.notna(hits_simulated) and bool(hits_simulated)),
         )
+        for alert, value, step, simulated in [reading]
     ]
     table = pd.DataFrame(rows, columns=list(_ALERT_COLUMNS))
     return table.astype({"value": "float64", "fired": "bool", "step": "Int64", "simulated": "bool"})
@@ -141,50 +86,20 @@ def _split_by_trial(table: pd.DataFrame, names: Sequence[str], order: str) -> di
     }
 
 
-def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[tuple[Alert, float, int | None, bool]]:
-    """Yield each alert about summaries with its worst value in one trial, the step of this value, and False."""
-    numbers = steps["step"]
-    step_seconds = steps["model_seconds"] + steps["tool_seconds"]
-    before = np.searchsorted(numbers, summaries["step"])  # index of the model call after each summary
-    summary_seconds = np.zeros(len(numbers) + 1)
-    np.add.at(summary_seconds, before, summaries["summarizer_seconds"])
-    ends = np.cumsum(step_seconds + summary_seconds[:-1])
-    when = np.concatenate([[0.0], ends])[before] + summaries["summarizer_seconds"]
-    yield OVERFLOW_RATE, *_find_worst_overflow_rate(numbers, ends, ends[np.minimum(before, len(ends) - 1)]), False
-    yield SUMMARIZATION_COST, *_find_worst_summary_cost(numbers, summaries, before, when), False
+def _evaluate_trial(steps: Columns, summaries: Columns) -> Iterator[AlertReading]:
+    """Yield the worst value of each alert about summaries in one trial."""
+    monitor, waiting = AlertMonitor(), deque(zip(*(summaries[name].tolist() for name in _SUMMARY_NUMBERS), strict=True))
 
+    def add_summaries(until: float) -> None:
+        while waiting and waiting[0][0] <= until:
+            _, seconds, cost_usd = waiting.popleft()
+            monitor.add_summary(seconds, cost_usd)
 
-def _find_worst_overflow_rate(numbers: np.ndarray, ends: np.ndarray, when: np.ndarray) -> tuple[float, int | None]:
-    """Return the highest rate of summaries per model call in any time window, and the last step of this window.
-
-    Args:
-        numbers: Step number of each model call.
-        ends: Time at which each model call ends, in seconds since the session started.
-        when: Time at which the model call after each summary ends, in seconds since the session started.
-    """
-    whole = ends >= OVERFLOW_RATE.window_seconds
-    whole[-1] |= not whole.any()
-    last = np.flatnonzero(whole)
-    since = ends[last] - OVERFLOW_RATE.window_seconds
-    calls = np.searchsorted(ends, ends[last], side="right") - np.searchsorted(ends, since, side="right")
-    summaries = np.searchsorted(when, ends[last], side="right") - np.searchsorted(when, since, side="right")
-    rates = summaries / calls
-    worst = int(np.argmax(rates))
-    return float(rates[worst]), int(numbers[last[worst]])
-
-
-def _find_worst_summary_cost(
-    numbers: np.ndarray, summaries: Columns, before: np.ndarray, when: np.ndarray
-) -> tuple[float, int | None]:
-    if not len(before):
-        return 0.0, None
-    paid = np.concatenate([[0.0], np.cumsum(summaries["summarizer_cost_usd"])])
-    since = np.searchsorted(when, when - SUMMARIZATION_COST.window_seconds, side="right")
-    sums = paid[1:] - paid[since]
-    if np.isnan(sums).any():
-        return float("nan"), None
-    worst = int(np.argmax(sums))
-    return float(sums[worst]), int(numbers[min(before[worst], len(numbers) - 1)])
+    for step, model_seconds, tool_seconds in zip(*(steps[name].tolist() for name in _STEP_COLUMNS), strict=True):
+        add_summaries(step)
+        monitor.add_step(step, model_seconds + tool_seconds)
+    add_summaries(inf)
+    yield from monitor.read_summaries()
 
 
 def build_alert_sections(results: Tables) -> Iterator[Section]:

@@ -19,8 +19,9 @@ from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.analysis.trajectories import list_units
-from harness.errors import UnknownName, UsageError
+from harness.errors import UnknownName, UsageError, format_count
 from harness.experiment.paths import EARLIER_ARM_PATTERN, ValueNamer, flatten, is_arm_setting, is_block, is_earlier_arm
+from harness.store.columns import TABLES
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
 MAX_NAMES_SHOWN = 8
@@ -88,6 +89,34 @@ def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
     return trials.assign(total_cost_usd=trials[list(COST_COLUMNS)].astype(float).sum(axis=1, skipna=False))
 
 
+def select_outcomes(results: Tables) -> Tables:
+    """Return the results of trials alone, without sessions outside of trials, whose outcome nobody checked.
+
+    Raises:
+        UsageError: There are only such sessions, so nothing can be said about outcomes.
+    """
+    has_outcome = results.trials["success"].notna()
+    if has_outcome.all():
+        return results
+    if not has_outcome.any():
+        raise UsageError(f"{describe_missing_outcomes(results.trials)}; {OUTCOME_ADVICE}")
+    trials = results.trials[has_outcome]
+    dtypes = {column.name: column.dtype for column in TABLES["trials"] if column.dtype in {"bool", "int64"}}
+    return select(results, trials.astype(dtypes))
+
+
+OUTCOME_ADVICE = (
+    "run the tasks in an experiment to compare outcomes (`harness run`); the tables, the alerts and the charts token_curves, "
+    "context_composition, compaction_rounds and retention need no outcomes"
+)
+
+
+def describe_missing_outcomes(trials: pd.DataFrame) -> str:
+    """Return a sentence that says that results have no outcomes, and why."""
+    sessions = format_count(len(trials), "session")
+    return f"these results have no outcomes: {sessions} outside of an experiment, and no checks say how each of them ended"
+
+
 def select_valid(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the valid trials in the given order.
 
@@ -122,7 +151,8 @@ def select_current(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_excluded(trials: pd.DataFrame) -> pd.Series:
-    return (trials["status"] == "crashed") | trials["reason"].isin(EXTERNAL_FAILURE_REASONS)
+    is_failed = (trials["status"] == "crashed") | trials["reason"].isin(EXTERNAL_FAILURE_REASONS)
+    return is_failed & trials["success"].notna()  # a session that its user stopped has no outcome that this could falsify
 
 
 def read_axes(trials: pd.DataFrame) -> dict[str, dict[str, object]]:
@@ -190,9 +220,14 @@ def order_arms(trials: pd.DataFrame) -> list[str]:
             [build_sort_key(value) for path, value in json.loads(row.axes_json or "{}").items() if is_arm_setting(path)],
             row.arm,
         )
-        for row in trials[["arm", "policy", "replicate", "axes_json"]].drop_duplicates("arm").itertuples()
+        for row in _fill_replicates(trials[["arm", "policy", "replicate", "axes_json"]]).drop_duplicates("arm").itertuples()
     }
     return sorted(keys, key=lambda arm: keys[arm])
+
+
+def _fill_replicates(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return trials in which sessions outside of trials, which have no replicate, count as the first one."""
+    return trials.assign(replicate=trials["replicate"].fillna(0).astype(int))
 
 
 def build_sort_key(value: object) -> tuple[int, float, str]:

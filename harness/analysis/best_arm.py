@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import find_arm, order_arms
+from harness.analysis.arms import find_arm, order_arms, select_outcomes
 from harness.analysis.baselines import find_bounds, prepare_arms, resolve_metric
 from harness.analysis.comparison import describe_effect
 from harness.analysis.effects import Effect, describe_estimand
@@ -103,6 +103,7 @@ def estimate_best_arm(
             levels; or trials of a plan that declares contrasts (comparisons) and a single look at the results are missing.
         StoreError: The record of how often results were looked at cannot be read.
     """
+    results = select_outcomes(results)
     other = None if against is None else find_arm(results.trials, against)
     trials = prepare_arms(results)
     require_single_level(trials)

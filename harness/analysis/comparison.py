@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_valid
+from harness.analysis.arms import add_total_cost, estimate_success, find_arm, select_arm, select_outcomes, select_valid
 from harness.analysis.effects import Effect, describe_estimand, describe_evidence, estimate_effect
 from harness.analysis.estimation import Estimand
 from harness.analysis.families import open_outcomes
@@ -415,6 +415,7 @@ def compare(
             and a single look are missing.
         StoreError: The record of how often results were looked at cannot be read.
     """
+    results = select_outcomes(results)
     a, b = find_arm(results.trials, a), find_arm(results.trials, b)
     open_outcomes(results)
     return ArmComparer(results).compare(a, b, estimand)

@@ -19,16 +19,24 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.alerts import build_alert_sections
+from harness.analysis.arms import (
+    OUTCOME_ADVICE,
+    add_total_cost,
+    describe_missing_outcomes,
+    drop_earlier_plans,
+    order_arms,
+    select_outcomes,
+)
 from harness.analysis.claims import ClaimReport, build_progress_section, look_at
 from harness.analysis.families import count_planned_trials, find_source, find_withheld, is_selection
 from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
-from harness.analysis.formatting import Section
+from harness.analysis.formatting import Section, describe_level, format_short_number, format_usd, make_arm_section
 from harness.analysis.headlines import HEADLINES, find_question
 from harness.analysis.report_sections import build_sections
 from harness.analysis.revisions import describe_versions
-from harness.analysis.tables import Tables, split_by_level
+from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.treatments import build_warning_section
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
@@ -277,7 +285,8 @@ def report(results: Tables, against: str | None = None) -> Report:
     Args:
         results: Results of one experiment, as returned by `harness.load` or `Experiment.results`. Fidelity levels are reported
             one after another and never pooled. Trials of earlier plans or revisions are only counted. A report on
-            selected trials says so and claims nothing. Required.
+            selected trials says so and claims nothing. Of sessions outside of experiments, which have no outcomes, the report
+            shows totals and alerts. Required.
         against: Name of the arm that all other arms are compared with; None compares with each arm without compaction and each
             repeated arm, or else with the first arm. Default: `None`.
 
@@ -292,6 +301,9 @@ def report(results: Tables, against: str | None = None) -> Report:
     """
     if results.trials.empty:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
+    if results.trials["success"].isna().all():
+        return _report_sessions(results)
+    results = select_outcomes(results)
     judged = look_at(results)
     if judged is not None and judged.is_in_progress:
         return report_progress(find_source(results), judged.family)
@@ -300,6 +312,49 @@ def report(results: Tables, against: str | None = None) -> Report:
         results,
         [section for part in split_by_level(current_results) for section in build_sections(part, against, judged)],
         judged,
+    )
+
+
+def _report_sessions(results: Tables) -> Report:
+    """Build a report on sessions outside of experiments, which says that there are no outcomes, and shows what needs none."""
+    sections = [
+        section for part in split_by_level(results) for section in (_build_session_section(part), *build_alert_sections(part))
+    ]
+    first, *others = [replace(section, is_detail=False) for section in sections]
+    text = f"{describe_missing_outcomes(results.trials)}; {OUTCOME_ADVICE}."
+    openings = (text[:1].upper() + text[1:],)
+    return Report(
+        title=f"Report on {format_count(len(results.trials), 'session')} outside of experiments",
+        sections=(replace(first, notes=(*openings, *first.notes)), *others),
+        results=results,
+    )
+
+
+_SESSION_NOTE = (
+    "Totals over the sessions of a row. Active: sessions without an end. Reacquired: tool calls that fetched again what a "
+    "compaction had removed. USD: a question mark if a price is unknown."
+)
+
+
+def _build_session_section(results: Tables) -> Section:
+    trials = add_total_cost(results.trials)
+    rows = {
+        arm: (
+            str(len(group)),
+            str(int((group["status"] == "active").sum())),
+            *(str(int(group[name].sum())) for name in ("turns", "steps", "compactions", "failed_calls", "reacquisitions")),
+            format_short_number(float(group["prompt_tokens"].sum())),
+            format_usd(float(group["total_cost_usd"].sum(min_count=len(group)))),
+        )
+        for arm in order_arms(trials)
+        for group in [trials[trials["arm"] == arm]]
+    }
+    columns = ("n", "active", "turns", "steps", "compactions", "failed calls", "reacquired", "prompt tokens", "USD")
+    return make_arm_section(
+        f"Sessions, {describe_level(require_single_level(trials))}",
+        columns,
+        rows,
+        (_SESSION_NOTE,),
     )
 
 

@@ -90,8 +90,10 @@ def find_source(results: Tables) -> Tables:
 
 def is_selection(results: Tables) -> bool:
     """Return whether results leave out trials of the current plan that their source contains."""
-    chosen, all_trials = (set(drop_earlier_plans(part).trials["trial_id"]) for part in (results, find_source(results)))
-    return chosen != all_trials
+    chosen, all_trials = (drop_earlier_plans(part).trials for part in (results, find_source(results)))
+    if not chosen["experiment"].isna().all():  # reports on trials leave sessions outside of experiments out
+        chosen, all_trials = (trials[trials["experiment"].notna()] for trials in (chosen, all_trials))
+    return set(chosen["trial_id"]) != set(all_trials["trial_id"])
 
 
 def count_planned_trials(results: Tables) -> int:
@@ -113,9 +115,12 @@ def list_experiments(results: Tables) -> Sequence[Tables]:
 
 
 def _list_parts(results: Tables) -> Sequence[Tables]:
-    """Return the results that were joined or, without a record of these, the trials of each experiment; else the results."""
+    """Return the results that were joined or, without a record of these, the trials of each experiment; else the results.
+
+    Results that consist of sessions outside of experiments are left out of joined results, since they have no plan.
+    """
     if parts := getattr(results, "parts", ()):
-        return list(parts)
+        return [part for part in parts if part.trials["experiment"].notna().any()] or list(parts)
     if getattr(results, "output", None) is not None:
         return [results]
     groups = [rows for _, rows in results.trials.groupby("experiment", sort=False)]

@@ -14,8 +14,8 @@ import pandas as pd
 
 from harness.analysis.tables import Selection
 from harness.errors import UnknownName, UsageError
-from harness.experiment.job import Level
 from harness.store.columns import TABLES
+from harness.store.records import Level
 
 _BLANK_VALUES: dict[str, object] = {"str": "", "bool": False, "int64": 0, "float64": float("nan")}
 """Values for columns that the table of another study lacks, by dtype; columns of other dtypes get missing values."""

@@ -19,7 +19,7 @@ from harness.analysis.validity import PAIR_COLUMNS
 from harness.errors import UsageError, format_count
 from harness.experiment.contrasts import MIN_TASKS, Contrast, count_possible_contrasts
 from harness.experiment.contrasts import compute_smallest_p as compute_smallest_p  # noqa: PLC0414 - for other modules
-from harness.store.results import load
+from harness.store.results import load_experiment
 
 if TYPE_CHECKING:
     from harness.experiment.experiment import Experiment  # imports everything that runs trials, which a report does not need
@@ -273,7 +273,7 @@ def describe_comparability(experiment: "Experiment") -> str:
     """
     settings, declared = experiment.settings, len(experiment.contrasts)
     if settings.pilot:
-        assumptions = measure_assumptions(load(settings.pilot).trials, settings.pilot)
+        assumptions = measure_assumptions(load_experiment(settings.pilot).trials, settings.pilot)
     else:
         assumptions = PowerAssumptions(discordance=settings.discordance)
     assumptions = replace(assumptions, contrasts=max(1, declared), looks=settings.looks)

@@ -239,6 +239,7 @@ def pair_repeats(trials: pd.DataFrame) -> pd.DataFrame:
     The columns `trial_id`, `arm`, `success` and `score` appear twice, with the suffix `_a` for the first run and `_b` for the
     repeated one.
     """
+    trials = trials[trials["replicate"].notna()]  # a session outside of trials repeats none
     settings = [trials[name].tolist() for name in CONFIGURATION_COLUMNS]
     revisions = [tuple(sorted(of_trial.items())) for of_trial in list_revisions(trials)]
     configurations = list(zip(*settings, name_configurations(trials, {"replicate"}), revisions, strict=True))

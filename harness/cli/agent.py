@@ -297,6 +297,8 @@ def run_session(
     message = "" if sys.stdin.isatty() else read_text(sys.stdin)
     if is_resumed and session.journal:
         live = LiveSession.reopen(session.journal, session_id, spec=session, on_event=handle_event)
+        for entry in live.entries:
+            printer.announcer.receive(entry)  # alerts are about the whole session
     else:
         live = LiveSession(session, session_id=session_id, on_event=handle_event)
     terminal = Dialog(live=live, printer=printer, task_name=task_name)
@@ -381,13 +383,14 @@ def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> Non
 
 
 def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec, resume_command: Sequence[str]) -> None:
-    """Print the totals, copied files and check results of an ended session, and the command that resumes it.
+    """Print the totals, alerts, copied files and check results of an ended session, and the command that resumes it.
 
     Exit with code 1 or 130 unless the session was completed.
     """
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
     for name, text in describe_metrics(printer.totals):
         printer.print_line(f"{name}: {text}", indent="  ")
+    printer.print_alerts()
     messages = format_count(ended.outcome.view_messages, "message")
     printer.print_line(f"conversation: {messages}, about {ended.outcome.view_tokens:,} tokens in view")
     if ended.outcome.reason in SANDBOX_LOST_REASONS:

@@ -9,6 +9,7 @@ from harness import events
 from harness.cli.terminal import format_line
 from harness.errors import format_count
 from harness.messages import Message, ToolCall, ToolResult
+from harness.metrics.alerts import AlertAnnouncer
 from harness.session.totals import SessionTotals, format_price, format_sub_agent_totals
 from harness.text import replace_control_characters
 from harness.transcript import find_key_argument, format_receipt, read_outcome
@@ -32,6 +33,8 @@ class EventPrinter:
     A terminal shows the reasoning dimmed while it streams; any other stream gets its first characters.
     """
     totals: SessionTotals = field(default_factory=SessionTotals)
+    announcer: AlertAnnouncer = field(default_factory=AlertAnnouncer)
+    """Finder of alerts that begin to hold, such as a low cache hit rate."""
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
     """Stream whose last line is still without a line end; None if the last lines of both streams are complete."""
@@ -51,6 +54,8 @@ class EventPrinter:
         with self._lock:
             self.totals(item)
             self._print_event(item.event if isinstance(item, events.Entry) else item)
+            for reading in self.announcer.receive(item):
+                self.print_raw(f"alert: {reading.describe()}")
 
     def _print_event(self, event: object) -> None:
         match event:
@@ -195,6 +200,11 @@ class EventPrinter:
             f"session {event.session_id} started: model {event.model}, {window}, {due} "
             f"({event.budget_rule}), sandbox {event.sandbox}"
         )
+
+    def print_alerts(self) -> None:
+        """Print the alerts that fire for the session as a whole, each with what to do."""
+        for reading in self.announcer.monitor.list_firing():
+            self.print_raw(f"alert: {reading.describe()}")
 
     def format_total(self, simulated: bool) -> str:
         """Return the totals of the session in one line; `simulated` marks the cost of a scripted model."""

@@ -94,6 +94,7 @@ def build_overview(session: Inspection, draft: UnfinishedStep | None = None) -> 
         **dict(describe_metrics(totals)),
         "sub-agents": sub_agents if totals.sub_agents else "",
         "cost": f"agent {format_price(totals.agents_cost_usd)}, summaries {format_price(totals.summarizer_cost_usd)}",
+        **{f"alert {number}": reading.describe() for number, reading in enumerate(session.alerts, 1)},
         "events": ", ".join(f"{count} {kind}" for kind, count in session.events.items()),
     }
     return build_named_grid((name, text) for name, text in rows.items() if text)

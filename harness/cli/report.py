@@ -14,14 +14,20 @@ from harness.analysis.experiment_report import TEXT_WIDTH, report, write_charts
 from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
 from harness.cli import options
+from harness.inspection.loading import load
 from harness.store.database import replace_file
-from harness.store.results import Results, load
+from harness.store.results import Results
+from harness.store.sessions.lookup import OUTPUT_FOLDER
 
 
 @click.command("report")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @click.option("--against", metavar="ARM", help="Compare each arm with this one.  [default: control and repeated arms]")
-@click.option("--output", type=options.FOLDER, help="Folder to write to.  [default: the folder of the results]")
+@click.option(
+    "--output",
+    type=options.FOLDER,
+    help="Folder to write to.  [default: the folder of the results, or NAME-report for the journal NAME.sqlite]",
+)
 @click.option(
     "--figures",
     metavar="[FORMAT]",
@@ -52,9 +58,11 @@ def command(
 ) -> None:
     """Show the results of an experiment and draw its charts.
 
-    EXPERIMENT is the folder of an experiment or of its results. The command writes summary.txt (what it prints), report.txt and
-    report.md (all sections) and the chart of cost against score; `--figures` draws all charts. The report of a running or stopped
-    experiment covers its finished trials.
+    EXPERIMENT is the folder of an experiment or of its results, a journal file, or a folder of journals such as `sessions`. The
+    sessions in a journal have no outcomes; of these, the report shows totals and alerts.
+
+    The command writes summary.txt (what it prints), report.txt and report.md (all sections) and the chart of cost against score;
+    `--figures` draws all charts. The report of a running or stopped experiment covers its finished trials.
 
     With --html, the command also writes report.html, which fetches nothing and can be sent to others. It contains the sessions
     of all trials or, if there are more than 200, a sample of them.
@@ -62,7 +70,7 @@ def command(
     Example: `harness report experiments/quickstart --figures svg --metric cost`
     """
     results = load(experiment)
-    inside = experiment / "output"
+    inside = experiment.with_name(f"{experiment.stem}-report") if experiment.is_file() else experiment / OUTPUT_FOLDER
     look = ChartOptions(
         file_format=figures,
         metric=metric,
@@ -70,7 +78,14 @@ def command(
         theme="dark" if dark else "light",
         width="paper" if paper else "notebook",
     )
-    print_report(results, output or (inside if inside.is_dir() else experiment), against, look, full=full, as_page=as_page)
+    print_report(
+        results,
+        output or (inside if inside.is_dir() or experiment.is_file() else experiment),
+        against,
+        look,
+        full=full,
+        as_page=as_page,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -315,9 +315,9 @@ class Experiment:
             self._refuse_local_files()
         self._show_warnings(display)
         run.run(folder, retry_failed=retry_failed, pilot=pilot)
-        from harness.store.results import load  # noqa: PLC0415  (imports pandas, which workers do not need)
+        from harness.store.results import load_experiment  # noqa: PLC0415  (imports pandas, which workers do not need)
 
-        return load(folder)
+        return load_experiment(folder)
 
     def _show_warnings(self, display: Display) -> None:
         texts = self.collect_warnings()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 from harness import codec
 from harness.advisories import Advisory
@@ -29,19 +29,10 @@ from harness.protocols import SandboxInfo
 from harness.session.grading import GradedCheck
 from harness.session.spec import SessionSpec
 from harness.session.totals import TrialTotals
-from harness.store.records import CheckRecord, TrialRecord
+from harness.store.records import CheckRecord, Level, TrialRecord
 from harness.task import Task
 from harness.tools.session_tools import choose_truncation
 from harness.truncation import Truncation
-
-Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
-"""Fidelity level of a trial, which says how much of the trial is real.
-
-- `L0`: All models are scripted.
-- `L1`: The agent is scripted, but the summarizer or a sub-agent is a real model.
-- `L2-open` and `L2-fork`: A recorded session is replayed.
-- `L3`: The agent is a real model.
-"""
 
 RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
 """Names of the packages whose version can change a result and is therefore recorded."""

@@ -90,7 +90,8 @@ class SessionSteps:
         attempts = f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} without effect"
         if totals.missed_targets:
             attempts += f", {totals.missed_targets} that missed their target: {totals.shortfall}".rstrip(": ")
-        return [*rows, ("compactions", attempts), *describe_metrics(totals)]
+        alerts = (("alert", reading.describe()) for reading in session.alerts)
+        return [*rows, ("compactions", attempts), *describe_metrics(totals), *alerts]
 
     def describe_step(self, number: int, sent: SentRequest) -> list[tuple[str, str]]:
         """Return what a page shows about a step, such as the size of its request and its cost, as names and values.

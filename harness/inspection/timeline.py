@@ -18,6 +18,7 @@ from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStart
 from harness.inspection.part_counts import PartCounts, count_parts
 from harness.inspection.view_history import ViewHistory
 from harness.messages import Message
+from harness.metrics.alerts import AlertMonitor, AlertReading
 from harness.policies import policy_from_plain
 from harness.session.totals import SessionTotals, add_sizes
 from harness.tokens import Counter as TokenCounter
@@ -147,6 +148,7 @@ class Inspection:
         compactions: All attempted compactions, in order. Required.
         totals: Steps, tokens, costs and compactions; sub-agents are sessions of their own and not included in the steps.
             Required.
+        alerts: Alerts that fire for the session, e.g. a low cache hit rate, with their values and advice. Required.
 
     Example::
 
@@ -177,6 +179,7 @@ class Inspection:
     timeline: tuple[StepPoint, ...]
     compactions: tuple[CompactionPoint, ...]
     totals: SessionTotals
+    alerts: tuple[AlertReading, ...]
 
     @property
     def clipped_outputs(self) -> int:
@@ -262,6 +265,7 @@ class LogReader:
     timeline: list[StepPoint] = field(default_factory=list)
     """Numbers of the steps that were read so far."""
     compactions: list[CompactionPoint] = field(default_factory=list)
+    alerts: AlertMonitor = field(default_factory=AlertMonitor)
 
     @classmethod
     def from_log(cls, log: Sequence[Entry]) -> "LogReader":
@@ -283,6 +287,7 @@ class LogReader:
         added = 0
         for entry in run:
             self.totals(entry)
+            self.alerts(entry)
             match entry.event:
                 case MessageAdded():
                     added += 1
@@ -297,6 +302,7 @@ class LogReader:
         assert isinstance(event, Compaction)
         self.view = fold(self.view, entry, self.counter)
         self.totals(entry)
+        self.alerts(entry)
         self.compactions.append(_make_compaction_point(entry.seq, event))
         if event.status == "applied":
             self._count_inserts(entry.seq, event)
@@ -352,6 +358,7 @@ class LogReader:
             timeline=tuple(self.timeline),
             compactions=tuple(self.compactions),
             totals=self.totals,
+            alerts=self.alerts.list_firing(),
         )
 
 

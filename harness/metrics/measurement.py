@@ -239,35 +239,42 @@ class MeasurementBuilder:
     The session may be running or finished.
     """
 
-    def __init__(self, task: Task, counter: Counter, reader: Reader = EXACT) -> None:
+    def __init__(self, task: Task | None, counter: Counter, reader: Reader = EXACT) -> None:
         """Create a collector that has received no log entries.
 
         Args:
-            task: Task of the session, with its answer key.
+            task: Task of the session, with its answer key. Without a task there are no facts, and so no probes.
             counter: Token counter of the session's compaction policy.
             reader: Rule by which a scripted model finds values in the texts that it sees.
         """
-        retrievals = frozenset(compute_template_signature(fact.recover) for fact in task.facts if fact.recover)
-        self._pathologies, self._prober = PathologyDetector(counter, retrievals), FactProber(task, reader)
+        facts = task.facts if task else ()
+        retrievals = frozenset(compute_template_signature(fact.recover) for fact in facts if fact.recover)
+        self._pathologies, self._prober = PathologyDetector(counter, retrievals), FactProber(task, reader) if task else None
         self._counter, self._view = counter, View()
 
     def add_entry(self, entry: Entry) -> None:
         """Add the next log entry of the session."""
         before, self._view = self._view, fold(self._view, entry, self._counter)
         self._pathologies.add_entry(entry, before, self._view)
-        self._prober.add_entry(entry, before, self._view)
+        if self._prober is not None:
+            self._prober.add_entry(entry, before, self._view)
 
     def build_measurement(self) -> Measurement:
         """Return how the agent behaved so far, and which facts it could still see after each compaction."""
-        return Measurement(self._prober.add_use_counts(self._pathologies.build_metrics()), self._prober.build_probes())
+        metrics, prober = self._pathologies.build_metrics(), self._prober
+        return (
+            Measurement(metrics, Probes())
+            if prober is None
+            else Measurement(prober.add_use_counts(metrics), prober.build_probes())
+        )
 
 
-def measure_session(entries: Iterable[Entry], task: Task, counter: Counter, reader: Reader = EXACT) -> Measurement:
+def measure_session(entries: Iterable[Entry], task: Task | None, counter: Counter, reader: Reader = EXACT) -> Measurement:
     """Compute from a session's log how the agent behaved and which facts it could still see after each compaction.
 
     Args:
         entries: Log of the session.
-        task: Task of the session, with its answer key.
+        task: Task of the session, with its answer key. Without a task there are no facts, and so no probes.
         counter: Token counter of the session's compaction policy.
         reader: Rule by which a scripted model finds values in the texts that it sees.
     """

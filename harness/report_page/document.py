@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.arms import drop_earlier_plans
+from harness.analysis.arms import drop_earlier_plans, select_outcomes
 from harness.analysis.claims import PROGRESS_HEADING
 from harness.analysis.experiment_report import Report, report, report_progress
 from harness.analysis.families import find_withheld, read_families
@@ -80,7 +80,7 @@ def write_page(
         harness.write_page(harness.load("experiments/quickstart"), "report.html")
 
     Raises:
-        UsageError: No trial has finished yet.
+        UsageError: No trial has finished yet, or there are only sessions outside of experiments, which have no outcomes.
         UnknownName: The arm `against` does not exist.
         StoreError: The file cannot be written.
     """
@@ -119,7 +119,7 @@ def collect_page(
         takes_looks: Whether the page may take a declared interim look; if False, it shows interim outcomes only if they were
             seen before.
     """
-    current = drop_earlier_plans(results)
+    current = drop_earlier_plans(select_outcomes(results))
     is_shown = takes_looks or find_look(results.output, current.trials["trial_id"]).is_recorded
     withheld = find_withheld(results, allows_interim_look=is_shown)
     document = document or (report(results, against) if withheld is None else report_progress(results, withheld.family))

@@ -17,7 +17,7 @@ from harness.experiment.paths import is_earlier_arm
 from harness.inspection.recorded_session import RecordedSession
 from harness.report_page.document import PageData, build_served_values, collect_page
 from harness.report_page.session_blocks import compress, encode_session
-from harness.store.results import Results, load
+from harness.store.results import Results, load_experiment
 from harness.store.sessions.lookup import JOURNAL_FILE, SessionLocation, list_trial_journals, read_journal
 from harness.text import format_duration
 
@@ -55,7 +55,7 @@ class LiveResults:
 
     def __init__(self, folder: Path, against: str | None = None, clock: Callable[[], float] = time.time) -> None:
         self._folder, self._against, self._clock = folder, against, clock
-        self.output = load(folder).output
+        self.output = load_experiment(folder).output
         self._lock = threading.Lock()
         self._page: PageData | None = None
         self._page_digest = ""
@@ -71,7 +71,7 @@ class LiveResults:
         with self._lock:
             digest = self._compute_digest()
             if self._page is None or digest != self._page_digest:
-                page = collect_page(load(self._folder), against=self._against, max_sessions=0, takes_looks=False)
+                page = collect_page(load_experiment(self._folder), against=self._against, max_sessions=0, takes_looks=False)
                 values = {**build_served_values(page), "digest": digest}
                 self._page, self._page_digest = PageData(document=page.document, values=values), digest
             return self._page
@@ -143,7 +143,7 @@ class LiveResults:
 
     def _count_planned(self, digest: str) -> int:
         if self._planned[0] != digest:
-            self._planned = (digest, count_planned_trials(load(self._folder)))
+            self._planned = (digest, count_planned_trials(load_experiment(self._folder)))
         return self._planned[1]
 
 

@@ -7,6 +7,11 @@ Each table has one kind of row: trials, steps (model calls), attempts at a compa
 facts (values to remember) at compactions. The column `trial_id` joins the tables; it is missing for sessions outside of trials.
 Amounts are per row, never running sums, unless the description says so.
 
+Results that are loaded from a journal rather than from an experiment also have one row of `trials` for each session outside of
+trials, such as that of a person. Its `trial_id` is the id of the session, its `arm` names policy, model and window, and the
+columns `TRIAL_ONLY_COLUMNS` have no value. In such results these columns have the types `Int64` and `boolean` instead of `int64`
+and `bool`. A sub-agent has no row there, as in an experiment, but a row in the row of its session.
+
 A new column that the journal stores in `trials`, `steps`, `compactions` or `probes` under the same name is declared with a
 `form`: the number of the next migration (a change of the journal's tables). The migration is derived from the declaration.
 """
@@ -112,15 +117,34 @@ def _make_delay(counts: str) -> Column:
     return _make_ratio("reacquired_after_steps", "steps", f"{counts}.reacquired_steps", f"{counts}.reacquisitions", description)
 
 
-_TRIAL = Column("trial_id", "str", "", "Hash of the trial's configuration; missing if the session is no trial", _FILLED_IN)
+_TRIAL = Column(
+    "trial_id",
+    "str",
+    "",
+    "Hash of the trial's configuration; for a session outside of trials, its id in results loaded from a journal, else missing",
+    _FILLED_IN,
+)
 _SESSION = Column("session_id", "str", "", "Id of the session in the journal", "s.id")
 
-TRIALS: tuple[Column, ...] = (
-    Column("trial_id", "str", "", "Hash of the trial's configuration"),
+TRIAL_ONLY_COLUMNS = frozenset(
+    {
+        *("experiment", "seed", "replicate", "success", "score", "action_hits", "action_misses"),
+        *("retries", "waited_seconds", "verdict_cached"),
+    }
+)
+"""Columns of the table of trials without a value for a session outside of trials, whose outcome nobody checked."""
+
+_TRIAL_COLUMNS: tuple[Column, ...] = (
+    Column("trial_id", "str", "", "Hash of the trial's configuration; the session's id for a session outside of trials"),
     Column("session_id", "str", "", "Id of the session in the journal; empty if the trial crashed before the session began"),
     Column("experiment", "str", "", "Name of the experiment that ran the trial"),
     Column("arm", "str", "", "Short label of the configuration without task and seed"),
-    Column("task", "str", "", "Name of the task, followed by the task's options that differ from the default"),
+    Column(
+        "task",
+        "str",
+        "",
+        "Name of the task, followed by the task's options that differ from the default; missing for a session without a task",
+    ),
     Column("seed", "int64", "", "Seed of the task's facts and of the scripted model"),
     Column("replicate", "int64", "", "Number that distinguishes repeated trials of the same configuration"),
     Column("model", "str", "", "Name of the agent's model, as configured"),
@@ -130,9 +154,21 @@ TRIALS: tuple[Column, ...] = (
     Column("axes_json", "str", "", "JSON object: dotted path of each axis -> value; `Results.axes` has one column per axis"),
     Column("window_tokens", "int64", "tokens", "Context window of the model; 0 if unknown"),
     Column("threshold_tokens", "Int64", "tokens", "View size from which the policy compacts; missing if the policy never does"),
-    Column("max_steps", "int64", "steps", "Maximum number of steps before the session fails"),
+    Column(
+        "max_steps",
+        "int64",
+        "steps",
+        "Maximum number of steps before the session fails; for a session outside of trials, in each turn, and missing in a "
+        "recording of another program",
+    ),
     Column("level", "str", "", "Fidelity, from L0 (scripted model and summarizer) to L3 (all real); levels are never pooled"),
-    Column("status", "str", "", "Outcome: completed, failed, or crashed (a fault of the harness itself)"),
+    Column(
+        "status",
+        "str",
+        "",
+        "Outcome: completed, failed, or crashed (a fault of the harness itself); active for a session outside of trials without "
+        "an end, because it is running or its process was killed",
+    ),
     Column("reason", "str", "", "Reason why the session stopped: replied, declared, max_steps, overflow, ..."),
     Column("success", "bool", "", "Whether every check of the task passed"),
     Column("score", "float64", "share", "Share of the checks that passed, from 0 to 1"),
@@ -147,8 +183,20 @@ TRIALS: tuple[Column, ...] = (
     Column("peak_context_tokens", "int64", "tokens", "Measured size of the longest prompt"),
     Column("treatment", "str", "", "Whether due compactions took place: as planned, partly, or not at all"),
     Column("sandbox", "str", "", "Sandbox backend that ran the tools"),
-    Column("started_at", "datetime64[ms, UTC]", "", "Time at which the trial began", "r.started_at_ms"),
-    Column("wall_seconds", "float64", "s", "Wall time from the start of the trial to its last check"),
+    Column(
+        "started_at",
+        "datetime64[ms, UTC]",
+        "",
+        "Time at which the trial or session began; missing in a recording without times",
+        "r.started_at_ms",
+    ),
+    Column(
+        "wall_seconds",
+        "float64",
+        "s",
+        "Wall time from the start of the trial to its last check; for a session outside of trials, to its last event, pauses of "
+        "the user included, and missing in a recording without times",
+    ),
     Column("error", "str", "", "Error that ended the trial; empty if there was none"),
     Column("traceback", "str", "", "Traceback of the crash; empty if the trial did not crash"),
     Column("provenance_json", "str", "", "Versions, git commit and hashes under which the trial ran, as JSON"),
@@ -340,6 +388,21 @@ TRIALS: tuple[Column, ...] = (
         "missing if version 0.2 or older ran the trial",
         "json_extract(r.provenance_json, '$.revisions')",
     ),
+    Column(
+        "forked_from",
+        "str",
+        "",
+        "Id of the session from which this session was forked; missing if it is no fork. The steps before the fork count in both "
+        "sessions",
+        "(SELECT json_extract(f.body, '$.session_id') FROM event AS f WHERE f.session = s.key AND f.kind = 'session-forked' "
+        "ORDER BY f.seq DESC LIMIT 1)",
+    ),
+)
+TRIALS: tuple[Column, ...] = tuple(
+    column._replace(description=f"{column.description}; missing for a session outside of trials")
+    if column.name in TRIAL_ONLY_COLUMNS
+    else column
+    for column in _TRIAL_COLUMNS
 )
 
 _ROUNDS_SQL = "(SELECT count(*) FROM compaction AS c WHERE c.session = t.session AND c.status = 'applied' AND c.seq < t.seq)"

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.codec import CALLS_ADAPTER, RESULTS_ADAPTER, TIMINGS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry, SessionEnded, StopReason
 from harness.messages import Message
 from harness.protocols import Clock
-from harness.store.database import Database, build_insert, extract_values
+from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
     CheckRecord,
@@ -23,6 +23,7 @@ from harness.store.records import (
     ProbeRecord,
     Probes,
     SessionMetrics,
+    SessionRecord,
     StepActions,
     StepMetrics,
     TrialRecord,
@@ -32,11 +33,23 @@ from harness.text import replace_surrogates
 from harness.tokens import Counter, QuarterOfCharacters
 
 _TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRecord))
+_SESSION_RECORD_COLUMNS = tuple(field.name for field in fields(SessionRecord))
 _CHECK_COLUMNS = tuple(field.name for field in fields(CheckRecord))
 _METRICS_COLUMNS = tuple(field.name for field in fields(SessionMetrics) if field.name != "steps")
 _STEP_METRICS_COLUMNS = tuple(field.name for field in fields(StepMetrics))
 _FACT_COLUMNS = tuple(field.name for field in fields(FactRecord))
 _PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
+
+_RECORD_TABLES = ("trial", "conduct", "step_conduct", "fact", "probe")
+"""Tables of the journal with records that are computed from logs."""
+
+
+class MeasuredSession(NamedTuple):
+    """Session outside of trials with its record, metrics and probes, all computed from its log."""
+
+    record: SessionRecord
+    metrics: SessionMetrics
+    probes: Probes
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -217,18 +230,44 @@ class Journal(AbstractContextManager["Journal"]):
         Raises:
             StoreError: The journal has no such session or cannot be written.
         """
-        key = self.find_key(session_id)
+        with self.database.transaction():
+            self._write_metrics(self.find_key(session_id), metrics, probes)
+
+    def _write_metrics(self, key: int, metrics: SessionMetrics, probes: Probes) -> None:
         tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
             ("conduct", _METRICS_COLUMNS, (metrics,)),
             ("step_conduct", _STEP_METRICS_COLUMNS, metrics.steps),
             ("fact", _FACT_COLUMNS, probes.facts),
             ("probe", _PROBE_COLUMNS, probes.rows),
         )
-        with self.database.transaction():
-            for table, names, records in tables:
-                self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-                rows = [(key, *extract_values(record, names)) for record in records]
-                self.database.executemany(build_insert(table, ("session", *names)), rows)
+        for table, names, records in tables:
+            self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
+            rows = [(key, *extract_values(record, names)) for record in records]
+            self.database.executemany(build_insert(table, ("session", *names)), rows)
+
+    def show_measured_sessions(self, sessions: Iterable[MeasuredSession]) -> None:
+        """Show records of sessions outside of trials among the trials, as long as this object is open.
+
+        The file is neither changed nor locked: temporary tables in memory, which SQLite prefers to tables of the same name in
+        the file, hold the rows of the file and the records.
+
+        Args:
+            sessions: Sessions of this journal without a trial, with their metrics and probes; a session that was deleted since
+                is left out.
+        """
+        keys = dict(self.database.fetch("SELECT id, key FROM session"))
+        with translate_errors(self.path):
+            for table in _RECORD_TABLES:
+                self.database.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM main.{table}")
+            revision = self.database.fetch("SELECT coalesce(max(revision), 0) FROM trial")[0][0]
+            for session in sessions:
+                record = session.record
+                if record.session_id not in keys:
+                    continue
+                revision += 1
+                values = (revision, *extract_values(record, _SESSION_RECORD_COLUMNS))
+                self.database.execute(build_insert("trial", ("revision", *_SESSION_RECORD_COLUMNS)), values)
+                self._write_metrics(keys[record.session_id], session.metrics, session.probes)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
         """Store for each step how many commands were run and how many the action cache answered."""

@@ -23,6 +23,15 @@ Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "
 - `control`: the policy has no trigger.
 """
 
+Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
+"""Fidelity level of a trial or session, which says how much of it is real.
+
+- `L0`: All models are scripted.
+- `L1`: The agent is scripted, but the summarizer or a sub-agent is a real model.
+- `L2-open` and `L2-fork`: A recorded session is replayed.
+- `L3`: The agent is a real model.
+"""
+
 EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
 """Reasons of failure for which the configuration under study is not to blame.
 
@@ -128,6 +137,66 @@ class TrialRecord:
     """Whether the results of the checks come from the cache; None if the workspace was not graded, and in older records."""
     overflows: int | None = None
     """Number of prompts of the agent that the provider refused as too long; None in records of version 0.2 or older."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """Record of a session outside of trials, computed from its log, with the columns of the table of trials that apply to it.
+
+    Nobody stores such a record: it is computed when the results of a journal are loaded. The fields mean the same as in
+    `TrialRecord`; the columns of the table of trials without a field here have no value for such a session.
+    """
+
+    trial_id: str
+    """Id of the session, which stands for the id of a trial in the tables of results."""
+    session_id: str
+    arm: str
+    """Name of the policy with its fields that differ from the default, the model and the context window."""
+    task: str | None
+    """Name of the task; None for a session without a task."""
+    model: str
+    policy: str
+    policy_json: str
+    config_json: str
+    """Configuration with which the session can be reopened, as canonical JSON; `{}` in a log of another program."""
+    axes_json: str = "{}"
+    window_tokens: int
+    threshold_tokens: int | None
+    max_steps: int | None
+    """Maximum number of steps in each turn; None in a log of another program."""
+    level: str
+    status: Literal["active", "completed", "failed"]
+    """Whether the session ended, and how; `active` if its log has no end, because it is running or its process was killed."""
+    reason: str
+    steps: int
+    compactions: int
+    prompt_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    summarizer_prompt_tokens: int
+    summarizer_output_tokens: int
+    summarizer_cost_usd: float | None
+    peak_context_tokens: int
+    treatment: Treatment
+    sandbox: str
+    scale: float | None
+    activity: Activity | None
+    """Effect of the compaction policy in the session; None if the policy is unknown here."""
+    cache_saved_usd: float | None
+    cache_could_save_usd: float | None
+    explorations: int
+    sub_agent_steps: int
+    sub_agent_prompt_tokens: int
+    sub_agent_output_tokens: int
+    sub_agent_cost_usd: float | None
+    started_at_ms: int | None
+    """Time at which the session was created, in milliseconds since the epoch; None if its log has no times."""
+    wall_seconds: float | None
+    """Time from the creation of the session to its last event, pauses of the user included; None if its log has no times."""
+    overflows: int
+    error: str
+    traceback: str = ""
+    provenance_json: str = "{}"
 
 
 class UnfinishedStep(NamedTuple):

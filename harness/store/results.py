@@ -1,5 +1,7 @@
 """Results of an experiment as pandas tables and in SQL queries. Reading results never changes a file.
 
+`harness.inspection.loading` loads the results of sessions outside of experiments from their journals into the same tables.
+
 The folder of an experiment holds `output/` with:
 
 - `journal.sqlite`: the source of truth.
@@ -17,7 +19,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -30,7 +32,7 @@ from harness.errors import StoreError, UsageError, format_count, shorten_repr
 from harness.object_store import ObjectStore
 from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
+from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, OUTPUT_FOLDER, list_trial_journals
 from harness.store.tables import (
     BlockStates,
     build_schema,
@@ -49,7 +51,7 @@ from harness.text import render_html_table
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Results", "export", "load"]
+__all__ = ["Results", "export", "load_experiment"]
 
 RESULTS_FOLDER = "results"
 MANIFEST = f"{RESULTS_FOLDER}/manifest.json"
@@ -60,6 +62,8 @@ _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 
 class Results:
     """Results of one experiment as pandas tables. Each table is read at its first use and cached; load again for newer rows.
+
+    `harness.load` returns such an object, also for sessions outside of experiments.
 
     Args:
         output: Output folder of the experiment; `load` finds it.
@@ -81,7 +85,7 @@ class Results:
         status_counts = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items()) or "none"
         arms = format_count(trials["arm"].nunique(), "arm")
         return (
-            f"Results({str(shorten_path(self.output))!r}: {format_count(len(trials), 'trial')} ({status_counts}) in {arms}; "
+            f"Results({str(shorten_path(self.output))!r}: {count_rows(trials)} ({status_counts}) in {arms}; "
             f"tables {', '.join(TABLES)} and axes)"
         )
 
@@ -90,9 +94,7 @@ class Results:
         counts = crashed.groupby(self.trials["arm"], sort=False).agg(["size", "sum"])
         rows = [(str(arm), str(size - crashes), str(crashes)) for arm, size, crashes in counts.itertuples()]
         notes = (f"Tables: {', '.join(TABLES)} and axes. Outcomes: harness.report and harness.compare.",)
-        return render_html_table(
-            f"Results: {format_count(len(self.trials), 'trial')}", ("arm", "finished", "crashed"), rows, notes
-        )
+        return render_html_table(f"Results: {count_rows(self.trials)}", ("arm", "finished", "crashed"), rows, notes)
 
     @cached_property
     def trials(self) -> pd.DataFrame:
@@ -273,8 +275,11 @@ class Results:
             return None
         if len(self._journal_paths) > 1:
             return {name: {} for name in TABLES}
-        with Journal.open(self._journal_paths[0], read_only=True) as journal:
+        with self._open_journal(self._journal_paths[0]) as journal:
             return compute_states(journal)
+
+    def _open_journal(self, path: Path) -> AbstractContextManager[Journal]:
+        return Journal.open(path, read_only=True)
 
     def _read_journals(self, name: str) -> pa.Table:
         read: list[pa.Table] = []
@@ -282,7 +287,7 @@ class Results:
         by = f"{SOURCES[name].owner}_id"
         for path in self._journal_paths:
             try:
-                with Journal.open(path, read_only=True) as journal:
+                with self._open_journal(path) as journal:
                     new = list(read_batches(journal, name, frozenset(seen)))
             except StoreError:
                 if path.parent.name != JOURNALS_FOLDER:
@@ -344,7 +349,7 @@ class PublishedResults(Results):
 
 
 class JoinedResults(Results):
-    """Results of several experiments in one set of tables, returned by `load` for a list of folders.
+    """Results of several experiments or journals in one set of tables, returned by `load` for a list of these.
 
     If several experiments have an arm (configuration) of the same name, the name of the experiment is put in front, e.g.
     `first: control`. If several experiments share a trial, its steps and other rows occur once.
@@ -385,10 +390,17 @@ class JoinedResults(Results):
         self._registered.add(name)
 
 
+def count_rows(trials: pd.DataFrame) -> str:
+    """Return the number of trials and of sessions outside of trials in a table of trials, e.g. `3 trials and 1 session`."""
+    sessions = int(trials["experiment"].isna().sum())
+    counts = (len(trials) - sessions, "trial"), (sessions, "session")
+    return " and ".join(format_count(count, noun) for count, noun in counts if count) or "0 trials"
+
+
 def _label_arms(parts: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """Put the experiment's name before each name of a configuration (arm) that occurs in several tables."""
     counts = Counter(arm for trials in parts for arm in trials["arm"].unique())
-    names = [str(trials["experiment"].iloc[0]) if len(trials) else "" for trials in parts]
+    names = [next(iter(trials["experiment"].fillna("sessions")), "") for trials in parts]
     labels = [name if names.count(name) == 1 else f"{name} #{place}" for place, name in enumerate(names, start=1)]
     return [
         trials.assign(arm=[f"{label}: {arm}" if counts[arm] > 1 else arm for arm in trials["arm"]])
@@ -428,7 +440,9 @@ def _read_column(files: Sequence[pq.ParquetFile], column: Column) -> pa.ChunkedA
 
 
 def _convert_column(column: Column, values: pa.ChunkedArray) -> "pd.Series[Any]":
-    nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(column.dtype)
+    # sessions outside of trials have missing values in columns of types that cannot hold them
+    dtype = {"int64": "Int64", "bool": "boolean"}.get(column.dtype, column.dtype) if values.null_count else column.dtype
+    nullable = {"Int64": pd.Int64Dtype(), "boolean": pd.BooleanDtype()}.get(dtype)
     return values.to_pandas() if nullable is None else pd.Series(nullable.__from_arrow__(values), name=column.name, copy=False)
 
 
@@ -437,47 +451,28 @@ def shorten_path(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def load(folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Results:
-    """Load the results of one or several experiments, which may be finished, running or interrupted.
+def join_results(parts: Sequence[Results]) -> Results:
+    """Return the results of one or several experiments or journals in one set of tables."""
+    return parts[0] if len(parts) == 1 else JoinedResults(parts)
+
+
+def load_experiment(folder: str | os.PathLike[str]) -> Results:
+    """Load the results of an experiment, which may be finished, running or interrupted.
 
     Args:
-        folder: Folder of the experiment (`experiments/<name>`), its output folder, or the URL of the store of its runs, such as
-            `s3://bucket/name`. The results of a list of these are joined: if several experiments have an arm (configuration) of
-            the same name, the name of the experiment is put in front.
+        folder: Folder of the experiment, its output folder, or the URL of the store of its runs.
 
     Raises:
-        StoreError: A folder or store does not exist, or no trial has been run in it.
-        UsageError: The list is empty or contains something else than folders and URLs, or a store needs the extra `cluster`.
-
-    Example::
-
-        results = harness.load("experiments/threshold")
-        results.trials.head()
-        both = harness.load(["experiments/first", "experiments/second"])
-        harness.compare(both, "first: control", "second: control")
+        StoreError: The folder or store does not exist, or no trial has been run in it.
+        UsageError: A store needs the extra `cluster`.
     """
-    if not isinstance(folder, str | os.PathLike | Iterable):
-        raise UsageError(f"load: must be a folder, the URL of a store or a list of these (got {folder!r:.80})")
-    if not isinstance(folder, str | os.PathLike):
-        parts = [_load_one(part) for part in folder]
-        if not parts:
-            raise UsageError("load: the list of folders is empty; name at least one experiment")
-        return parts[0] if len(parts) == 1 else JoinedResults(parts)
-    return _load_one(folder)
-
-
-def _load_one(folder: str | os.PathLike[str]) -> Results:
     if isinstance(folder, str) and "://" in folder:
         return _load_published(folder)
     folder_path = Path(folder)
-    output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
+    output = folder_path / OUTPUT_FOLDER if (folder_path / OUTPUT_FOLDER).is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):
-        what = "the folder does not exist"
-        if folder_path.exists():
-            what = (
-                "no trial has been run yet" if folder_path.is_dir() else "it is a file, and the folder of an experiment is needed"
-            )
+        what = "no trial has been run yet" if folder_path.exists() else "the folder does not exist"
         raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results
 

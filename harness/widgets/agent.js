@@ -42,6 +42,7 @@ function buildLayout(root) {
         button("end", "End", "End the session: run the checks of its task and remove its sandbox"))),
     keep("silence", make("div", { class: "a-alarm", role: "alert", hidden: true })),
     keep("failure", make("div", { class: "a-alarm", role: "alert", hidden: true })),
+    keep("alerts", make("div", { class: "a-alarm a-alerts", role: "status", hidden: true })),
     keep("question", make("div", { class: "a-question", role: "group", hidden: true })),
     make("div", { class: "a-columns" },
       make("div", { class: "a-main" },
@@ -369,6 +370,9 @@ function showPhase(parts, state) {
   const words = failure || state.error || "";
   parts.failure.hidden = !words;
   parts.failure.textContent = words;
+  const alerts = state.alerts ?? [];
+  parts.alerts.hidden = !alerts.length;
+  parts.alerts.textContent = alerts.map((text) => `Alert: ${text}`).join("\n");
 }
 
 function showQueue(parts, queued) {

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from harness import events
 from harness.events import Compaction, Entry, Event, SessionEnded, Signal, StepFinished, TurnEnded
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
+from harness.metrics.alerts import AlertAnnouncer
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTotals, describe_metrics, format_cut, format_price, format_sub_agent_totals
 from harness.text import replace_surrogates
@@ -76,10 +77,12 @@ class Feed:
     state: JsonObject = field(default_factory=dict)
     """Values that the widget shows besides transcript rows, by name.
 
-    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`, `step` (number of the
-    running step, 0 if no step is running) and `last_step` (number of the last finished step that was not rolled back).
+    The names are `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`, `alerts` (texts of
+    the alerts that hold), `step` (number of the running step, 0 if no step is running) and `last_step` (number of the last
+    finished step that was not rolled back).
     """
     totals: SessionTotals = field(default_factory=SessionTotals)
+    announcer: AlertAnnouncer = field(default_factory=AlertAnnouncer)
     curve: TokenCurve = field(default_factory=TokenCurve)
     _row_sources: dict[int, tuple[ToolCall, ToolResult | None] | Message] = field(default_factory=dict)
     _open_calls: dict[str, int] = field(default_factory=dict)
@@ -97,8 +100,17 @@ class Feed:
         self.totals(entry_or_signal)
         if isinstance(entry_or_signal, Entry):
             self._handle_event(entry_or_signal.event, self.history.receive(entry_or_signal))
+            self._handle_alerts(entry_or_signal)
         else:
             self._handle_signal(entry_or_signal)
+
+    def _handle_alerts(self, entry: Entry) -> None:
+        """Add a row for each alert that begins to hold, and show all that hold; after the end, all of the whole session."""
+        for reading in self.announcer.receive(entry):
+            self.add_note(f"alert: {reading.describe()}", "notice")
+        is_over = isinstance(entry.event, SessionEnded)
+        holding = self.announcer.monitor.list_firing() if is_over else self.announcer.firing
+        self.set_state(alerts=[reading.describe() for reading in holding])
 
     def set_state(self, **values: object) -> None:
         """Set values that the widget shows beside the transcript, by name; only changes are sent to the page."""

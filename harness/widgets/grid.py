@@ -132,9 +132,9 @@ class GridWidget(SnapshotWidget):
         Raises:
             UsageError: No trial has finished yet.
         """
-        from harness.store.results import load  # noqa: PLC0415  (pandas is slow to load)
+        from harness.store.results import load_experiment  # noqa: PLC0415  (pandas is slow to load)
 
-        return load(self.output)
+        return load_experiment(self.output)
 
     def start(self, *, pilot: bool = False) -> None:
         """Start all trials of the experiment that are not finished yet, and return at once.

@@ -23,6 +23,7 @@ def render_text(feed: Feed) -> str:
 def render_html(feed: Feed) -> str:
     """Return a session as static HTML with its totals, compactions and the end of its transcript."""
     parts = [f"<p><b>{html.escape(render_text(feed))}</b></p>"]
+    parts += [f"<p>Alert: {html.escape(text)}</p>" for text in feed.state.get("alerts") or ()]
     session = _read_mapping(feed, "session")
     if (command := session.get("reopen")) and session.get("begun"):
         code = f"<code>{html.escape(str(command))}</code>"

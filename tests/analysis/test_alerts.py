@@ -9,18 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.alerts import (
-    ALERTS,
-    CACHE_HIT_RATE,
-    OVERFLOW_RATE,
-    SUMMARIZATION_COST,
-    build_alert_sections,
-    evaluate_alerts,
-)
+from harness.analysis.alerts import build_alert_sections, evaluate_alerts
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
+from harness.metrics.alerts import ALERTS, CACHE_HIT_RATE, OVERFLOW_RATE, SUMMARIZATION_COST
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.models.registry import TABLE_VARIABLE, load_litellm
 from harness.sandboxes.backends import SandboxChoice

@@ -15,9 +15,9 @@ from harness.analysis.formatting import Section
 from harness.analysis.headlines import HEADLINES
 from harness.analysis.tables import select
 from harness.errors import StoreError, UnknownName, UsageError
+from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
-from harness.store.results import load
 from tests.analysis.made import grid, results, trial
 
 

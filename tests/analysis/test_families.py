@@ -13,9 +13,9 @@ from harness.analysis.tables import select
 from harness.errors import UsageError
 from harness.experiment.contrasts import Family
 from harness.experiment.looks import begin_record
+from harness.inspection.loading import load
 from harness.report_page.document import write_page
 from harness.store.journal import Journal
-from harness.store.results import load
 from tests.analysis.made import results
 from tests.analysis.test_claims import SUCCESS, Folder, rows
 from tests.store.samples import trial

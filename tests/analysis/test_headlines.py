@@ -10,9 +10,9 @@ from harness.analysis.comparison import compare
 from harness.analysis.experiment_report import report
 from harness.analysis.headlines import list_threats
 from harness.experiment.contrasts import Contrast, Family
+from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
-from harness.store.results import load
 from tests.analysis.made import grid, results, trial
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.store.results import load
+from harness.inspection.loading import load
 from tests.bench import charts
 from tests.bench.figure import Figure
 from tests.bench.large import PAGE_ACTION, PAGE_FILE, measure

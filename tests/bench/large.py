@@ -42,12 +42,13 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell
 from harness.experiment.job import Ending, Job, Provenance, TrialRun
 from harness.experiment.trial import Trial
+from harness.inspection.loading import load
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.report_page.document import write_page
 from harness.session.grading import GradedCheck
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics
-from harness.store.results import Results, export, load
+from harness.store.results import Results, export
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.tasks import make_task
 from harness.tokens import Estimated, Measured, Usage

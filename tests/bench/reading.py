@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from harness.store.results import export, load
+from harness.inspection.loading import load
+from harness.store.results import export
 from tests.bench.figure import Figure
 from tests.bench.overhead import InstantTool, TrivialModel, run_session
 from tests.bench.workload import words

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli.report import RECORD_FILE, print_current_report, print_report
+from harness.inspection.loading import load
 from harness.store.journal import Journal
-from harness.store.results import export, load
+from harness.store.results import export
 from tests.cli.command import started_anew, within
 from tests.experiment.made import record
 from tests.report_page.made import write_experiment

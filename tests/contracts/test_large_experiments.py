@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.inspection.loading import load
 from harness.store.columns import TABLES
-from harness.store.results import load
 from tests.bench.large import ACTIONS, ARMS, perform, write_experiment
 from tests.cli.command import within
 

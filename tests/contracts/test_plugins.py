@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.results import load
+from harness.inspection.loading import load
 from tests.cli.command import LOCAL, TINY, harness_anew
 
 pytestmark = pytest.mark.slow

@@ -13,13 +13,13 @@ from harness.errors import VerdictMismatch
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
+from harness.inspection.loading import load
 from harness.policies import PRESETS
 from harness.sandboxes.action_cache.cache import CACHE_FILE
 from harness.sandboxes.action_cache.entry import pack_bytes
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.verdict_cache import COMMAND, is_drawn_for_test
 from harness.store.columns import TABLES
-from harness.store.results import load
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]
 

@@ -17,13 +17,13 @@ from harness import codec
 from harness.analysis.arms import add_total_cost
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial, to_plain
+from harness.inspection.loading import load
 from harness.inspection.timeline import inspect_session
 from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES
-from harness.store.results import load
 from harness.task import World
 from harness.tasks import SUITE
 

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from harness.store.results import Results, load
+from harness.inspection.loading import load
+from harness.store.results import Results
 from tests.experiment.run_grid import SMALL
 
 

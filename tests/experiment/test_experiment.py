@@ -29,10 +29,10 @@ from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.progress import NoDisplay
 from harness.experiment.trial import Trial
+from harness.inspection.loading import load
 from harness.models.endpoint.server import make_model_finder, serve_endpoint
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.columns import VOLATILE_COLUMNS
-from harness.store.results import load
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
 

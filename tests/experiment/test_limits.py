@@ -10,11 +10,11 @@ from harness.errors import UsageError
 from harness.experiment.job import Job, TrialRun, collect_provenance
 from harness.experiment.limits import RunLimits, compute_real_cost_usd, compute_spent_usd
 from harness.experiment.trial import Trial
+from harness.inspection.loading import load
 from harness.models.cassette import Cassette
 from harness.models.factory import Wiring
 from harness.policies import KeepLast
 from harness.session.totals import TrialTotals
-from harness.store.results import load
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
 from tests.experiment.test_forecast import record_tape

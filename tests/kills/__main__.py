@@ -24,10 +24,11 @@ import psutil
 
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
+from harness.inspection.loading import load
 from harness.policies import KeepLast
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.columns import VOLATILE_COLUMNS
-from harness.store.results import Results, load
+from harness.store.results import Results
 
 Victim = Literal["parent", "worker", "sandbox"]
 VICTIMS: tuple[Victim, ...] = ("worker", "sandbox", "parent", "worker", "sandbox")

@@ -7,9 +7,10 @@ from pathlib import Path
 from harness import codec
 from harness.events import Compaction, Insert, ItemId, MessageAdded, Patch, SessionEnded, SessionStarted
 from harness.experiment.contrasts import Contrast, Family
+from harness.inspection.loading import load
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.store.journal import Journal
-from harness.store.results import Results, load
+from harness.store.results import Results
 from harness.tokens import Estimated
 from tests.experiment.made import record
 from tests.inspection.test_counterfactual import finished

@@ -12,8 +12,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from harness.errors import StoreError, UnknownName
+from harness.inspection.loading import load
 from harness.report_page.document import load_page_script, load_page_style, split_headline, write_page
-from harness.store.results import load
 from tests.notebooks.test_contrast import RULES
 from tests.report_page.made import declare, write_experiment
 

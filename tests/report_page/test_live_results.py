@@ -10,9 +10,9 @@ import pytest
 from harness.analysis.experiment_report import report
 from harness.errors import StoreError, UsageError
 from harness.experiment.looks import LOOKS_FILE, begin_record
+from harness.inspection.loading import load
 from harness.report_page.live_results import LiveResults, estimate_seconds_left
 from harness.store.journal import Journal
-from harness.store.results import load
 from tests.report_page.made import declare, write_experiment, write_trial
 
 FAMILY = json.dumps({"family": {"contrasts": [], "planned_trials": 20, "looks": 1}})

@@ -10,10 +10,11 @@ import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.events import ItemId, MessageAdded, Patch, RolledBack
+from harness.inspection.loading import load
 from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
-from harness.store.results import Results, export, load
+from harness.store.results import Results, export
 from harness.store.schema import MIGRATIONS, migrate
 from harness.tokens import Estimated
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, step, trial

@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.events import MessageAdded, RolledBack
+from harness.inspection.loading import load
 from harness.messages import user
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.records import ProbeRecord
-from harness.store.results import load
 from harness.store.schema import MIGRATIONS, migrate
 from harness.store.tables import export, list_files
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, step, trial

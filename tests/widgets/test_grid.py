@@ -18,7 +18,7 @@ from harness.experiment.looks import LOOKS_FILE, begin_record
 from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.progress import RunProgress
-from harness.store.results import load
+from harness.inspection.loading import load
 from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.grid import GridWidget
 from harness.widgets.message_channel import SHARED_SENDER

@@ -6,6 +6,9 @@ every estimate. The colours are distinguishable for colour-blind readers. Equal 
 To compute the data of a chart is a look at the outcomes, as `harness.compare` is: it is recorded if the plan declares comparisons
 (contrasts), and refused with a `UsageError` while such a plan may only show its progress.
 
+The charts in `FIGURES_WITHOUT_OUTCOMES` can also be drawn for sessions outside of experiments, whose outcome nobody checked. The
+others refuse them with a `UsageError`.
+
 `FIGURES` lists the charts in the order in which a reader needs them. Each `draw` takes the colours of a page (`theme="light"` or
 `"dark"`) and its width (`width="notebook"` or `"paper"`).
 
@@ -50,3 +53,6 @@ FIGURES: Mapping[str, ModuleType] = {
     "reliability": reliability,
 }
 """Modules that draw charts, by the file name of the chart without its ending."""
+
+FIGURES_WITHOUT_OUTCOMES = ("token_curves", "context_composition", "compaction_rounds", "retention")
+"""Names of the charts that need no outcomes of trials, so that they can show sessions outside of experiments."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.axes import contrast_axes
 from harness.analysis.baselines import resolve_metrics
 from harness.analysis.families import open_outcomes
@@ -63,6 +63,7 @@ def table(results: Tables, *, metrics: Sequence[str] | None = None) -> pd.DataFr
         UnknownName: There is no such metric; the message suggests similar names.
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials)))
     if trials.empty:

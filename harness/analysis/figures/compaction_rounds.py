@@ -1,7 +1,8 @@
 """Chart of the number of compactions per trial: for each arm, how many trials had how many, and how they ended.
 
-Successful and failed trials have a lane each. A bubble with the number of trials stands at each number of compactions, so that
-no trial hides another and arms are never pooled.
+Successful and failed trials have a lane each, and sessions outside of trials, whose outcome nobody checked, have one
+between. A bubble with the number of trials stands at each number of compactions, so that no trial hides another and arms are
+never pooled.
 
 Trials with many compactions must not be compared with trials with few: long sessions have more compactions and are harder. The
 chart shows how often trials were compacted; effects of compaction must be read from paired comparisons of arms.
@@ -39,9 +40,9 @@ def table(results: Tables) -> pd.DataFrame:
     | trial_id, arm, task | str | |
     | settings | str | JSON object with the arm's values of the settings that the plan varies; empty for other arms |
     | place | int | position of the arm in the chart from the top, from 0 |
-    | seed | int | |
+    | seed | int | missing for a session outside of trials |
     | rounds | int | applied compactions |
-    | success | bool | every check passed |
+    | success | bool | every check passed; missing for a session outside of trials, whose outcome nobody checked |
     | level | str | fidelity level |
 
     Example::
@@ -52,8 +53,10 @@ def table(results: Tables) -> pd.DataFrame:
     open_outcomes(results)
     trials = select_valid(results.trials).dropna(subset="compactions")
     arms = describe_arms(trials).set_index("arm")
-    rows = trials.assign(rounds=trials["compactions"].astype(int), success=trials["success"].astype(bool)).assign(
-        place=trials["arm"].map(arms["place"]), settings=trials["arm"].map(arms["settings"])
+    rows = trials.assign(
+        rounds=trials["compactions"].astype(int),
+        place=trials["arm"].map(arms["place"]),
+        settings=trials["arm"].map(arms["settings"]),
     )
     return rows[list(COLUMNS)].sort_values(["place", "rounds", "task", "seed"], ignore_index=True)
 
@@ -85,9 +88,12 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     about = f"{format_count(len(table), 'trial')}, {exposed} with at least one compaction"
     style.add_header(figure, "Compaction rounds per trial", about, level)
     colours = style.read_colours()
+    kinds = [("trials that succeeded", colours.success), ("trials that failed", colours.failure)]
+    has_outcome = table["success"].notna()
+    kinds = [*(kinds if has_outcome.any() else []), *([] if has_outcome.all() else [("unchecked sessions", colours.muted)])]
     handles = [
-        Line2D([], [], marker="o", linestyle="none", markersize=7, color=colour, label=f"trials that {verb}, with their number")
-        for verb, colour in (("succeeded", colours.success), ("failed", colours.failure))
+        Line2D([], [], marker="o", linestyle="none", markersize=7, color=colour, label=f"{label}, with their number")
+        for label, colour in kinds
     ]
     note = "Long sessions have more rounds and are harder, so read effects only from paired comparisons."
     style.add_legend(figure, handles, 1.2, note)
@@ -104,8 +110,11 @@ def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     draw_arms(ax, table, {"n": {int(place): str(trials[place]) for place in trials.index}})
     most = int(counts["trials"].max())
     for row in counts.itertuples():
-        y = row.place + (-0.22 if row.success else 0.22)
-        colour = colours.success if row.success else colours.failure
+        if pd.isna(row.success):
+            y, colour = row.place, colours.muted
+        else:
+            y = row.place + (-0.22 if row.success else 0.22)
+            colour = colours.success if row.success else colours.failure
         ax.scatter(row.rounds, y, s=46 + 60 * (row.trials / most) ** 0.5, color=colour, linewidth=0, zorder=3)
         ink = style.choose_ink(colour)
         ax.text(row.rounds, y, str(row.trials), ha="center", va="center_baseline", fontsize=6.2, color=ink, zorder=4)
@@ -127,4 +136,5 @@ def count_bubbles(table: pd.DataFrame, class_width: int = 1) -> pd.DataFrame:
             without a compaction share no bubble with others.
     """
     rounds = -(-table["rounds"] // class_width) * class_width
-    return table.assign(rounds=rounds).groupby(["place", "success", "rounds"]).size().rename("trials").reset_index()
+    groups = table.assign(rounds=rounds).groupby(["place", "success", "rounds"], dropna=False)
+    return groups.size().rename("trials").reset_index()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
 from harness.analysis.figures.groups import choose_line, group_trials, make_handles
@@ -55,6 +55,7 @@ def table(results: Tables) -> pd.DataFrame:
         [[0.0, 0.0], [3.0, 0.5], [4.0, 1.0], [9.0, 1.0]]
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     current = drop_earlier_plans(results)
     trials = drop_repeats(add_measures(select(current, select_valid(current.trials))))
     if trials.empty:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from harness.analysis.arms import select_outcomes
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
@@ -66,6 +67,7 @@ def table(results: Tables, *, metric: str = "cost", baseline: str | Mapping[str,
         UsageError: The metric is no amount, or the settings of the baseline select no arm or several arms.
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     chosen = find_metric(metric)
     if not chosen.is_ratio:
         amounts = ", ".join(name for name, other_metric in METRICS.items() if other_metric.is_ratio)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.analysis.arms import select_outcomes
 from harness.analysis.baselines import compare_with_baseline, find_bounds, prepare_arms, resolve_baseline, resolve_metric
 from harness.analysis.effects import estimate_effect
 from harness.analysis.families import open_outcomes
@@ -79,6 +80,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: str | Mapping
         UsageError: The settings of the baseline select no arm or several arms.
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     trials = prepare_arms(results)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))

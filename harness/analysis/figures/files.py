@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from harness.analysis.arms import drop_earlier_plans
-from harness.analysis.figures import FIGURES, style
+from harness.analysis.figures import FIGURES, FIGURES_WITHOUT_OUTCOMES, style
 from harness.analysis.formatting import format_label
 from harness.analysis.measures import find_metric
 from harness.analysis.tables import Tables, require_single_level, split_by_level
@@ -80,7 +80,10 @@ def write_figures(
     paths = []
     for part in parts:
         level_suffix = f"_{format_label(require_single_level(part.trials))}" if len(parts) > 1 else ""
-        for name in FIRST_FIGURES if file_format is None else FIGURES:
+        names = FIRST_FIGURES if file_format is None else tuple(FIGURES)
+        if part.trials["success"].isna().all():
+            names = tuple(name for name in names if name in FIGURES_WITHOUT_OUTCOMES)
+        for name in names:
             table = build_table(name, part, metric=metric, baseline=baseline)
             if table.empty:
                 continue

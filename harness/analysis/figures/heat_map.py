@@ -17,6 +17,7 @@ from harness.analysis.arms import (
     find_arm,
     read_policy_field,
     read_specified_field,
+    select_outcomes,
     select_valid,
 )
 from harness.analysis.axes import is_grid_arm
@@ -79,6 +80,7 @@ def table(results: Tables, *, metric: str | None = None, baseline: "str | Mappin
         UsageError: The settings of the baseline select no arm or several arms.
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     current = drop_earlier_plans(results)
     trials = add_measures(select(current, select_valid(current.trials)))
     share, tokens = read_policy_field(trials, "threshold"), read_specified_field(trials, "trigger_tokens")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from harness.analysis.arms import select_outcomes
 from harness.analysis.baselines import compare_with_baseline, prepare_arms, resolve_baseline, resolve_metrics
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
@@ -67,6 +68,7 @@ def table(
         UsageError: The settings of the baseline select no arm or several arms.
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     trials = prepare_arms(results)
     if trials.empty:
         return pd.DataFrame(columns=list(COLUMNS))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.estimation import choose_estimand, compute_mean_bounds
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
@@ -53,6 +53,7 @@ def table(results: Tables) -> pd.DataFrame:
         table[table["measure"] == "pass^k"][["group", "k", "value"]]
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     trials = select_valid(drop_earlier_plans(results).trials)
     trials = trials.assign(configuration=_name_configurations(trials))
     keys = ["configuration", "task", "seed"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import drop_earlier_plans, select_valid
+from harness.analysis.arms import drop_earlier_plans, select_outcomes, select_valid
 from harness.analysis.baselines import resolve_metric
 from harness.analysis.families import open_outcomes
 from harness.analysis.figures import style
@@ -67,6 +67,7 @@ def table(results: Tables, *, metric: str | None = None) -> pd.DataFrame:
         UnknownName: There is no such metric; the message suggests similar names.
     """
     open_outcomes(results)
+    results = select_outcomes(results)
     current = drop_earlier_plans(results)
     trials = drop_repeats(add_measures(select(current, select_valid(current.trials))))
     chosen = resolve_metric(trials, metric)

@@ -2,7 +2,8 @@
 
 If the plan varies several settings (axes), the chart is a grid of panels: one setting is shown in rows, one in columns and a
 third by colour. Each line is one session. The line rises from step to step and falls at each compaction (triangle). It ends in a
-dot (success) or a cross (failure). With many sessions in a panel, the ends are counted in two lanes above the panel instead.
+dot (success) or a cross (failure), or in a square for a session outside of trials, whose outcome nobody checked. With many
+sessions in a panel, the ends are counted in two lanes above the panel instead.
 """
 
 import json
@@ -69,11 +70,11 @@ def table(results: Tables) -> pd.DataFrame:
     | trial_id | str | |
     | row, column, line | str | panel and colour: values of the settings that the plan varies, or the arm |
     | reference | bool | whether the arm lacks one of these settings; it is drawn faintly in every panel |
-    | seed, step | int | seed of the trial; number of the step, from 1 |
+    | seed, step | int | seed of the trial, missing for a session outside of trials; number of the step, from 1 |
     | view_tokens | float | estimated tokens of the view (the messages sent to the model) at this step |
     | tokens_before | float | estimated tokens of the view before the compaction at this step; NaN if there was none |
     | threshold_tokens, window_tokens | float | tokens; NaN if the policy has no threshold or the window is unknown |
-    | success | bool | whether every check of the trial passed |
+    | success | bool | whether every check of the trial passed; missing for a session outside of trials |
     | level | str | fidelity level |
     | policy | str | name of the policy |
     | acts_on | str | token counts that the policy compares with its threshold; empty if these are `view_tokens` or unknown |
@@ -96,7 +97,6 @@ def table(results: Tables) -> pd.DataFrame:
     steps = results.steps[["trial_id", "step", "view_tokens"]].merge(shown_trials, on="trial_id").merge(drops, how="left")
     steps[list(TOKEN_COLUMNS)] = steps[list(TOKEN_COLUMNS)].astype(float)
     steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
-    steps["success"] = steps["success"].astype(bool)
     curve_table = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
     curve_table.attrs["repeats"] = len(valid_trials) - len(trials)
     return curve_table
@@ -238,7 +238,7 @@ def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
 
     If there are more seeds than colours, all seeds have the same one.
     """
-    lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
+    lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(map(int, grid["seed"].dropna().unique()))
     if len(lines) > 1:
         return {name: style.read_colours().palette[place % len(style.read_colours().palette)] for place, name in enumerate(lines)}
     return {
@@ -262,7 +262,7 @@ def _draw_panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None
         colour = (
             style.read_colours().muted
             if is_reference
-            else colours.get(first["line"], colours.get(first["seed"], style.read_colours().palette[0]))
+            else colours.get(first["line"]) or colours.get(_read_seed(first["seed"]), style.read_colours().palette[0])
         )
         if crowded:
             many.setdefault((colour, is_reference), []).append(session)
@@ -285,8 +285,20 @@ def _draw_session(ax: "Axes", session: pd.DataFrame, colour: str, strength: floa
     if not drops.empty:
         size = (14 * strength) ** 0.5
         ax.plot(drops["step"], drops["tokens_before"], marker="v", markersize=size, markeredgewidth=0, zorder=3, **marks)
-    mark, edge = "o" if session["success"].iloc[-1] else "X", style.read_colours().background
+    mark, edge = _END_MARKS[_read_outcome(session["success"].iloc[-1])], style.read_colours().background
     ax.plot(x[-1], y[-1], marker=mark, markersize=22**0.5, markeredgecolor=edge, markeredgewidth=0.5, zorder=4, **marks)
+
+
+_END_MARKS = {True: "o", False: "X", None: "s"}
+"""Marks at the ends of lines, by success; None is the outcome of a session that nobody checked."""
+
+
+def _read_outcome(success: Any) -> bool | None:
+    return None if pd.isna(success) else bool(success)
+
+
+def _read_seed(seed: Any) -> int | None:
+    return None if pd.isna(seed) else int(seed)
 
 
 def _list_points(session: pd.DataFrame) -> list[tuple[float, float]]:
@@ -310,8 +322,15 @@ def _draw_ends(ax: "Axes", rows: pd.DataFrame) -> None:
     """Draw the ends of many sessions in two lanes above the panel, with their numbers, so that none is hidden."""
     ends = rows.sort_values("step").groupby("trial_id")[["step", "success"]].last()
     colours = style.read_colours()
-    for won, lane, mark, colour in ((True, 1.025, "o", colours.success), (False, 1.085, "X", colours.failure)):
-        steps = ends.loc[ends["success"] == won, "step"]
+    lanes: tuple[tuple[bool | None, float, str], ...] = ((True, 1.025, colours.success), (False, 1.085, colours.failure))
+    if ends["success"].isna().any():
+        lanes = ((None, 1.145 if ends["success"].notna().any() else 1.025, colours.muted), *lanes)
+    outcomes = [_read_outcome(success) for success in ends["success"]]
+    for outcome, lane, colour in lanes:
+        if outcome is not None and ends["success"].isna().all():
+            continue
+        steps = ends["step"][[ended == outcome for ended in outcomes]]
+        mark = _END_MARKS[outcome]
         options: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "clip_on": False, "zorder": 5, "linewidth": 0}
         ax.scatter(steps, [lane] * len(steps), marker=mark, s=15, color=colour, alpha=0.55, **options)
         text: dict[str, Any] = {"transform": ax.transAxes, "ha": "left", "va": "center", "fontsize": 6.5, "color": colour}
@@ -358,7 +377,7 @@ def _set_limits(ax: "Axes", table: pd.DataFrame) -> None:
 def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str], *, crowded: bool) -> None:
     from matplotlib.lines import Line2D
 
-    by_seed = not set(colours) & set(table["line"])
+    by_seed = bool(colours) and not set(colours) & set(table["line"])
     many = by_seed and len(colours) > len(style.read_colours().palette)
     named = {f"seeds {min(colours)} to {max(colours)}": style.read_colours().palette[0]} if many else colours
     lines = [
@@ -369,8 +388,11 @@ def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str], 
         Line2D([], [], color=style.read_colours().muted, linewidth=1.2, alpha=0.6, label=format_label(name, 40))
         for name in sorted(table[table["reference"]]["line"].unique())[:4]
     ]
+    outcomes = (("o", "success"), ("X", "failure")) if table["success"].notna().any() else ()
+    unchecked = (("s", "end, unchecked"),) if table["success"].isna().any() else ()
+    marked = (("v", "compaction"), *outcomes, *unchecked)
     marks = [
         Line2D([], [], color=style.read_colours().muted, linewidth=0, marker=mark, markersize=5, label=label)
-        for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))[int(crowded) :]
+        for mark, label in marked[int(crowded) :]
     ]
     style.add_legend(figure, [*lines[:8], *beside, *marks], 1.3)

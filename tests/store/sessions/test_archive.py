@@ -11,10 +11,10 @@ import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.events import WorkspaceSaved
+from harness.inspection.loading import load
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.records import UnfinishedStep
-from harness.store.results import load
 from harness.store.sessions import archive, queries
 from harness.store.sessions import cleanup as cleaning
 from harness.store.sessions.locks import lock_session

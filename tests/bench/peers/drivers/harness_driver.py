@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.store.results import load
+from harness.inspection.loading import load
 from harness.store.sessions.lookup import JOURNALS_FOLDER, OUTPUT_FOLDER
 from tests.bench.overhead import run_trial_session
 from tests.bench.peers.drivers.measuring import Driver
