@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pandas as pd
@@ -79,7 +80,7 @@ def trial_output(tmp_path_factory):
     return output
 
 
-def assert_same_rows(one: pd.DataFrame, other: pd.DataFrame, without: set[str] = frozenset()) -> None:
+def assert_same_rows(one: pd.DataFrame, other: pd.DataFrame, without: AbstractSet[str] = frozenset()) -> None:
     columns = [name for name in one.columns if name not in without]
     pd.testing.assert_frame_equal(one[columns].reset_index(drop=True), other[columns].reset_index(drop=True), check_dtype=False)
 
