@@ -237,6 +237,19 @@ class StepFinished:
 
     litellm replaces some reasons of other providers, such as the end of the context window at Amazon Bedrock, by `stop`.
     """
+    truncation_seconds: float | None = field(default=None, compare=False)
+    """Wall time in seconds of shortening the outputs of the step's tools and saving them whole. This and the following four times
+    do not overlap. Comparisons of events ignore them, because the wall time of two runs always differs. None in a recording and
+    in a log of an older version."""
+    planning_seconds: float | None = field(default=None, compare=False)
+    """Wall time in seconds of asking the policy before the step what to compact, whether or not anything was due."""
+    compaction_seconds: float | None = field(default=None, compare=False)
+    """Wall time in seconds of carrying out the policy's plans before the step, without waiting for the summarizer."""
+    snapshot_seconds: float | None = field(default=None, compare=False)
+    """Wall time in seconds of taking and saving snapshots of the workspace in the step; 0 in a trial, which saves none."""
+    writing_seconds: float | None = field(default=None, compare=False)
+    """Wall time in seconds of writing events and tool results to the log since the end of the previous step was passed to it, so
+    that the write that logs the end of a step counts to the next step."""
     kind: Literal["step-finished"] = "step-finished"
 
 

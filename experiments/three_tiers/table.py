@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 import harness
+from harness.analysis.overhead import measure_overhead
 
 TURN_STEPS = 5
 """Steps per turn, as in turns.py."""
@@ -52,7 +53,7 @@ def main(output: Path) -> None:
     results = harness.load(output)
     trials = results.trials.assign(arm=results.trials.arm.where(results.trials.arm.isin(ARMS[:3]), ARMS[3]))
     steps = results.steps.merge(trials[["trial_id", "arm", "seed"]], on="trial_id")
-    for table in (tokens(steps), ends(trials, steps), costs(steps, trials)):
+    for table in (tokens(steps), ends(trials, steps), costs(steps, trials), measure_overhead(results).round(2)):
         print(table.to_string(), end="\n\n")
 
 

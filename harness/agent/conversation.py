@@ -9,12 +9,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 from harness.agent.cancellation import raise_if_abandoned
 from harness.codec import digest_message
 from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished, TextDelta
 from harness.growing_sequence import GrowingSequence
 from harness.messages import Message, assistant
+from harness.overhead import OverheadClock
 from harness.protocols import Log, ignore
 from harness.task import LaterMessage
 from harness.tokens import Counter, Estimated, Usage
@@ -34,9 +36,15 @@ class Conversation:
     It is None before the first request, and after a compaction or an interrupted answer.
     """
 
-    def __init__(self, log: Log, counter: Counter) -> None:
-        """Restore the conversation of a session from its log; the log of a new session is empty."""
-        self._log, self._counter = log, counter
+    def __init__(self, log: Log, counter: Counter, overhead: OverheadClock) -> None:
+        """Restore the conversation of a session from its log; the log of a new session is empty.
+
+        Args:
+            log: Log of the session.
+            counter: Token counter of the compaction policy.
+            overhead: Clock to which the time of writing is added.
+        """
+        self._log, self._counter, self._overhead = log, counter, overhead
         self._fold_all()
 
     def append(self, *events: Event) -> tuple[Entry, ...]:
@@ -45,7 +53,9 @@ class Conversation:
         Raises:
             StoreError: Nothing was logged, and the view is unchanged.
         """
+        start_seconds = perf_counter()
         entries = self._log.append(events)
+        self._overhead.add("writing", perf_counter() - start_seconds)
         if any(isinstance(event, RolledBack) for event in events):
             self._fold_all()
         else:

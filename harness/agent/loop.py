@@ -58,6 +58,7 @@ from harness.events import (
     TextDelta,
 )
 from harness.messages import Message, ToolCall, ToolResult, sanitize_message, system, tool, user
+from harness.overhead import OverheadClock
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
 from harness.view import View, compute_context_usage
 
@@ -173,6 +174,8 @@ class Agent:
             `time.monotonic`.
         cache_hits: Totals of the action cache that answers commands of the tools; a command that the cache answers counts with
             the duration of its original run. None if there is no cache. Default: `None`.
+        overhead: Clock for the wall time of the work of the harness itself, which each step logs. Tools and compactor that share
+            the clock add their parts. Default: `OverheadClock()`.
 
     Raises:
         UsageError: `max_steps` is not a whole number of at least 1.
@@ -205,6 +208,7 @@ class Agent:
     logs_steps_at_once: bool = False
     stopwatch: Callable[[], float] = time.monotonic
     cache_hits: CacheHits | None = None
+    overhead: OverheadClock = field(default_factory=OverheadClock)
 
     def __post_init__(self) -> None:
         """Refuse a number of steps that no session can take."""
@@ -236,7 +240,7 @@ class Session:
         self.agent = agent
         clocks = CallClocks(agent.clock, agent.stopwatch, agent.cache_hits)
         self.toolbox = Toolbox(agent.tools, agent.listen, clocks, agent.allow_parallel_calls)
-        self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
+        self.conversation = Conversation(agent.log, agent.compactor.policy.counter, agent.overhead)
         self.request_builder = RequestBuilder(agent.compactor.policy.counter)
         self.usage = self.conversation.usage
         self.stream_buffer = StreamBuffer()
@@ -402,6 +406,7 @@ class Session:
             model_seconds=reply.seconds,
             tool_seconds=tool_seconds,
             finish_reason=_name_finish_reason(reply),
+            **agent.overhead.take()._asdict(),
         )
         message_events += [_build_message_event(tool(result), step, timings.get(result.call_id)) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()

@@ -34,6 +34,7 @@ from harness.analysis.figures.files import write_figures
 from harness.analysis.figures.style import Format, Theme, Width
 from harness.analysis.formatting import Section, describe_level, format_short_number, format_usd, make_arm_section
 from harness.analysis.headlines import HEADLINES, find_question
+from harness.analysis.overhead import build_overhead_section
 from harness.analysis.report_sections import build_sections
 from harness.analysis.revisions import describe_versions
 from harness.analysis.tables import Tables, require_single_level, split_by_level
@@ -318,7 +319,9 @@ def report(results: Tables, against: str | None = None) -> Report:
 def _report_sessions(results: Tables) -> Report:
     """Build a report on sessions outside of experiments, which says that there are no outcomes, and shows what needs none."""
     sections = [
-        section for part in split_by_level(results) for section in (_build_session_section(part), *build_alert_sections(part))
+        section
+        for part in split_by_level(results)
+        for section in (_build_session_section(part), *build_alert_sections(part), *build_overhead_section(part))
     ]
     first, *others = [replace(section, is_detail=False) for section in sections]
     text = f"{describe_missing_outcomes(results.trials)}; {OUTCOME_ADVICE}."

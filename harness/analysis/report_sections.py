@@ -32,6 +32,7 @@ from harness.analysis.formatting import ESTIMAND_NOTE, Section, describe_level, 
 from harness.analysis.headlines import MAX_CLAIMS, build_headline_section, describe_constant_success, list_threats
 from harness.analysis.intervals import ALPHA
 from harness.analysis.measures import METRICS, choose_metric, estimate_cell
+from harness.analysis.overhead import build_overhead_section
 from harness.analysis.planning import compute_smallest_p
 from harness.analysis.reader_quality import describe_readers
 from harness.analysis.regret import compute_regrets
@@ -77,6 +78,7 @@ def build_sections(results: Tables, against: str | None = None, judged: ClaimRep
     yield from _build_pathology_section(results)
     yield from _build_regret_section(results)
     yield from build_alert_sections(results)
+    yield from build_overhead_section(results)
     yield _build_validity_section(results, [comparison for comparisons in contrasts.values() for comparison in comparisons])
 
 

@@ -25,6 +25,7 @@ from harness.messages import ToolCall, ToolResult
 from harness.models.factory import SAME_MODEL, Wiring, open_explorer, open_model, open_summarizer, with_wait_listener
 from harness.models.local.server import Endpoint
 from harness.models.scripted.profiles import EXACT, add_reader, is_scripted
+from harness.overhead import OverheadClock
 from harness.protocols import Clock, IdFactory, Log, Model, Oracle, OutputStore, Policy, Sandbox, Tool, ToolSpec, ignore
 from harness.sandboxes.action_cache import CachedSandbox
 from harness.session.compactor import SessionCompactor
@@ -279,16 +280,18 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     model = resources.model or open_agent_model(spec, resources)
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
     fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens, spec.output_limit_scale)
+    overhead = OverheadClock()
     compactor = SessionCompactor(
         policy=supply_oracle(fitted_policy.policy, resources.oracle, spec.task, spec.reader),
         window=model.window,
         summarizer=summarizer,
         outputs=resources.outputs,
         listen=lambda _: raise_if_abandoned(),
+        overhead=overhead,
     )
     agent = Agent(
         model=model,
-        tools=_make_tools(spec, resources, compactor.policy),
+        tools=tuple(_share_overhead(tool, overhead) for tool in _make_tools(spec, resources, compactor.policy)),
         log=resources.log,
         compactor=compactor,
         clock=resources.clock,
@@ -302,6 +305,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         loop_detector=_make_loop_detector(spec, resources),
         tool_time_limit=resources.tool_time_limit,
         cache_hits=resources.sandbox.counts if isinstance(resources.sandbox, CachedSandbox) else None,
+        overhead=overhead,
     )
     if spec.explore:
         _add_explore_tool(agent, spec, _open_sub_agent_models(spec, resources, model, summarizer))
@@ -369,6 +373,10 @@ def _make_tools(spec: SessionSpec, resources: SessionResources, policy: Policy) 
 
 def _measure_calls(tool: Tool, limit: ToolTimeLimit) -> Tool:
     return replace(tool, measure=limit.measure) if isinstance(tool, FunctionTool) else tool
+
+
+def _share_overhead(tool: Tool, overhead: OverheadClock) -> Tool:
+    return replace(tool, overhead=overhead) if isinstance(tool, FunctionTool) else tool
 
 
 def _make_loop_detector(spec: SessionSpec, resources: SessionResources) -> LoopDetector | None:

@@ -33,6 +33,7 @@ from harness.compaction.pipeline import LEAST_SAVED_SHARE
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
 from harness.events import Compaction, Entry, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
+from harness.overhead import OverheadClock
 from harness.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
 from harness.policies import resolve_policy
 from harness.protocols import (
@@ -110,6 +111,7 @@ class SessionCompactor:
             the policy never does so. The caller closes the store. Default: `None`.
         listen: Function that receives each part of a summary as it is streamed; an exception from this function ends the request.
             By default, the parts are ignored.
+        overhead: Clock to which the time of planning and of carrying out plans is added. Default: a new clock.
 
     Raises:
         UnknownName: No policy has this name; the message lists the nearest names.
@@ -131,12 +133,14 @@ class SessionCompactor:
         summarizer: Model | None,
         outputs: OutputStore | None = None,
         listen: Callable[[TextDelta], None] = ignore,
+        overhead: OverheadClock | None = None,
     ) -> None:
         policy = resolve_policy(policy)
         self.policy = policy
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
         self._summarizer, self._outputs, self._listen = summarizer, outputs, listen
+        self._overhead = overhead or OverheadClock()
         # checked once, because `isinstance` with a protocol takes longer than the rest of a step
         self._warning_policy = policy if isinstance(policy, WarningPolicy) else None
         self._policy_name = name_policy(policy)
@@ -163,6 +167,8 @@ class SessionCompactor:
             return None
         start_seconds = perf_counter()
         plan = self.policy.plan(view, self.budget, usage if usage is not None and usage.is_reported else None, hook)
+        planned_seconds = perf_counter()
+        self._overhead.add("planning", planned_seconds - start_seconds)
         if plan is None:
             return None
         plan = keep_pending_messages(plan, view)
@@ -172,7 +178,9 @@ class SessionCompactor:
         is_fruitless = event.fruitless or event.status == "no-op"
         if is_fruitless and event.shortfall and view.fruitless_attempts + 1 == FRUITLESS_IN_A_ROW:
             signal(Notice(text=f"{event.shortfall}. Compaction pauses until the conversation has grown by a tenth."))
-        return replace(event, wall_seconds=perf_counter() - start_seconds)
+        end_seconds = perf_counter()
+        self._overhead.add("compaction", end_seconds - planned_seconds)
+        return replace(event, wall_seconds=end_seconds - start_seconds)
 
     def _check_target(self, event: Compaction, view: View) -> Compaction:
         """Return the event of a compaction, with the reason why it missed its target if it did."""
@@ -325,12 +333,15 @@ class SessionCompactor:
 
     def _call_summarizer(self, prompt: tuple[Message, ...], slot: Slot, outcome: _SummaryOutcome) -> Message:
         assert self._summarizer is not None
+        start_seconds = perf_counter()
         try:
             reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens), self._listen)
         except ModelError as error:
             if error.cost_usd != 0:
                 outcome.failed_costs_usd.append(error.cost_usd)
             raise
+        finally:  # waiting for a model is no work of the harness
+            self._overhead.add("compaction", start_seconds - perf_counter())
         outcome.replies.append(reply)
         if reply.cut_short:
             outcome.notes.append("the output limit cut an answer of the summarizer off")

@@ -167,6 +167,7 @@ def connect_saver(
         save_draft,
         listen=opened.agent.listen,
         saves_after_each_call=not spec.parallel_tools,
+        overhead=opened.agent.overhead,
     )
     opened.agent.save_workspace, opened.agent.save_result = saver.save_workspace, saver.save_result
     return saver

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import NamedTuple
 
 from harness.agent.loop import Stop
@@ -14,6 +15,7 @@ from harness.errors import StoreError, ToolError, UsageError
 from harness.events import CallTiming, Entry, Event, EventListener, Notice, SessionResumed, SessionStarted, WorkspaceSaved
 from harness.messages import ToolResult
 from harness.models.cassette import Cassette
+from harness.overhead import OverheadClock
 from harness.policies import policy_from_plain
 from harness.protocols import Clock, Log, OutputStore, Sandbox, Snapshot, ignore
 from harness.sandboxes.snapshots import summarize_patch
@@ -73,6 +75,7 @@ class ProgressSaver:
         *,
         listen: EventListener,
         saves_after_each_call: bool,
+        overhead: OverheadClock | None = None,
     ) -> None:
         """Create a saver that has saved nothing yet.
 
@@ -82,9 +85,11 @@ class ProgressSaver:
             save_draft: Function that saves the results of a step that has not ended yet.
             listen: Listener for a notice when the workspace is too large for a snapshot.
             saves_after_each_call: Whether the workspace is saved after each tool call, instead of only at the end of each step.
+            overhead: Clock to which the time of saving is added; None measures nothing.
         """
         self._sandbox, self._workspaces, self._save_draft = sandbox, workspaces, save_draft
         self._listen, self._saves_after_each_call = listen, saves_after_each_call
+        self._overhead = overhead or OverheadClock()
         self._draft, self._results_lock = UnfinishedStep(0, ""), threading.Lock()
         self._snapshot: Snapshot | None = None
         self._is_unsaved = False
@@ -113,7 +118,7 @@ class ProgressSaver:
             return (WorkspaceSaved(step=step, tree_id="", patch_hash=""),)
         if former is not None and snapshot.tree_id == former.tree_id and not was_unsaved:
             return ()
-        self._workspaces.save(snapshot)
+        self._store_snapshot(snapshot)
         self._snapshot = snapshot
         saved = WorkspaceSaved(step=step, tree_id=snapshot.tree_id)
         return (saved if former is None else replace(saved, **summarize_patch(former, snapshot)._asdict()),)
@@ -122,8 +127,7 @@ class ProgressSaver:
         """Save the result and the timing of a tool call, then the workspace, so that a crash during the step loses none."""
         with self._results_lock:
             former = self._draft if self._draft.step == step else UnfinishedStep(step, "")
-            self._draft = former._replace(results=(*former.results, result), timings=(*former.timings, timing))
-            self._save_draft(self._draft)
+            self._store_draft(former._replace(results=(*former.results, result), timings=(*former.timings, timing)))
         if self._workspaces is None or not self._saves_after_each_call:
             return
         snapshot = self._take_snapshot()
@@ -135,16 +139,30 @@ class ProgressSaver:
             if tree_id == former_id:
                 return
             if snapshot:
-                self._workspaces.save(snapshot)
-            self._draft = self._draft._replace(tree_id=tree_id)
-            self._save_draft(self._draft)
+                self._store_snapshot(snapshot)
+            self._store_draft(self._draft._replace(tree_id=tree_id))
+
+    def _store_draft(self, draft: UnfinishedStep) -> None:
+        start_seconds = perf_counter()
+        self._draft = draft
+        self._save_draft(draft)
+        self._overhead.add("writing", perf_counter() - start_seconds)
+
+    def _store_snapshot(self, snapshot: Snapshot) -> None:
+        assert self._workspaces is not None
+        start_seconds = perf_counter()
+        self._workspaces.save(snapshot)
+        self._overhead.add("snapshot", perf_counter() - start_seconds)
 
     def _take_snapshot(self) -> Snapshot | None:
+        start_seconds = perf_counter()
         try:
             return self._sandbox.snapshot()
         except ToolError as error:
             self._listen(Notice(text=f"the workspace is not saved at this step: {error}"))
             return None
+        finally:
+            self._overhead.add("snapshot", perf_counter() - start_seconds)
 
 
 @contextmanager

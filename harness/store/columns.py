@@ -126,6 +126,19 @@ _TRIAL = Column(
 )
 _SESSION = Column("session_id", "str", "", "Id of the session in the journal", "s.id")
 
+_OVERHEAD_FORM = 19
+_MISSING_OVERHEAD = "missing in recordings and old journals"
+_OVERHEAD_COLUMNS: dict[str, str] = {
+    "truncation_seconds": "Wall time of shortening tool outputs and saving them whole",
+    "planning_seconds": "Wall time of asking the policy what to compact, whether or not anything was due",
+    "compaction_seconds": "Wall time of carrying out compactions, without planning and without waiting for the summarizer",
+    "snapshot_seconds": "Wall time of taking and saving snapshots of the workspace; 0 in a trial, which saves none",
+    "writing_seconds": (
+        "Wall time of writing events and tool results to the log; the write that logs the end of a step counts to the next step"
+    ),
+}
+"""Columns with the time that the harness itself adds to a step, by name; they do not overlap, so that they can be added up."""
+
 TRIAL_ONLY_COLUMNS = frozenset(
     {
         *("experiment", "seed", "replicate", "success", "score", "action_hits", "action_misses"),
@@ -352,9 +365,14 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "pruning_seconds",
         "float64",
         "s",
-        "Wall time of all prunings; missing if there are none or it is unknown",
+        "Wall time of all prunings, which is part of planning_seconds and compaction_seconds; missing if there are none or it is "
+        "unknown",
         "c.prune_seconds",
     ),
+    *[
+        Column(name, "float64", "s", f"Sum over the steps: {description}; {_MISSING_OVERHEAD}", f"p.{name}")
+        for name, description in _OVERHEAD_COLUMNS.items()
+    ],
     _make_sum("summaries", "", "c.summaries", "Number of applied compactions that inserted a summary or a marker"),
     _make_sum("emergency_compactions", "", "c.emergencies", "Number of compactions after the provider refused a prompt"),
     _make_sum("fruitless_compactions", "", "c.fruitless", "Number of attempts that failed or would have saved nothing"),
@@ -441,6 +459,10 @@ STEPS: tuple[Column, ...] = (
     ),
     Column("model_seconds", "float64", "s", "Duration of the model call; on the virtual clock if the model is scripted"),
     Column("tool_seconds", "float64", "s", "Wall time of the step's tool calls"),
+    *[
+        Column(name, "float64", "s", f"{description}; {_MISSING_OVERHEAD}", form=_OVERHEAD_FORM)
+        for name, description in _OVERHEAD_COLUMNS.items()
+    ],
     Column("action_hits", "Int64", "commands", "Commands answered from the action cache; missing if no cache was used", "a.hits"),
     Column("action_misses", "Int64", "commands", "Commands that were run; missing if no action cache was used", "a.misses"),
     Column("finished_at", "datetime64[ms, UTC]", "", "Time at which the step was logged", "e.at_ms"),
@@ -620,11 +642,11 @@ MESSAGE_SIZE_COLUMNS = ("trial_id", "session_id", "sequence", "step", "role", "o
 VOLATILE_COLUMNS: dict[str, frozenset[str]] = {
     "trials": frozenset(
         {
-            *("started_at", "wall_seconds", "pruning_seconds", "provenance_json"),
+            *("started_at", "wall_seconds", "pruning_seconds", "provenance_json", *_OVERHEAD_COLUMNS),
             *("action_hits", "action_misses", "verdict_cached"),
         }
     ),
-    "steps": frozenset({"tool_seconds", "finished_at", "action_hits", "action_misses"}),
+    "steps": frozenset({"tool_seconds", "finished_at", "action_hits", "action_misses", *_OVERHEAD_COLUMNS}),
     "compactions": frozenset({"wall_seconds", "logged_at"}),
     "messages": frozenset({"created_at", "call_started_at", "call_seconds", "call_cached_seconds"}),
 }
@@ -664,7 +686,8 @@ _TRIAL_ROWS = f"""FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id 
     LEFT JOIN (SELECT e.session, sum({_IS_SHORT_SQL}) AS missed
       FROM event AS e WHERE e.kind = 'compaction' AND e.session IN {_TRIAL_SESSIONS} GROUP BY e.session) AS f ON f.session = s.key
     LEFT JOIN (SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens,
-        sum(view_tokens) AS view_tokens, sum(kept_prefix_tokens) AS kept_tokens
+        sum(view_tokens) AS view_tokens, sum(kept_prefix_tokens) AS kept_tokens,
+        {", ".join(f"sum({name}) AS {name}" for name in _OVERHEAD_COLUMNS)}
       FROM step WHERE session IN {_TRIAL_SESSIONS} GROUP BY session) AS p ON p.session = s.key
   WHERE r.revision IN {_KEYS} ORDER BY r.revision"""
 _STEP_ROWS = f"""{_SESSION_JOIN} JOIN step AS t ON t.session = s.key {_EVENT_JOIN.format("t")}

@@ -8,10 +8,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
+from harness.overhead import OverheadClock
 from harness.protocols import OutputStore, ToolSpec
 from harness.truncation import (
     NOTHING_ESSENTIAL,
@@ -43,6 +45,8 @@ class FunctionTool:
     """Function that returns the parts of an output that must be kept when it is shortened; used if `limits` asks for that."""
     measure: Callable[[], AbstractContextManager[None]] = nullcontext
     """Function that returns a context manager for the duration of one tool call, e.g. to measure how long the call takes."""
+    overhead: OverheadClock | None = None
+    """Clock to which the time of shortening outputs is added; None measures nothing."""
 
     def run(self, call: ToolCall) -> ToolResult:
         """Carry out a tool call and return its result, whose output is shortened to the limits of the tool.
@@ -55,7 +59,10 @@ class FunctionTool:
                 output, status = self.act(arguments), "completed"
         except ToolError as error:
             output, status = f"error: {error}", "error"
+        start_seconds = perf_counter()
         kept, cut = self._shorten(output)
+        if self.overhead is not None:
+            self.overhead.add("truncation", perf_counter() - start_seconds)
         return ToolResult(
             call_id=call.call_id,
             name=call.name,
