@@ -472,7 +472,10 @@ def load_experiment(folder: str | os.PathLike[str]) -> Results:
     output = folder_path / OUTPUT_FOLDER if (folder_path / OUTPUT_FOLDER).is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):
-        what = "no trial has been run yet" if folder_path.exists() else "the folder does not exist"
+        what = "the folder does not exist"
+        if folder_path.exists():
+            is_folder = folder_path.is_dir()
+            what = "no trial has been run yet" if is_folder else "it is a file, and the folder of an experiment is needed"
         raise StoreError(f"no results in {str(folder_path)!r}: {what}; run the experiment with `harness run {folder_path}`")
     return results
 
