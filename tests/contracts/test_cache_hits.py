@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from harness.analysis.alerts import build_alert_sections, evaluate_alerts
 from harness.events import StepFinished
+from harness.inspection.loading import load
 from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.session_steps import SessionSteps
 from harness.inspection.timeline import inspect_session
 from harness.store.journal import Journal
-from harness.store.results import load
 from harness.tokens import Measured, compute_cache_hits
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed

@@ -158,7 +158,7 @@ def test_statistics_of_outcomes_are_refused_in_words_and_the_report_says_so(live
 
 def test_the_alerts_of_a_session_are_evaluated_like_those_of_a_trial(lived):
     alerts = evaluate_alerts(harness.load(lived))
-    assert alerts["alert"].tolist() == ["overflow rate", "cache hit rate", "summarization cost"]
+    assert alerts["alert"].tolist() == ["overflow rate", "summarization cost", "cache hit rate"]
     assert alerts["value"].notna().all()
 
 

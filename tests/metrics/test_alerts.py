@@ -151,7 +151,7 @@ def test_the_command_agent_prints_the_alerts_of_its_session(tmp_path):
 def test_inspection_shows_the_alerts_as_text_and_in_the_widget(capsys):
     entries = tuple(make_log(12, [(3, 11.5)]))
     inspection = inspect_session(entries)
-    assert name_firing(inspection.alerts) == ["cache hit rate", "summarization cost"]
+    assert name_firing(inspection.alerts) == ["summarization cost", "cache hit rate"]
     print_parts(build_overview(inspection))
     printed = " ".join(capsys.readouterr().out.split())
     rows = SessionSteps(RecordedSession(name="a session", entries=entries)).describe_session()
