@@ -11,6 +11,7 @@ from harness.agent.loop import Agent, Outcome
 from harness.compaction.pipeline import CalibratedPreset
 from harness.events import Compaction, Entry, Notice, Signal
 from harness.messages import ToolCall, ToolResult, assistant
+from harness.overhead import OverheadClock
 from harness.policies import DropAll, KeepLast, LangChainSummary, MessageWindow, Paced, RooCode
 from harness.protocols import Policy
 from harness.session.compactor import SessionCompactor
@@ -132,7 +133,7 @@ def test_a_session_read_from_its_log_pauses_as_the_session_itself(policy: Policy
         if isinstance(entry.event, Compaction) and entry.event.moment == "step":
             log = MemoryLog()
             log.append([earlier.event for earlier in played.entries[:number]])
-            reopened = Conversation(log, policy.counter)
+            reopened = Conversation(log, policy.counter, OverheadClock())
             again = compactor.compact(reopened.view, reopened.usage, entry.event.step, "step", lambda _: None)
             assert again == entry.event
 

@@ -29,12 +29,13 @@ from harness.experiment.paths import is_earlier_arm
 from harness.experiment.plan import RENAMED_KEYS
 from harness.experiment.stored_revisions import find_raised, read_revisions
 from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.inspection.loading import load
 from harness.inspection.timeline import inspect_session
 from harness.policies import PRESETS
 from harness.revisions import REVISIONS
 from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES
-from harness.store.results import Results, load
+from harness.store.results import Results
 
 RECORDED = Path(__file__).parents[1] / "golden" / "version_0_2"
 RESULTS: dict[str, dict[str, str]] = json.loads((RECORDED / "results.json").read_text())
