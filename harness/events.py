@@ -253,6 +253,10 @@ class StepFinished:
     kind: Literal["step-finished"] = "step-finished"
 
 
+MISSED_TARGET = "compaction cannot reach its target here"
+"""Beginning of the field `shortfall` of a compaction by a policy of this project."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
     """Attempt at a compaction of the messages that the model sees next.

@@ -39,7 +39,7 @@ from harness.analysis.regret import compute_regrets
 from harness.analysis.retention import FACT_KINDS, measure_retention
 from harness.analysis.statistics import Rate, adjust_benjamini_hochberg
 from harness.analysis.tables import Tables
-from harness.analysis.treatments import build_warning_section, describe_cut_outputs
+from harness.analysis.treatments import build_warning_section, describe_cut_outputs, describe_missed_targets
 from harness.analysis.validity import compare_repeats, find_repeats, pool_placebo_checks
 from harness.errors import format_count
 
@@ -492,6 +492,7 @@ def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) 
             f"{compare_repeats(results).describe(metric)}.",
             _describe_placebo_checks(comparisons),
             *describe_cut_outputs(select_valid(results.trials)),
+            *describe_missed_targets(select_valid(results.trials), results.compactions),
             *_describe_power(comparisons, metric),
             *_describe_excluded_trials(results.trials),
             *_describe_attrition(comparisons),

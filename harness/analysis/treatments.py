@@ -1,4 +1,4 @@
-"""Whether arms are what they are called: warnings that were given before the run, and tool outputs that were cut.
+"""Whether arms are what they are called: warnings before the run, tool outputs that were cut, and targets that were missed.
 
 The limit on the length of tool outputs decides what an agent reads, whatever a policy compacts. Where it differs between arms, a
 difference in their results need not come from compaction.
@@ -16,6 +16,7 @@ from harness.advisories import Advisory, format_advisories
 from harness.analysis.arms import order_arms
 from harness.analysis.formatting import Section, format_short_number
 from harness.errors import format_count
+from harness.events import MISSED_TARGET
 
 MAX_LISTED_WARNINGS = 12
 """Maximum number of warnings in a report; all are in the column `advisories_json` of the trials."""
@@ -155,6 +156,23 @@ def list_frequent_summaries(trials: pd.DataFrame) -> Iterator[str]:
         if summaries > MAX_SUMMARIZED_SHARE * steps:
             rate = f"{format_count(summaries, 'summary')} in {format_count(steps, 'step')}"
             yield f"{arm} wrote {rate}, so its policy does not fit the window; `harness run --dry-run` says why."
+
+
+def describe_missed_targets(trials: pd.DataFrame, compactions: pd.DataFrame) -> Iterator[str]:
+    """Yield a sentence on each arm whose policy could not reach its target, with what was left after the last one.
+
+    Args:
+        trials: Valid trials.
+        compactions: Attempts at compactions of these and other trials, with the column `shortfall`.
+    """
+    attempts = compactions.merge(trials[["trial_id", "arm"]], on="trial_id")
+    missed = attempts[attempts["shortfall"].astype(str).str.startswith(MISSED_TARGET)]
+    for arm in order_arms(trials):
+        texts = missed.loc[missed["arm"] == arm, "shortfall"]
+        if not texts.empty:
+            tried = int((attempts["arm"] == arm).sum())
+            example = texts.iloc[-1].removeprefix(f"{MISSED_TARGET}: ")
+            yield f"{arm}: {len(texts)} of {format_count(tried, 'compaction')} could not reach their target, e.g. {example}."
 
 
 def _list_arms(arms: list[str]) -> str:

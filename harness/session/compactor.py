@@ -31,7 +31,7 @@ from harness.compaction.description import name_policy
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.pipeline import LEAST_SAVED_SHARE
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError, format_count
-from harness.events import Compaction, Entry, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
+from harness.events import MISSED_TARGET, Compaction, Entry, Hook, Insert, ItemId, Notice, Patch, Signal, TextDelta, Waiting
 from harness.messages import Message, Text, sanitize_message, user
 from harness.overhead import OverheadClock
 from harness.plan import Plan, Slot, SummaryRequest, build_summary_request, keep_pending_messages
@@ -198,7 +198,7 @@ class SessionCompactor:
             causes.append(f"the policy is due again at once ({again.reason})")
         if not causes or (event.status == "no-op" and again is None):
             return event
-        opening = "compaction cannot reach its target here" if is_own else "a policy of this project would count it as fruitless"
+        opening = MISSED_TARGET if is_own else "a policy of this project would count it as fruitless"
         shortfall = f"{opening}: {' and '.join(causes)}; {_describe_rest(after)}"
         return replace(event, shortfall=shortfall, fruitless=is_own and event.status == "applied")
 

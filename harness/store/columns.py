@@ -481,6 +481,8 @@ TEXT_MARK = "="
 _SUMMARY_SQL = f"iif(json_type(e.body, '$.summary') = 'text', '{TEXT_MARK}', '') || json_extract(e.body, '$.summary')"
 _OFFLOADED_SQL = "coalesce(json_array_length(e.body, '$.offloaded'), 0)"
 _IS_SHORT_SQL = "coalesce(json_extract(e.body, '$.shortfall'), '') <> ''"
+_LONG_SHORTFALL_SQL = "(SELECT t.data FROM text t WHERE t.address = json_extract(e.body, '$.shortfall.address'))"
+_SHORTFALL_SQL = f"coalesce({_LONG_SHORTFALL_SQL}, json_extract(e.body, '$.shortfall'), '')"
 COMPACTIONS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
@@ -491,6 +493,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("status", "str", "", "Outcome of the attempt: applied, no-op or failed"),
     Column("reason", "str", "", "Trigger of the compaction, or the reason why it failed"),
     Column("missed_target", "bool", "", "Whether the compaction saved too little or left the policy due", _IS_SHORT_SQL),
+    Column("shortfall", "str", "", "Why the compaction missed its target, with what is left; else empty", _SHORTFALL_SQL),
     Column("tokens_before", "int64", "tokens", "Estimated size of the view before the compaction"),
     Column("tokens_after", "int64", "tokens", "Estimated size of the view after the compaction"),
     Column("messages_before", "int64", "messages", "Number of messages in the view before the compaction"),

@@ -12,6 +12,7 @@ from harness.analysis.treatments import (
     MAX_LISTED_WARNINGS,
     build_warning_section,
     describe_cut_outputs,
+    describe_missed_targets,
     list_frequent_summaries,
     list_output_threats,
     list_warnings,
@@ -73,6 +74,23 @@ def test_an_arm_that_summarizes_before_most_steps_is_a_threat_and_one_that_prune
     pruning = trial(arm="pruning", compactions=299, steps=300) | {"summaries": 0}
     (text,) = list_frequent_summaries(tabulate(often, pruning))
     assert text.startswith("often wrote 299 summaries in 300 steps, so its policy does not fit the window")
+
+
+def test_an_arm_whose_compactions_miss_their_target_is_named_with_what_was_left():
+    trials = tabulate(trial(arm="own"), trial(arm="copy"))
+    own, copy = trials["trial_id"]
+    why = "compaction cannot reach its target here: it saved 9 of 900 tokens, fewer than 5%; the system message has 700 tokens"
+    compactions = pd.DataFrame(
+        {
+            "trial_id": [own, own, own, copy],
+            "shortfall": ["", f"{why}, kept messages 100", f"{why}, kept messages 180", f"counts as fruitless: {why}"],
+        }
+    )
+    (sentence,) = describe_missed_targets(trials, compactions)
+    assert sentence == (
+        "own: 2 of 3 compactions could not reach their target, e.g. it saved 9 of 900 tokens, fewer than 5%; the system message "
+        "has 700 tokens, kept messages 180."
+    )
 
 
 ADVISORY = Advisory(problem="policy 'p' is due at 9 tokens", advice="raise window_tokens", detail="task 'a' has 10 tokens")

@@ -12,8 +12,10 @@ import pytest
 import harness
 from harness.analysis.alerts import evaluate_alerts
 from harness.analysis.figures import FIGURES, FIGURES_WITHOUT_OUTCOMES
+from harness.analysis.treatments import describe_missed_targets
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import StoreError, UsageError
+from harness.events import MISSED_TARGET, Compaction
 from harness.experiment.job import Job, collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
@@ -360,3 +362,17 @@ def test_what_is_no_journal_is_refused_with_advice(tmp_path):
     (tmp_path / "sessions").mkdir()
     with pytest.raises(StoreError, match="no results"):
         harness.load(tmp_path / "sessions")
+
+
+def test_the_reason_why_compactions_miss_their_target_is_whole_however_long(tmp_path):
+    path = tmp_path / "mine.sqlite"
+    policy = KeepLast(trigger_tokens=900, keep_last=2, summarizer="scripted/oracle", least_saved_share=0.9)
+    session_id = run_live(path, policy=policy, window_tokens=16_000)
+    with Journal.open(path, read_only=True) as journal:
+        events = [entry.event for entry in journal.read_entries(session_id)]
+    logged = [event.shortfall for event in events if isinstance(event, Compaction)]
+    assert max(map(len, logged)) > 256, "longer than a text that is stored within its event"
+    results = harness.load(path)
+    assert list(results.compactions["shortfall"]) == logged
+    (sentence,) = describe_missed_targets(results.trials, results.compactions)
+    assert logged[-1].removeprefix(MISSED_TARGET) in sentence
