@@ -442,9 +442,10 @@ def _describe_rest(view: View) -> str:
     system = sum(item.tokens for item in view.items[:1])
     summaries = sum(item.tokens for item in view.items if item.item_id in view.summaries)
     text = f"the system message has {system} tokens, summaries {summaries}, kept messages {view.tokens - system - summaries}"
-    if not view.calibration.reported_tokens:
+    elsewhere_tokens = view.calibration.measure(0)
+    if elsewhere_tokens <= 0:  # unknown while the reports do not show the ratio
         return text
-    return f"{text}, and what is in no message, such as tool definitions, about {max(0, view.calibration.measure(0))}"
+    return f"{text}, and what is in no message, such as tool definitions, about {elsewhere_tokens}"
 
 
 def _should_hold_back(view: View) -> bool:

@@ -375,4 +375,4 @@ def test_the_reason_why_compactions_miss_their_target_is_whole_however_long(tmp_
     results = harness.load(path)
     assert list(results.compactions["shortfall"]) == logged
     (sentence,) = describe_missed_targets(results.trials, results.compactions)
-    assert logged[-1].removeprefix(MISSED_TARGET) in sentence
+    assert logged[-1].removeprefix(f"{MISSED_TARGET}: ") in sentence
