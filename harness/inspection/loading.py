@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness import codec
+from harness.advisories import Advisory
 from harness.compaction.description import inspect_abilities, list_defaults, name_policy
 from harness.errors import StoreError, UsageError
 from harness.events import Compaction, Entry, SessionResumed, SessionStarted
@@ -204,12 +205,18 @@ def _build_record(
         "status": end.status if end else "active",
         "reason": end.reason if end else "",
         "scale": 1.0 if setup.get("nominal_window_tokens") is None else None,
+        "advisories_json": _encode_advisories(starts),
         "activity": None if policy is None else totals.classify_activity(inspect_abilities(policy)),
         "started_at_ms": times.created_at_ms or None,
         "wall_seconds": (times.last_at_ms - times.created_at_ms) / 1000 if times.created_at_ms else None,
         "error": end.detail if end and end.status == "failed" else "",
     }
     return SessionRecord(**values)
+
+
+def _encode_advisories(starts: Sequence[SessionStarted | SessionResumed]) -> str | None:
+    advisories = [event.advisories for event in starts if isinstance(event, SessionStarted)]
+    return codec.to_canonical_json(advisories[0], tuple[Advisory, ...]) if advisories else None
 
 
 def _read_policy(policy_json: str, setup: dict[str, Any]) -> tuple[Policy | None, dict[str, Any] | None]:

@@ -142,7 +142,7 @@ _OVERHEAD_COLUMNS: dict[str, str] = {
 TRIAL_ONLY_COLUMNS = frozenset(
     {
         *("experiment", "seed", "replicate", "success", "score", "action_hits", "action_misses"),
-        *("retries", "waited_seconds", "verdict_cached"),
+        *("retries", "waited_seconds", "verdict_cached", "output_limits_json"),
     }
 )
 """Columns of the table of trials without a value for a session outside of trials, whose outcome nobody checked."""

@@ -196,6 +196,7 @@ class SessionRecord:
     overflows: int
     error: str
     traceback: str = ""
+    advisories_json: str | None = None
     provenance_json: str = "{}"
 
 

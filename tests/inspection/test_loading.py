@@ -36,7 +36,10 @@ from tests.session.test_execution import session
 
 SECONDS = 300
 COMPACTING = KeepLast(threshold=0.3, keep_last=2, summarizer="scripted/oracle")
-IN_THE_LOG_ONLY = {"arm", "trial_id", "config_json", "axes_json", "provenance_json", "started_at", "wall_seconds", "max_steps"}
+IN_THE_LOG_ONLY = {
+    *("arm", "trial_id", "config_json", "axes_json", "provenance_json", "harness_version", "started_at", "wall_seconds"),
+    "max_steps",
+}
 """Columns of trials that name or time a trial, and have another value for the same session outside of its experiment."""
 OF_THE_TASK = {"task", "fact_uses", "wrong_uses", "stale_uses", "constraint_violations"}
 """Columns of trials that need the task, which the log of a trial does not contain."""
@@ -367,7 +370,7 @@ def test_what_is_no_journal_is_refused_with_advice(tmp_path):
 def test_the_reason_why_compactions_miss_their_target_is_whole_however_long(tmp_path):
     path = tmp_path / "mine.sqlite"
     policy = KeepLast(trigger_tokens=900, keep_last=2, summarizer="scripted/oracle", least_saved_share=0.9)
-    session_id = run_live(path, policy=policy, window_tokens=16_000)
+    session_id = run_live(path, *["More words. " * 400] * 3, policy=policy, window_tokens=16_000)
     with Journal.open(path, read_only=True) as journal:
         events = [entry.event for entry in journal.read_entries(session_id)]
     logged = [event.shortfall for event in events if isinstance(event, Compaction)]
