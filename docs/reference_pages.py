@@ -126,7 +126,7 @@ def format_default(field: "dataclasses.Field[Any]") -> str:
     """Return the default of a field as its documentation spells it; `required` for a field without one."""
     if field.default is not dataclasses.MISSING:
         value = field.default
-        if inspect.isfunction(value) or inspect.isclass(value):
+        if inspect.isroutine(value) or inspect.isclass(value):
             return value.__name__
         return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
     if field.default_factory is not dataclasses.MISSING:

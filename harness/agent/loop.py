@@ -171,7 +171,7 @@ class Agent:
             can be run again at no cost; after a crash, the step is lost, and the log never shows a call as running. Default:
             `False`.
         stopwatch: Function that returns a time in seconds that is never set back; measures how long tool calls take. Default:
-            `time.monotonic`.
+            `monotonic`.
         cache_hits: Totals of the action cache that answers commands of the tools; a command that the cache answers counts with
             the duration of its original run. None if there is no cache. Default: `None`.
         overhead: Clock for the wall time of the work of the harness itself, which each step logs. Tools and compactor that share

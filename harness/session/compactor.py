@@ -192,7 +192,7 @@ class SessionCompactor:
         causes = []
         if saved_tokens < least_share * tokens_before:
             causes.append(f"it saved {saved_tokens} of {tokens_before} tokens, fewer than {least_share:.0%}")
-        after = fold(view, Entry(view.items[-1].item_id.event + 1, event), self.policy.counter)
+        after = fold(view, Entry(view.items[-1].item_id.event + 1 if view.items else 1, event), self.policy.counter)
         again = self.policy.plan(after, self.budget, None, "step" if event.moment in HOOKS_WITHOUT_PAUSE else event.moment)
         if again is not None:
             causes.append(f"the policy is due again at once ({again.reason})")

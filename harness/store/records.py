@@ -107,10 +107,6 @@ class TrialRecord:
     """Factor by which the policy's constants were multiplied (1 is unscaled); None if unknown, because the trial broke off."""
     activity: Activity | None = None
     """Effect of the compaction policy in the trial; None if the trial broke off before the effect was known."""
-    output_limits_json: str | None = None
-    """Limits on the length of a tool output in the session, as a JSON object; None in older records and without a session."""
-    advisories_json: str | None = None
-    """Warnings about the configuration that were found before the session began, as a JSON list; None in older records."""
     cache_saved_usd: float | None = None
     """Amount in USD saved by reading prompt tokens from the provider's cache, less the surcharge for writing to it.
 
@@ -137,6 +133,10 @@ class TrialRecord:
     """Whether the results of the checks come from the cache; None if the workspace was not graded, and in older records."""
     overflows: int | None = None
     """Number of prompts of the agent that the provider refused as too long; None in records of version 0.2 or older."""
+    output_limits_json: str | None = None
+    """Limits on the length of a tool output in the session, as a JSON object; None in older records and without a session."""
+    advisories_json: str | None = None
+    """Warnings about the configuration that were found before the session began, as a JSON list; None in older records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,7 +104,7 @@ def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(livi
     living(listen, policy=tight, window_tokens=16_000)
     assert warned.wait(SECONDS)
     [note] = [row["text"] for row in feed.rows if row["kind"] == "notice"]
-    assert "it compacts again and again" in note
+    assert "and compacts again and again" in note
 
 
 def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_its_position(living):

@@ -76,7 +76,7 @@ def test_sheets_of_the_old_rules_are_set_anew() -> None:
 def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -> None:
     """Extractive summaries of this instance keep the old rules of the prompt and lose a later message in other words."""
     values = draw_values(2)
-    run = simulate_with_cache(task(2), KeepLast(summarizer="scripted/extractive"))
+    run = simulate_with_cache(task(2), KeepLast(measure="estimate", summarizer="scripted/extractive"))
     assert {"interval", "first_bus"} <= run.failed_checks
     sheets = "\n".join(run.files[f"sheets/{stop}.txt"] for stop in structure(2).stops)
     assert f"interval: {values['interval_1']}" in sheets

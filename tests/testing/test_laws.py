@@ -560,8 +560,11 @@ class Careless(SessionCache):
 
 
 def test_a_policy_that_lets_the_window_overflow_is_told(good):
-    (finding,) = BY_NAME["law-7"].find(Careless(good, sandbox=LOCAL), 1, "late-extractive")
-    assert finding.message.startswith("overflow at request")
+    findings = list(BY_NAME["law-7"].find(Careless(good, sandbox=LOCAL), 1, "late-extractive"))
+    assert findings
+    assert all(finding.message.startswith("overflow at request") for finding in findings), (
+        "also if a compaction saved the session"
+    )
 
 
 class Forgetting(SessionCache):

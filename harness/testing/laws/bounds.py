@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.codec import digest_message
 from harness.compaction.presets.none import NoCompaction
-from harness.events import MessageAdded, StepFinished
+from harness.events import MessageAdded, ModelCallFailed, StepFinished
 from harness.messages import Message, ToolCall
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.models.scripted.agent import count_tool_tokens
@@ -168,8 +168,9 @@ def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
             yield Finding(f"request {number} is not legal: {wrong}", seed=seed)
         if _digest_messages(request.messages) != step.request_digest:
             yield Finding(f"request {number} differs from the logged request", seed=seed)
-    if done.outcome.reason == "overflow" and preset in PRESETS:
-        yield Finding(f"overflow at request {len(done.steps) + 1} in a window of {window_tokens:,} tokens ({preset})", seed=seed)
+    refused = [event.step for event in done.list_events(ModelCallFailed) if event.is_overflow] if preset in PRESETS else []
+    for step_number in dict.fromkeys(refused):
+        yield Finding(f"overflow at request {step_number} in a window of {window_tokens:,} tokens ({preset})", seed=seed)
     if fold_all(done.entries).rounds != len(done.compactions):
         yield Finding("the view folded from the log has another number of rounds than the applied compactions", seed=seed)
 

@@ -378,9 +378,9 @@ def test_the_estimate_is_a_quarter_of_the_characters_rounded() -> None:
     assert [ThreeTiers().counter.count(user("x" * length)) for length in (0, 1, 2, 5, 6)] == [0, 0, 1, 1, 2]
 
 
-def test_lines_and_bytes_are_scaled_with_the_window() -> None:
+def test_tokens_are_scaled_with_the_window_and_limits_on_outputs_are_not() -> None:
     small = scale_policy(ThreeTiers(), 0.1)
-    assert (small.truncate_lines, small.truncate_bytes, small.protect_tokens, small.protect_turns) == (200, 5_120, 4_000, 2)
+    assert (small.truncate_lines, small.truncate_bytes, small.protect_tokens, small.protect_turns) == (2_000, 51_200, 4_000, 2)
 
 
 @pytest.mark.parametrize(
