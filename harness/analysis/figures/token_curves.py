@@ -103,10 +103,13 @@ def table(results: Tables) -> pd.DataFrame:
 
 
 def _describe_counts(policy_json: str) -> str:
+    plain = json.loads(policy_json or "{}")
     try:
-        return describe_measures(policy_from_plain(json.loads(policy_json or "{}")))
+        policy = policy_from_plain(plain)
     except UsageError:  # of another package, or stored by another version
         return ""
+    is_of_older_version = hasattr(policy, "measure") and "measure" not in plain  # which measured in another way than today
+    return "" if is_of_older_version else describe_measures(policy)
 
 
 def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
