@@ -83,11 +83,18 @@ def test_an_overflow_is_compacted_away_where_the_policy_does_so():
 
 
 @pytest.mark.slow
-def test_an_overflow_ends_the_session_elsewhere_and_says_so():
-    done = session_through(("overflow:anthropic@8",))
+def test_an_overflow_ends_a_session_elsewhere_whose_policy_does_nothing_then_and_says_so():
+    done = session_through(("overflow:anthropic@8",), "--policy", "codex")
     assert done.returncode == 1
     assert "session ended: failed (overflow): prompt too long" in done.stderr
     assert "compact earlier" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_session_that_compacts_goes_on_after_an_overflow_elsewhere():
+    done = session_through(("overflow:anthropic@8",))
+    assert done.returncode == 0, done.stderr
+    assert "checks: 2 of 2 passed" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,11 @@ from harness.sandboxes.action_cache.cache import CACHE_FILE
 from harness.sandboxes.action_cache.entry import pack_bytes
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.verdict_cache import COMMAND, is_drawn_for_test
-from harness.store.columns import TABLES
+from harness.store.columns import TABLES, VOLATILE_COLUMNS
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]
 
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
-TIMES = {"started_at", "wall_seconds", "finished_at", "tool_seconds", "logged_at", "created_at", "pruning_seconds"}
-CACHE_USE = {"action_hits", "action_misses", "verdict_cached", "provenance_json"}  # the provenance names the container
 
 
 def grid(cache: Path, use: str = "on") -> Experiment:
@@ -38,7 +36,7 @@ def grid(cache: Path, use: str = "on") -> Experiment:
 
 
 def read(folder: Path, table: str) -> pd.DataFrame:
-    names = [column.name for column in TABLES[table] if column.name not in TIMES | CACHE_USE]
+    names = [column.name for column in TABLES[table] if column.name not in VOLATILE_COLUMNS.get(table, ())]
     rows = load(folder).sql(f"SELECT {', '.join(f'{chr(34)}{name}{chr(34)}' for name in names)} FROM {table}")
     return rows.sort_values(list(rows.columns), ignore_index=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.compaction.scaling import scale_policy
+from harness.compaction.scaling import scale_output_limits, scale_policy
 from harness.events import Compaction
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan
@@ -26,8 +26,8 @@ def march(seed: int = 0) -> Task:
 
 
 def run(policy: Policy) -> Run:
-    """Return a session in a tenth of the window, with a tenth of the constants."""
-    return simulate(march(), scale_policy(policy, 0.1), window_tokens=20_000, max_steps=150)
+    """Return a session in a tenth of the window, with a tenth of the constants and of the limits on outputs."""
+    return simulate(march(), scale_output_limits(scale_policy(policy, 0.1), 0.1), window_tokens=20_000, max_steps=150)
 
 
 def test_the_plan_is_three_tiers_and_three_arms_with_fewer_over_three_seeds() -> None:

@@ -113,7 +113,8 @@ class MessageWindow(CalibratedPreset, SummarizingPreset):
     results, so the conversation may exceed the maximum by the messages of one turn. A call among the first messages, which always
     stay, is evicted nevertheless if its results lie behind these messages.
 
-    If the summary fails or is empty, the messages are evicted without one.
+    If the summary fails or is empty, the messages are evicted without one. After a refused prompt, any message may be evicted but
+    the user's newest one and the newest call with its results.
 
     Attributes:
         max_messages: Maximum number of messages in the conversation; 0 never evicts any. Default: `100`.
