@@ -40,7 +40,7 @@ def described(tmp_path, task=TASK, **changes):
     return SessionSpec(
         request=task.prompt,
         task=task,
-        policy=POLICY,
+        policy=replace(POLICY, measure="estimate"),
         window_tokens=7_000,
         max_steps=60,
         sandbox=SandboxChoice(backend="bubblewrap"),
