@@ -675,7 +675,8 @@ from harness import AgentWidget
 from tests.experiment.run_grid import POLICY
 from tests.widgets.test_agent import hostile_task
 
-panel = AgentWidget(hostile_task(), policy=POLICY, window_tokens=7_000, journal=Path("sessions/NAME.sqlite"), pace_seconds=0.7)
+policy = replace(POLICY, measure="estimate")
+panel = AgentWidget(hostile_task(), policy=policy, window_tokens=7_000, journal=Path("sessions/NAME.sqlite"), pace_seconds=0.7)
 panel
 """
 AGAIN = "panel.session.state, panel.session.queued_messages"
