@@ -32,7 +32,8 @@ ORDER = ["scripted/empty", "scripted/lossy-0.5", "scripted/extractive", "scripte
 """Levels of fidelity."""
 FLASHCARDS = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "flashcards")
 TASK = FLASHCARDS.base.task if FULL else "changing-requirements"
-BASE = replace(FLASHCARDS.base, task=TASK, sandbox=SandboxChoice(backend="bubblewrap"))
+LITERAL = replace(FLASHCARDS.base.policy, measure="estimate")  # type: ignore[type-var]  # the axes were chosen for estimates
+BASE = replace(FLASHCARDS.base, task=TASK, policy=LITERAL, sandbox=SandboxChoice(backend="bubblewrap"))
 VALUES: dict[str, list[Any]] = {
     path: sorted(values, key=lambda value: ORDER.index(value) if value in ORDER else value)
     for path, values in cast(dict[str, list[Any]], FLASHCARDS.axes).items()
