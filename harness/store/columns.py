@@ -231,22 +231,6 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "(policy without a trigger); missing if the trial broke off early or an older version ran it",
         form=5,
     ),
-    Column(
-        "output_limits_json",
-        "str",
-        "",
-        "JSON object with the limits beyond which tool outputs were cut (max_characters, max_lines, max_bytes); missing if the "
-        "trial crashed before its session began, or version 0.2 or older ran it",
-        form=21,
-    ),
-    Column(
-        "advisories_json",
-        "str",
-        "",
-        "JSON list of the warnings about the configuration (problem, advice, detail) found before the session began; missing if "
-        "the trial crashed before, or version 0.2 or older ran it",
-        form=21,
-    ),
     Column("cache_saved_usd", "float64", "USD", "Net savings by the provider's cache; missing if a price is unknown", form=7),
     Column(
         "cache_could_save_usd", "float64", "USD", "Simulated savings by a cache that never evicts; missing if unknown", form=7
@@ -277,6 +261,22 @@ _TRIAL_COLUMNS: tuple[Column, ...] = (
         "Number of prompts that the provider refused as too long, also if a compaction saved the session; missing if version 0.2 "
         "or older ran the trial",
         form=19,
+    ),
+    Column(
+        "output_limits_json",
+        "str",
+        "",
+        "JSON object with the limits beyond which tool outputs were cut (max_characters, max_lines, max_bytes); missing if the "
+        "trial crashed before its session began, or version 0.2 or older ran it",
+        form=21,
+    ),
+    Column(
+        "advisories_json",
+        "str",
+        "",
+        "JSON list of the warnings about the configuration (problem, advice, detail) found before the session began; missing if "
+        "the trial crashed before, or version 0.2 or older ran it",
+        form=21,
     ),
     Column(
         "total_tokens",

@@ -37,7 +37,7 @@ from tests.session.test_execution import session
 SECONDS = 300
 COMPACTING = KeepLast(threshold=0.3, keep_last=2, summarizer="scripted/oracle")
 IN_THE_LOG_ONLY = {
-    *("arm", "trial_id", "config_json", "axes_json", "provenance_json", "harness_version", "started_at", "wall_seconds"),
+    *("arm", "trial_id", "config_json", "axes_json", "provenance_json", "harness_version", "revisions", "started_at", "wall_seconds"),
     "max_steps",
 }
 """Columns of trials that name or time a trial, and have another value for the same session outside of its experiment."""

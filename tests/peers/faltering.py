@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
-from harness.events import Compaction, Entry, MessageAdded, TextDelta
+from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.compactor import SessionCompactor
@@ -17,6 +17,7 @@ from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.peers.drivers.serving import calls_of, said
 from tests.peers.walking import conversation_of
+from tests.session.finished_steps import step
 
 SCRIPTS = (
     *(["fine"], ["fails"], ["overflows"], ["empty"], ["blank"]),
@@ -24,6 +25,7 @@ SCRIPTS = (
 )
 """First answers of a summarizer; all later answers are normal."""
 TOO_LONG = ["long"] * 8
+NOT_REPORTED = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
 class Faltering:
@@ -74,6 +76,8 @@ class Session:
         for point in calls_of(conversation_of(self.messages)):
             for at in range(before, point):
                 self._add(at + 1, MessageAdded(message=self.messages[at], step=0))
+            # The compactor keeps messages of the user that no request has contained yet; the originals have no such guard.
+            self._add(point, step(NOT_REPORTED, number=self.view.steps + 1))
             before, asked = point, summarizer.asked
             moment = "overflow" if point in self.refused else "step"
             event = compactor.compact(self.view, None, point, moment, lambda _: None)  # type: ignore[arg-type]
@@ -86,7 +90,7 @@ class Session:
                 break
         return found
 
-    def _add(self, number: int, event: MessageAdded | Compaction, *, compaction: bool = False) -> None:
+    def _add(self, number: int, event: MessageAdded | StepFinished | Compaction, *, compaction: bool = False) -> None:
         self.view = fold(self.view, Entry(1_000 * number + compaction, event), self.policy.counter)
 
     def shown(self) -> list[Any]:
