@@ -213,14 +213,15 @@ def scripted() -> Iterator[Figure]:
         sandbox.start()
         for path, text in task.workspace:
             sandbox.write(path, text.encode())
-        _, entries = scripted_session(task, make_standard_tools(sandbox), Timed())
+        tools = make_standard_tools(sandbox)
+        _, entries = scripted_session(task, tools, Timed())
     added = [entry.event for entry in entries if isinstance(entry.event, MessageAdded)]
     results = [result for event in added for result in event.message.results]
     steps_ms, all_in_ms, summaries_ms = [], [], []
     for _ in range(SESSIONS):
         given = iter(results)
         timed = Timed()
-        marks, _ = scripted_session(task, [ReplayTool(name, given) for name in TOOL_NAMES], timed)
+        marks, _ = scripted_session(task, [ReplayTool(tool.spec, given) for tool in tools], timed)
         steps_ms.append(1_000 * (marks[-1] - marks[0] - timed.seconds) / (len(marks) - 1))
         all_in_ms.append(per_step_ms(marks, 0, len(marks) - 1))
         summaries_ms.append(1_000 * timed.seconds / timed.calls)
@@ -264,19 +265,18 @@ def scripted_session(task: Task, tools: Sequence[Tool], timed: Timed) -> tuple[l
         return run_session(model, tools, Path(folder) / "journal.sqlite", 300, task=task, summarizer=summarizer)
 
 
-TOOL_NAMES = ("execute_command", "read_file", "write_file", "list_directory")
-
-
 class ReplayTool:
-    """Tool that returns recorded results in the order of all calls of a session."""
+    """Tool that returns recorded results in the order of all calls of a session.
 
-    def __init__(self, name: str, results: Iterator[ToolResult]) -> None:
-        self.spec = ToolSpec(name=name, description=name, parameters_json="{}")
-        self._results = results
+    Its definition is that of the recorded tool, because prompts contain definitions and compaction depends on their length.
+    """
+
+    def __init__(self, spec: ToolSpec, results: Iterator[ToolResult]) -> None:
+        self.spec, self._results = spec, results
 
     def run(self, call: ToolCall) -> ToolResult:
-        found = next(self._results)
-        return ToolResult(call_id=call.call_id, name=call.name, output=found.output, status=found.status)
+        recorded = next(self._results)
+        return ToolResult(call_id=call.call_id, name=call.name, output=recorded.output, status=recorded.status)
 
 
 def long_script(task: Task) -> Iterator[Figure]:
