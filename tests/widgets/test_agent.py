@@ -15,6 +15,7 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded
+from harness.inspection.timeline import inspect_session
 from harness.messages import user
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import SessionResult
@@ -160,6 +161,19 @@ def test_a_session_is_forked_and_rolled_back_from_its_page(page, panel):
     linked.click("Roll back")
     linked.until("() => !document.querySelector('.a-alarm[role=alert]:not([hidden])')?.hidden")
     assert "99" in page.locator(".a-alarm:visible").inner_text()
+
+
+def test_a_page_shows_the_alerts_of_its_session_as_soon_as_they_fire(page, tmp_path):
+    with closing(AgentWidget.from_session(replace(described(tmp_path), window_tokens=6_000))) as widget:
+        linked = Panel(page, widget, SHARED_SENDER)
+        box = page.locator(".a-alerts")
+        assert box.is_hidden()
+        linked.click("Start")
+        linked.until("() => !document.querySelector('.a-alerts').hidden")
+        linked.phase("waiting for you")
+        alerts = [reading.describe() for reading in inspect_session(widget.session.entries).alerts]
+        assert alerts
+        assert box.inner_text().splitlines() == [f"Alert: {text}" for text in alerts]
 
 
 def test_the_page_has_one_open_fork_which_ends_with_its_session(page, panel):
