@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.measures import add_measures
+from harness.compaction.presets.opencode import OpenCode
 from harness.errors import UsageError
 from harness.experiment.contrasts import Contrast
 from harness.experiment.limits import RunLimits
@@ -105,6 +106,16 @@ def test_a_grid_that_was_stopped_before_its_first_result_offers_to_resume(page, 
     assert button(linked, "Resume").is_enabled()
     assert button(linked, "Start").count() == 0
     widget.close()
+
+
+@pytest.mark.browser
+def test_a_grid_shows_the_warnings_of_its_policies_before_it_is_started(page, tmp_path):
+    base = replace(SMALL.base, policy=OpenCode(), window_tokens=32_768)
+    with closing(GridWidget(replace(SMALL, base=base, axes={"seed": [1]}, arms=()), tmp_path / "output")) as widget:
+        linked = Linked(page, widget, SHARED_SENDER)
+        linked.carry()
+        assert "is due at 768 tokens" in widget.warnings[0]
+        assert page.locator(".g-cautions li").all_inner_texts() == [f"Warning: {text}" for text in widget.warnings]
 
 
 IN_JUPYTER = """\
