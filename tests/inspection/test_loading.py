@@ -37,8 +37,8 @@ from tests.session.test_execution import session
 SECONDS = 300
 COMPACTING = KeepLast(threshold=0.3, keep_last=2, summarizer="scripted/oracle")
 IN_THE_LOG_ONLY = {
-    *("arm", "trial_id", "config_json", "axes_json", "provenance_json", "harness_version", "revisions", "started_at", "wall_seconds"),
-    "max_steps",
+    *("arm", "trial_id", "config_json", "axes_json", "provenance_json", "harness_version", "revisions"),
+    *("started_at", "wall_seconds", "max_steps"),
 }
 """Columns of trials that name or time a trial, and have another value for the same session outside of its experiment."""
 OF_THE_TASK = {"task", "fact_uses", "wrong_uses", "stale_uses", "constraint_violations"}
