@@ -25,6 +25,7 @@
     │   │   └── SummaryEmpty  the summarizer replied without text
     │   └── IllegalPlan       a policy proposed an invalid view
     ├── StoreError            the journal or the results
+    │   └── NewerVersion      a newer version of harness wrote them
     ├── VerdictMismatch       a workspace was graded again, and the verdicts differ from the stored ones
     ├── WorkerDied            a worker process ended before its trial did
     └── WorkersUnavailable    no worker can run trials, e.g. because the scheduler of a cluster ended
@@ -287,6 +288,10 @@ class IllegalPlan(CompactionError):
 
 class StoreError(HarnessError):
     """The journal (the file with the log of a session) or the stored results cannot be read or written."""
+
+
+class NewerVersion(StoreError):
+    """A newer version of harness wrote the journal or the results, in a form that this version does not know."""
 
 
 class VerdictMismatch(HarnessError):

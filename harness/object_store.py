@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.errors import StoreError, UsageError, advise_extra
+from harness.input_files import check_regular, read_stream
 
 CHUNK_BYTES = 1 << 20
 """Number of bytes of an object that are read at once."""
@@ -77,18 +78,18 @@ class ObjectStore:
         with self._translate_errors(f"write {name!r} to"):
             self.file_system.put_file(str(source), self.find_path(name))
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str, max_bytes: int) -> bytes | None:
         """Return the content of the object with a name; None if there is no such object.
 
         Raises:
-            StoreError: The store cannot be reached or read.
+            StoreError: The store cannot be reached or read, or the object is larger than `max_bytes`.
         """
         with self._translate_errors(f"read {name!r} from"):
             try:
-                content: bytes = self.file_system.cat_file(self.find_path(name))
+                with self._open(name) as file:
+                    return read_stream(file, max_bytes, name)
             except FileNotFoundError:
                 return None
-            return content
 
     def read_chunks(self, name: str) -> Iterator[bytes]:
         """Yield the content of the object with a name in pieces of at most `CHUNK_BYTES`.
@@ -96,7 +97,7 @@ class ObjectStore:
         Raises:
             StoreError: The store cannot be reached or read, or has no such object.
         """
-        with self._translate_errors(f"read {name!r} from"), self.file_system.open(self.find_path(name), "rb") as file:
+        with self._translate_errors(f"read {name!r} from"), self._open(name) as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
 
@@ -107,7 +108,12 @@ class ObjectStore:
             StoreError: The store cannot be reached or has no such object.
         """
         with self._translate_errors(f"read {name!r} from"):
-            return self.file_system.open(self.find_path(name), "rb")
+            return self._open(name)
+
+    def _open(self, name: str) -> Any:
+        if self._is_local:
+            check_regular(Path(self.find_path(name)))
+        return self.file_system.open(self.find_path(name), "rb")
 
     def list_names(self, folder: str) -> list[str]:
         """Return the sorted names of the objects in a folder of the store, without the name of the folder.

@@ -6,17 +6,24 @@ so checks that need them report that there is nothing to compare.
 
 import os
 import sys
-from functools import partial
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from harness.analysis.tables import Selection
 from harness.errors import UnknownName, UsageError
+from harness.input_files import read_input
 from harness.store.columns import TABLES
 from harness.store.records import Level
 
+MAX_OUTCOMES_BYTES = 64 * 2**20
+"""Maximum size of a table of outcomes in bytes."""
+MAX_OUTCOMES = 1_000_000
+"""Maximum number of rows of a Parquet file; a small file may state any number."""
 _BLANK_VALUES: dict[str, object] = {"str": "", "bool": False, "int64": 0, "float64": float("nan")}
 """Values for columns that the table of another study lacks, by dtype; columns of other dtypes get missing values."""
 
@@ -104,14 +111,25 @@ def load_outcomes(
 
 
 def _read_table(path: Path) -> pd.DataFrame:
-    # Only an empty cell is missing: `None` or `NA` may be the name of an arm.
-    readers = {".csv": partial(pd.read_csv, keep_default_na=False, na_values=[""]), ".parquet": pd.read_parquet}
+    readers: dict[str, Callable[[BytesIO], pd.DataFrame]] = {".csv": _read_csv, ".parquet": _read_parquet}
     if path.suffix not in readers:
         raise UsageError(f"{str(path)!r}: the name of a table of outcomes must end in .csv or .parquet")
     try:
-        return readers[path.suffix](path)
+        return readers[path.suffix](BytesIO(read_input(path, MAX_OUTCOMES_BYTES)))
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
+        raise UsageError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _read_csv(content: BytesIO) -> pd.DataFrame:
+    # Only an empty cell is missing: `None` or `NA` may be the name of an arm.
+    return pd.read_csv(content, keep_default_na=False, na_values=[""])
+
+
+def _read_parquet(content: BytesIO) -> pd.DataFrame:
+    rows = pq.read_metadata(content).num_rows
+    if rows > MAX_OUTCOMES:
+        raise ValueError(f"it has {rows:,} rows, more than the {MAX_OUTCOMES:,} that are read; pass a smaller table")
+    return pd.read_parquet(content)
 
 
 def _read_numbers(source: pd.DataFrame, name: str) -> pd.Series:

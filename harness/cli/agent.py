@@ -17,6 +17,7 @@ from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line, list_first
 from harness.errors import UsageError, format_count
 from harness.events import SANDBOX_LOST_REASONS, Entry, Signal, StateChanged
+from harness.input_files import read_input, read_stream
 from harness.models.factory import SAME_MODEL, ToolCallMode
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.scripted.profiles import EXACT, READERS, Reader
@@ -52,7 +53,7 @@ from harness.tasks import complete_name, make_task
 @click.option("--keep-last", type=int, help="Policy field: number of recent messages kept verbatim.")
 @click.option("--summarizer", help="Policy field: model that writes the summaries.")
 @options.FIELDS
-@click.option("--instructions", type=click.File(encoding="utf-8"), help="Append the text of this file to the system prompt.")
+@click.option("--instructions", type=options.FILE, help="Append the text of this file to the system prompt.")
 @click.option(
     "--tool-calls", type=click.Choice(["native", "text"]), default="native", help="Real models call tools by API or in text."
 )
@@ -106,7 +107,7 @@ def command(
     keep_last: int | None,
     summarizer: str | None,
     fields: tuple[str, ...],
-    instructions: TextIO | None,
+    instructions: Path | None,
     tool_calls: ToolCallMode,
     record: Path | None,
     replay: Path | None,
@@ -172,7 +173,7 @@ def command(
         task=task,
         seed=seed,
         window_tokens=window_tokens,
-        instructions=read_text(instructions, "the file of --instructions").strip() if instructions else "",
+        instructions=read_instructions(instructions) if instructions else "",
         tool_calls=tool_calls,
         cassette=options.choose_cassette(record, replay),
         stall_seconds=stall_seconds,
@@ -294,7 +295,7 @@ def run_session(
         if isinstance(event, StateChanged) and event.state == "failed":
             printer.print_line(f"the session failed: {live.failure}")
 
-    message = "" if sys.stdin.isatty() else read_text(sys.stdin)
+    message = "" if sys.stdin.isatty() else read_message(sys.stdin)
     if is_resumed and session.journal:
         live = LiveSession.reopen(session.journal, session_id, spec=session, on_event=handle_event)
         for entry in live.entries:
@@ -321,7 +322,7 @@ def read_request(source: TextIO, task: Task | None) -> str:
         click.echo(f"Request{hint}, end with two empty lines:\n> ", err=True, nl=False)
         text = "".join(read_typed_lines(source))
     else:
-        text = read_text(source)
+        text = read_message(source)
     if text.strip():
         return text.strip()
     if task is None:
@@ -329,30 +330,62 @@ def read_request(source: TextIO, task: Task | None) -> str:
     return task.prompt
 
 
-def read_text(source: TextIO, name: str = "standard input") -> str:
-    """Return the whole text of a file or a pipe.
+MAX_MESSAGE_BYTES = 8 * 2**20
+"""Maximum size of a request or message in bytes, about two million tokens of English text."""
+MAX_INSTRUCTIONS_BYTES = 1_000_000
+"""Maximum size of the file of `--instructions` in bytes; every request to the model contains its text."""
+
+
+def read_instructions(file: Path) -> str:
+    """Return the text of the file of `--instructions`.
 
     Raises:
-        UsageError: The content is not text in UTF-8.
+        UsageError: The file cannot be read, is too large, or is not text in UTF-8.
     """
     try:
-        text = source.read()
-        text.encode("utf-8")  # fails for bytes that the locale turned into surrogates
-    except UnicodeError as error:
+        content = read_input(file, MAX_INSTRUCTIONS_BYTES)
+    except OSError as error:
+        raise UsageError(f"cannot read the file of --instructions {str(file)!r}: {error.strerror}") from None
+    return _decode_text(content, "the file of --instructions").strip()
+
+
+def read_message(source: TextIO) -> str:
+    """Return the whole text of standard input that is no terminal.
+
+    Raises:
+        UsageError: The text is longer than `MAX_MESSAGE_BYTES`, or not UTF-8.
+    """
+    try:
+        content = read_stream(source.buffer, MAX_MESSAGE_BYTES, "standard input")
+    except OSError as error:
+        raise UsageError(f"cannot read standard input: {error.strerror}") from None
+    return _decode_text(content, "standard input")
+
+
+def _decode_text(content: bytes, name: str) -> str:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
         raise UsageError(f"{name} is not text in UTF-8; convert it first, e.g. with `iconv -f latin1 -t utf-8`") from error
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_typed_lines(source: TextIO) -> Iterator[str]:
     """Return the lines that the user types at a terminal, up to two empty lines.
 
     An empty first line ends the input at once.
+
+    Raises:
+        UsageError: The text is longer than `MAX_MESSAGE_BYTES` characters.
     """
-    empty = 0
-    for number, line in enumerate(source):
+    empty = number = characters = 0
+    while line := source.readline(MAX_MESSAGE_BYTES + 1):
         empty = 0 if line.strip() else empty + 1
         if empty == 2 or (number == 0 and empty):
             return
+        number, characters = number + 1, characters + len(line)
+        if characters > MAX_MESSAGE_BYTES:
+            raise UsageError(f"the request has more than {MAX_MESSAGE_BYTES:,} characters; shorten it, or put the text in a file")
         yield line
 
 

@@ -30,6 +30,7 @@ Any other line is a message to the agent.
 MAX_CHANGES_SHOWN = 30
 MAX_PATCH_LINES = 300
 CHUNK_BYTES = 65_536
+MAX_LINE_CHARACTERS = 8 * 2**20
 BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 
@@ -214,6 +215,9 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
     """Yield each line that the user types at the terminal, without its line end, until the input ends.
 
     The terminal is polled every `MAIN_THREAD_WAIT_SECONDS`, since one long blocking read would delay signal handlers.
+
+    Raises:
+        UsageError: A line is longer than `MAX_LINE_CHARACTERS`.
     """
     descriptor = terminal.fileno()
     decoder = codecs.getincrementaldecoder(terminal.encoding)(errors="replace")
@@ -224,6 +228,10 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
         chunk = os.read(descriptor, CHUNK_BYTES)
         *whole, rest = (rest + decoder.decode(chunk, final=not chunk)).split("\n")
         yield from whole
+        if len(rest) > MAX_LINE_CHARACTERS:
+            raise UsageError(
+                f"a line has more than {MAX_LINE_CHARACTERS:,} characters; put the text in a file, and name the file"
+            )
         if not chunk:
             if rest:
                 yield rest

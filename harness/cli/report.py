@@ -14,6 +14,7 @@ from harness.analysis.experiment_report import TEXT_WIDTH, report, write_charts
 from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
 from harness.cli import options
+from harness.input_files import read_input
 from harness.inspection.loading import load
 from harness.store.database import replace_file
 from harness.store.results import Results
@@ -101,6 +102,8 @@ class ChartOptions:
 
 
 PAGE_FILE = "report.html"
+MAX_REPORT_BYTES = 16 * 2**20
+"""Maximum size of an earlier report's files that are read back."""
 RECORD_FILE = "report.json"
 """Name of the file beside a report that lists the report's files, with a digest of the data and code behind them."""
 
@@ -109,11 +112,11 @@ def print_current_report(results: Results, folder: Path) -> None:
     """Print the report of an experiment from its folder; write it first if it is missing or outdated."""
     made_from = digest_report(results, None, ChartOptions())
     try:
-        record = json.loads((folder / RECORD_FILE).read_text("utf-8"))
+        record = json.loads(read_input(folder / RECORD_FILE, MAX_REPORT_BYTES))
         paths = [folder / name for name in record["files"]]
         if made_from is None or record["made_from"] != made_from or not all(path.is_file() for path in paths):
             raise KeyError(made_from)
-        text = (folder / "summary.txt").read_text("utf-8")
+        text = read_input(folder / "summary.txt", MAX_REPORT_BYTES).decode()
     except (OSError, ValueError, TypeError, KeyError):
         print_report(results, folder)
         return

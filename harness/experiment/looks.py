@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
+from harness.input_files import read_input
 from harness.store.database import replace_file
 
 LOOKS_FILE = "looks.json"
 """Name of the file in an output folder that lists each set of finished trials whose outcomes were shown."""
-
+MAX_LOOKS_BYTES = 16 * 2**20
+"""Maximum size of that file; a look takes about a hundred bytes."""
 
 TRANSCRIPTS_NOTE = "Transcripts of single trials stay open, so that faults can be found; they are no result."
 """Note that is shown beside the progress of an experiment as long as its outcomes are withheld."""
@@ -109,7 +111,7 @@ def _digest(trial_ids: Iterable[str]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = json.loads(read_input(path, MAX_LOOKS_BYTES))
         if not isinstance(record["from_start"], bool) or not all(
             isinstance(look["trials_sha256"], str) for look in record["looks"]
         ):

@@ -13,6 +13,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,13 +23,14 @@ from harness import codec, revisions
 from harness.codec import PathField, required, to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
-from harness.input_files import open_input
+from harness.input_files import check_regular, open_input
 from harness.models.prices import compute_cost_usd
 from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Reply, Request, ToolSpec, ignore
 
 MAX_LINE_BYTES = 64 * 2**20
 """Maximum size of one recorded answer in bytes."""
+PIECE_BYTES = 2**20
 HEADER = b'{"cassette":1}\n'
 _PRICES_KEY = "prices"
 """Name under which a recorded answer has the revision of the rules by which its cost was computed; missing for revision 0."""
@@ -160,8 +162,11 @@ def _compute_price_revision() -> int:
 @lru_cache(maxsize=8)
 def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
     """Return the SHA-256 digest of a file; the other arguments only make the cache miss after a change."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    with open_input(path) as file:
+        while piece := file.read(PIECE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
@@ -264,6 +269,8 @@ class CassetteFile:
         """Write a line, unless the file has an answer with this key; return that answer, or None if the line was written."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                check_regular(self._path)
             with self._path.open("a+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 _repair_tail(file, self._path)

@@ -14,6 +14,7 @@ from harness.analysis.families import read_families
 from harness.errors import StoreError, UsageError, format_count
 from harness.experiment.looks import LOOKS_FILE
 from harness.experiment.paths import is_earlier_arm
+from harness.input_files import open_input
 from harness.inspection.recorded_session import RecordedSession
 from harness.report_page.document import PageData, build_served_values, collect_page
 from harness.report_page.session_blocks import compress, encode_session
@@ -134,7 +135,7 @@ class LiveResults:
 
     def _is_running(self) -> bool:
         # a running experiment holds the lock of its output folder
-        with suppress(OSError), (self.output / "run.lock").open() as lock:
+        with suppress(OSError), open_input(self.output / "run.lock") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:

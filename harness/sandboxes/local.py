@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import SandboxUnavailable
+from harness.input_files import read_input
 from harness.protocols import SandboxInfo
 from harness.sandboxes.bubblewrap import find_python, read_version
 from harness.sandboxes.client import LaunchedServer
@@ -21,6 +22,7 @@ from harness.sandboxes.toolserver.server import empty_directory
 
 BACKEND: Final = "local"
 DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
+MAX_OWNER_BYTES = 1_000
 
 
 class LocalLauncher(ProcessLauncher):
@@ -72,8 +74,8 @@ def reap_directories() -> tuple[str, ...]:
     """Delete the sandbox directories of harness processes that have ended, and return their names."""
     reaped = []
     for directory in Path(tempfile.gettempdir()).glob(DIRECTORY_PREFIX + "*"):
-        with contextlib.suppress(OSError):
-            if is_owner_dead((directory / OWNER_FILE).read_text()):
+        with contextlib.suppress(OSError, UnicodeDecodeError):  # any user may create such a directory
+            if is_owner_dead(read_input(directory / OWNER_FILE, MAX_OWNER_BYTES).decode()):
                 _delete_directory(directory)
                 reaped.append(directory.name)
     return tuple(reaped)

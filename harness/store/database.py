@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.store.schema import is_older, migrate
+from harness.input_files import check_regular, open_input
+from harness.store.schema import is_older, migrate, refuse_newer
 from harness.store.sessions.views import build_views
 from harness.store.texts import Packer
 from harness.text import replace_surrogates
@@ -43,6 +44,8 @@ class Database:
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        with suppress(FileNotFoundError):
+            check_regular(path)  # SQLite opens devices and pipes, and creates files beside them
         self.path = path
         self.packer = Packer(path)
         self._shows_whole_texts = False
@@ -138,9 +141,9 @@ def locate_log(journal: Path) -> Path:
 def is_database(path: Path) -> bool:
     """Return whether a path is a readable SQLite file, judged by its first bytes."""
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
-    except (OSError, ValueError):
+    except OSError:
         return False
 
 
@@ -203,6 +206,7 @@ def _open_read_only(path: Path, *, is_locked: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema")
+        refuse_newer(connection)
         return _migrate_copy(connection) if is_older(connection) else connection
     except BaseException:
         connection.close()
@@ -250,7 +254,12 @@ def replace_file(path: Path) -> Iterator[Path]:
 
     Write the new file to the path that the `with` block gets. It replaces `path` at the end of the block, or is deleted after an
     error.
+
+    Raises:
+        OSError: The path names something else than a regular file, such as a device.
     """
+    with suppress(FileNotFoundError):
+        check_regular(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished

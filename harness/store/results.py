@@ -28,7 +28,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import StoreError, UsageError, format_count, shorten_repr
+from harness.errors import NewerVersion, StoreError, UsageError, format_count, shorten_repr
 from harness.object_store import ObjectStore
 from harness.store.columns import MESSAGE_SIZE_COLUMNS, SOURCES, TABLES, Column
 from harness.store.journal import Journal
@@ -44,7 +44,9 @@ from harness.store.tables import (
     list_files,
     locate_old_file,
     read_batches,
+    read_column_names,
     read_states,
+    refuse_newer_columns,
 )
 from harness.text import render_html_table
 
@@ -56,6 +58,7 @@ __all__ = ["Results", "export", "load_experiment"]
 RESULTS_FOLDER = "results"
 MANIFEST = f"{RESULTS_FOLDER}/manifest.json"
 """Name of the file in a store that lists all Parquet files of the results with their digests."""
+MAX_MANIFEST_BYTES = 16 * 2**20
 _MISSING_TABLE = re.compile(r"Table with name (\w+) does not exist")
 """Pattern of DuckDB's error message about a table that is not registered yet."""
 
@@ -289,6 +292,8 @@ class Results:
             try:
                 with self._open_journal(path) as journal:
                     new = list(read_batches(journal, name, frozenset(seen)))
+            except NewerVersion:
+                raise
             except StoreError:
                 if path.parent.name != JOURNALS_FOLDER:
                     raise
@@ -335,11 +340,7 @@ class PublishedResults(Results):
             for file in self._list_table(name):
                 with self._store.open(file) as content:
                     table = pq.read_table(content)
-                if unknown := sorted(set(table.column_names) - {column.name for column in TABLES[name]}):
-                    raise StoreError(
-                        f"{self._find_address(file)!r} was written by a newer version of harness, whose table {name!r} has "
-                        f"columns that this version does not know ({', '.join(unknown)}); update harness"
-                    )
+                refuse_newer_columns(table.column_names, name, self._find_address(file))
                 tables.append(complete_table(table, name))
             self._tables[name] = pa.concat_tables(tables)
         return self._tables[name]
@@ -472,6 +473,9 @@ def load_experiment(folder: str | os.PathLike[str]) -> Results:
     output = folder_path / OUTPUT_FOLDER if (folder_path / OUTPUT_FOLDER).is_dir() else folder_path
     results = Results(output)
     if not results._journal_paths and not all(map(results._list_exported, TABLES)):
+        for name in TABLES:
+            for path in list_files(output / RESULTS_FOLDER, name):
+                refuse_newer_columns(read_column_names(path), name, str(path))
         what = "the folder does not exist"
         if folder_path.exists():
             is_folder = folder_path.is_dir()
@@ -493,7 +497,7 @@ def read_manifest(store: ObjectStore) -> dict[str, str]:
     Raises:
         StoreError: The store cannot be reached, or its list of files is damaged.
     """
-    content = store.read(MANIFEST)
+    content = store.read(MANIFEST, MAX_MANIFEST_BYTES)
     if content is None:
         return {}
     try:

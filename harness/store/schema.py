@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from harness.errors import StoreError
+from harness.errors import NewerVersion
 from harness.store.columns import TABLES, list_added_columns
 from harness.store.sessions.views import build_views
 
@@ -223,13 +223,10 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
         steps: All migrations in order; those that the file already has are skipped.
 
     Raises:
-        StoreError: The file was written by a newer version of this package.
+        NewerVersion: The file was written by a newer version of this package.
     """
+    refuse_newer(connection, len(steps))
     version = _read_version(connection)
-    if version > len(steps):
-        raise StoreError(
-            f"the journal has schema {version}, but this version of harness reads schemas up to {len(steps)}; update harness"
-        )
     for number in range(version + 1, len(steps) + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -242,6 +239,24 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
             if connection.in_transaction:  # SQLite itself may have rolled back, e.g. when the disk was full
                 connection.execute("ROLLBACK")
             raise
+
+
+def refuse_newer(connection: sqlite3.Connection, newest: int = len(MIGRATIONS)) -> None:
+    """Check that this version of the package knows the form of a journal.
+
+    Args:
+        connection: Connection to the journal file.
+        newest: Newest form (schema version) that is known.
+
+    Raises:
+        NewerVersion: The file was written by a newer version of this package.
+    """
+    version = _read_version(connection)
+    if version > newest:
+        file = connection.execute("PRAGMA database_list").fetchone()[2]
+        raise NewerVersion(
+            f"the journal {file!r} has schema {version}, but this version of harness reads schemas up to {newest}; update harness"
+        )
 
 
 def is_older(connection: sqlite3.Connection) -> bool:

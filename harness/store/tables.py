@@ -6,7 +6,7 @@ digest of the data from which its rows were computed. By this digest, an export 
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import StoreError
+from harness.errors import NewerVersion, StoreError
 from harness.messages import PART_TEXTS
 from harness.store.columns import SOURCES, TABLES, TEXT_MARK, Column, build_select
 from harness.store.database import replace_file
@@ -282,7 +282,7 @@ def locate_old_file(results_dir: Path, name: str) -> Path:
 
 def list_files(results_dir: Path, name: str) -> list[Path]:
     """Return the paths of the Parquet files of a table of results, in the order of their rows; other files are ignored."""
-    return sorted(path for path in (results_dir / name).glob("*.parquet") if path.stem.isdecimal())
+    return sorted(path for path in (results_dir / name).glob("*.parquet") if path.stem.isdecimal() and path.is_file())
 
 
 def read_states(results_dir: Path, name: str) -> BlockStates:
@@ -299,11 +299,20 @@ def read_metadata(path: Path, name: str) -> Mapping[bytes, bytes]:
 
     A file of an older version may lack columns, which `complete_table` adds.
     """
-    try:
-        schema = pq.read_schema(path)
-    except (OSError, pa.ArrowInvalid):
-        return {}
+    schema = _read_schema(path)
     return (schema.metadata or {}) if set(schema.names) <= {column.name for column in TABLES[name]} else {}
+
+
+def read_column_names(path: Path) -> tuple[str, ...]:
+    """Return the names of the columns of a Parquet file; none if it is missing or unreadable."""
+    return tuple(_read_schema(path).names)
+
+
+def _read_schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (OSError, pa.ArrowInvalid):
+        return pa.schema([])
 
 
 def complete_table(table: pa.Table, name: str) -> pa.Table:
@@ -314,6 +323,24 @@ def complete_table(table: pa.Table, name: str) -> pa.Table:
         for column in columns
     ]
     return pa.table(arrays, names=[column.name for column in columns])
+
+
+def refuse_newer_columns(names: Iterable[str], table: str, file: str) -> None:
+    """Check that a file of results has no columns that its table lacks.
+
+    Args:
+        names: Names of the columns in the file.
+        table: Name of the table.
+        file: Name of the file for the error message.
+
+    Raises:
+        NewerVersion: The file has unknown columns, because a newer version of this package wrote it.
+    """
+    if unknown := sorted(set(names) - {column.name for column in TABLES[table]}):
+        raise NewerVersion(
+            f"{file!r} was written by a newer version of harness, whose table {table!r} has columns that this version does not "
+            f"know ({', '.join(unknown)}); update harness"
+        )
 
 
 def has_all_columns(path: Path, name: str) -> bool:

@@ -48,21 +48,24 @@ class Forking:
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
-    def measure(self, folder: Path, *arguments: str | Path, **variables: str) -> Cost:
-        """Run one command in a folder, with some environment variables added, and return its cost."""
+    def measure(self, folder: Path, *arguments: str | Path, given: str = os.devnull, **variables: str) -> Cost:
+        """Run one command in a folder, with some environment variables added, and return its cost.
+
+        Its standard input is the file `given`.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps([str(folder), [*map(str, arguments)], variables]), file=self._process.stdin, flush=True)
+        print(json.dumps([str(folder), [*map(str, arguments)], given, variables]), file=self._process.stdin, flush=True)
         return Cost(*json.loads(self._process.stdout.readline()))
 
 
-def _run(folder: str, arguments: list[str], variables: dict[str, str]) -> Cost:
+def _run(folder: str, arguments: list[str], given: str, variables: dict[str, str]) -> Cost:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.chdir(folder)
         os.environ.update(variables)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(given, os.O_RDONLY), 0)
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         os.close(reader)

@@ -13,6 +13,8 @@ import pytest
 import zstandard
 
 from harness import codec
+from harness.analysis.outcomes import load_outcomes
+from harness.errors import UsageError
 from harness.events import Entry, SessionStarted
 from harness.messages import assistant
 from harness.models.cassette import HEADER
@@ -270,6 +272,66 @@ def test_a_journal_to_import_into(tmp_path, measure, name):
     RECORDINGS[name](tmp_path / "journal.sqlite")
     write_rows(MESSAGE)(tmp_path / "file")
     refuse(measure(tmp_path, "import", "file", "--journal", "journal.sqlite"))
+
+
+@pytest.fixture(scope="module")
+def measure_agent() -> Iterator[Callable[..., Cost]]:
+    with Forking("harness.cli.agent") as forking:
+        yield forking.measure
+
+
+AGENT = ("agent", "--task", "flashcards", "--backend", "local", "--unsafe-local")
+
+
+@pytest.mark.parametrize("name", [one.__name__ for one in ODD_FILES])
+def test_instructions(tmp_path, measure_agent, name):
+    RECORDINGS[name](tmp_path / "file")
+    used = measure_agent(tmp_path, *AGENT, "--journal", "journal.sqlite", "--instructions", "file")
+    refuse_unread(used, name)
+    assert used.output.startswith("error: cannot read the file of --instructions 'file': it ")
+    assert not (tmp_path / "journal.sqlite").exists()
+
+
+@pytest.mark.parametrize("given", ["/dev/zero", "hole"])
+def test_standard_input(tmp_path, measure_agent, given):
+    write_hole(tmp_path / "hole")
+    used = measure_agent(tmp_path, *AGENT, "--journal", "journal.sqlite", given=given)
+    refuse(used)
+    assert used.output == "error: cannot read standard input: it has more than the 8,388,608 bytes that are read; shorten it\n"
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/dev/zero", "pipe"])
+def test_a_journal_that_is_a_device_or_a_pipe(tmp_path, measure_agent, place):
+    write_pipe(tmp_path / "pipe")
+    before = {*Path("/dev").iterdir(), *tmp_path.iterdir()}
+    used = measure_agent(tmp_path, *AGENT, "--journal", place)
+    refuse_unread(used, write_pipe.__name__)
+    assert {*Path("/dev").iterdir(), *tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", [write_pipe.__name__, link_device.__name__])
+def test_a_file_to_record_answers_in(tmp_path, measure_agent, name):
+    RECORDINGS[name](tmp_path / "cassette")
+    used = measure_agent(tmp_path, *AGENT, "--no-journal", "--model", "openai/gpt-4o", "--record", "cassette", OPENAI_API_KEY="k")
+    refuse_unread(used, name)
+
+
+@pytest.mark.parametrize("name", [write_pipe.__name__, link_device.__name__])
+def test_a_file_to_export_to(tmp_path, measure, name):
+    write_rows(MESSAGE)(tmp_path / "file")
+    assert measure(tmp_path, "import", "file", "--journal", "journal.sqlite").exit_code == 0
+    RECORDINGS[name](tmp_path / "export")
+    before = (tmp_path / "export").lstat()
+    refuse(measure(tmp_path, "export", "one", "export", "--in", "journal.sqlite"))
+    assert (tmp_path / "export").lstat() == before
+
+
+@pytest.mark.parametrize("name", [one.__name__ for one in ODD_FILES])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_of_outcomes(tmp_path, name, suffix):
+    RECORDINGS[name](tmp_path / f"outcomes.{suffix}")
+    with pytest.raises(UsageError, match=r"it is a pipe, a device or a folder|more than the 67,108,864 that are read"):
+        load_outcomes(tmp_path / f"outcomes.{suffix}", task="task", arm="arm", success="success", level="L3")
 
 
 def test_a_window_of_400_digits_on_the_command_line(tmp_path, measure):

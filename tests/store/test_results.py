@@ -1,6 +1,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from harness.errors import StoreError, UsageError
+from harness.errors import NewerVersion, StoreError, UsageError
 from harness.events import ItemId, MessageAdded, Patch, RolledBack
 from harness.inspection.loading import load
 from harness.messages import ToolCall, ToolResult, assistant, tool
@@ -586,3 +587,26 @@ def test_without_a_journal_a_parquet_file_of_an_older_version_has_missing_values
     assert results.trials[["thrash", "revisions"]].isna().all(axis=None)
     assert results.trials["trial_id"].tolist() == trials["trial_id"].tolist()
     assert results.sql("SELECT trial_id FROM trials WHERE revisions IS NULL")["trial_id"].tolist() == trials["trial_id"].tolist()
+
+
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_results_in_a_journal_of_a_newer_version_are_refused(tmp_path: Path, is_merged: bool) -> None:
+    output = exported(experiment(tmp_path)) / "output"
+    journal = output / "journal.sqlite"
+    if not is_merged:
+        (output / "journals").mkdir()
+        Journal.open(journal := output / "journals" / "trial.sqlite").close()
+    with closing(sqlite3.connect(journal)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(NewerVersion, match=r"has schema 99, but this version of harness reads schemas up to .*; update harness"):
+        load(output).trials.head()
+
+
+def test_without_a_journal_tables_of_a_newer_version_are_refused_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    path = folder / "output" / "results" / "trials" / "000000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("mood", table["trial_id"]), path)
+    (folder / "output" / "journal.sqlite").unlink()
+    with pytest.raises(NewerVersion, match=r"written by a newer version of harness, .*\(mood\); update harness"):
+        load(folder)

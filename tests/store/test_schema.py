@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import given, settings
 
-from harness.errors import StoreError
+from harness.errors import NewerVersion
 from harness.events import (
     CallStarted,
     CallTiming,
@@ -415,5 +415,6 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="schema 99, but this version of harness reads schemas up to"):
-        Journal.open(path)
+    for read_only in (False, True):
+        with pytest.raises(NewerVersion, match=r"j\.sqlite' has schema 99, but this version of harness reads schemas up to"):
+            Journal.open(path, read_only=read_only)

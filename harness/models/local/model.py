@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import ProviderFailed, UsageError
 from harness.events import TextDelta, Waiting
+from harness.input_files import read_stream
 from harness.messages import Message
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import look_up_weights
@@ -24,6 +25,8 @@ TIMEOUT_SECONDS = 600.0
 
 A server answers one request at a time, so earlier requests may cause a wait.
 """
+MAX_ANSWER_BYTES = 64 * 2**20
+"""Maximum length of the server's answer in bytes; it contains a number for each token of a prompt."""
 
 
 def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
@@ -31,7 +34,7 @@ def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
     request = urllib.request.Request(endpoint.address + path, json.dumps(body).encode(), headers)  # noqa: S310  (our own server)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy for loopback
     with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
-        return json.load(answer)
+        return json.loads(read_stream(answer, MAX_ANSWER_BYTES, endpoint.address + path))
 
 
 TEMPERATURE = 0.0

@@ -28,6 +28,8 @@ START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
 MAX_THREADS = 8
+MAX_LINE_BYTES = 100_000
+"""Maximum length of a line that is read from the server, and of the end of its log that is searched for a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +139,7 @@ def _wait_for_address(
     while not ready and time.monotonic() < end:
         on_poll()
         ready, _, _ = select.select([process.stdout], [], [], POLL_SECONDS)
-    line = process.stdout.readline() if ready else b""
+    line = process.stdout.readline(MAX_LINE_BYTES) if ready else b""
     if not line:
         raise ProviderFailed(weights.name, None, _explain_failure(process, errors, bool(ready)))
     return str(json.loads(line)["address"])
@@ -146,8 +148,8 @@ def _wait_for_address(
 def _explain_failure(process: subprocess.Popen[bytes], errors: IO[bytes], ended: bool) -> str:
     if not ended:
         return f"its server did not start within {START_TIMEOUT_SECONDS:g} s"
-    errors.seek(0)
-    last = errors.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    errors.seek(-min(errors.seek(0, os.SEEK_END), MAX_LINE_BYTES), os.SEEK_END)
+    last = errors.read(MAX_LINE_BYTES).decode(errors="replace").strip().rsplit("\n", 1)[-1]
     return f"its server ended with exit code {process.wait(STOP_TIMEOUT_SECONDS)}: {last[:300]}"
 
 

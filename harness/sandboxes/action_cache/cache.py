@@ -177,7 +177,9 @@ class ActionCache:
         """Return an entry of the shared store, and copy it to the folder; None if it is missing or damaged."""
         assert self._shared is not None
         with contextlib.suppress(StoreError, ValueError):
-            header, separator, data = (self._shared.read(_name_shared(key)) or b"").partition(b"\n")
+            header, separator, data = (
+                self._shared.read(_name_shared(key), int(self.max_bytes * MAX_ENTRY_SHARE)) or b""
+            ).partition(b"\n")
             entry = unpack(key, data) if separator else None
             if entry is not None:
                 about = json.loads(header)

@@ -17,6 +17,7 @@ from typing import IO, NamedTuple
 from harness.codec import build_adapter
 from harness.errors import StoreError, UsageError
 from harness.events import StopReason
+from harness.input_files import check_regular, open_input
 from harness.text import replace_surrogates
 
 _SUFFIX = ".lock"
@@ -91,7 +92,7 @@ def _locate_lock(journal: Path, session_id: str) -> Path:
 
 def _list_locks(journal: Path) -> list[Path]:
     file = Path(os.path.realpath(journal))
-    return sorted(file.parent.glob(f"{glob.escape(file.name)}.*{_SUFFIX}"))
+    return sorted(path for path in file.parent.glob(f"{glob.escape(file.name)}.*{_SUFFIX}") if path.is_file())
 
 
 def _reserve_note(lock: IO[str], path: Path) -> None:
@@ -103,7 +104,7 @@ def _reserve_note(lock: IO[str], path: Path) -> None:
 
 def _read_note(path: Path) -> NotedFailure | None:
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             note: NotedFailure = build_adapter(NotedFailure).validate_json(file.read(_NOTE_BYTES).rstrip(b"\0"))
     except (OSError, ValueError):
         return None
@@ -111,7 +112,7 @@ def _read_note(path: Path) -> NotedFailure | None:
 
 
 def _is_locked(path: Path) -> bool:
-    with suppress(FileNotFoundError), path.open() as lock:
+    with suppress(FileNotFoundError), open_input(path) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -139,6 +140,8 @@ def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                check_regular(path)
             lock = path.open("a")  # a note in the file is kept
         except OSError as error:
             raise StoreError(f"cannot write to {str(path.parent)!r}: {error.strerror}; {advice}") from None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from harness.errors import StoreError, UsageError, format_count
+from harness.errors import NewerVersion, StoreError, UsageError, format_count
 from harness.events import Entry
 from harness.store.journal import Journal
 from harness.store.records import UnfinishedStep
@@ -134,6 +134,8 @@ def read_journal(path: Path, read: Callable[[Journal], Sequence[_Row]]) -> Seque
     try:
         with Journal.open(path, read_only=True) as journal:
             return read(journal)
+    except NewerVersion:
+        raise
     except StoreError:
         if path.parent.name != JOURNALS_FOLDER:
             raise
