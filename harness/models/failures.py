@@ -16,22 +16,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
-
-TOO_LONG = re.compile(
-    r"context.?window|context.?length|context.?limit|context size|prompt is too long|maximum context|too many (input )?tokens"
-    r"|input is too long|exceeds? the maximum number of tokens|maximum prompt length|exceeded model token limit"
-    r"|prompt token count of \d+ exceeds",
-    re.IGNORECASE,
-)
-"""Phrases in provider errors that mean that a prompt exceeds the context window, if the HTTP status is 400, 413 or 422."""
-
-PROMPT_TOKENS = re.compile(
-    r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
-    r"|\((\d{1,9}) in the messages|input token count \((\d{1,9})\) exceeds|the request contains (\d{1,9}) tokens"
-    r"|prompt token count of (\d{1,9}) exceeds|exceeded model token limit: \d+ \(requested: (\d{1,9})\)",
-    re.IGNORECASE,
-)
-"""Phrases in provider errors that state the token count of a prompt, for each provider in `harness.models.endpoint.faults`."""
+from harness.models.overflows import OVERFLOW_STATUSES, find_prompt_tokens, is_overflow
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 """Phrases in a 429 response that mean that the credit or quota is exhausted, so that waiting and retrying is useless.
@@ -43,6 +28,14 @@ RATE_LIMIT = re.compile(
     r"per.?minute|\b[rt]pm\b|\brate[ _]limit|retry.?delay|\btry again (in|after) \d|\bretry (in|after) \d", re.IGNORECASE
 )
 """Phrases in a 429 response that mean that the same request may succeed later. `RateLimitError`, a class of litellm, is none."""
+
+REQUESTED_TOKENS = re.compile(r"\blimit:? (?P<limit>\d{1,12}),.{0,60}\brequested:? (?P<requested>\d{1,12})", re.IGNORECASE)
+"""Phrase in a rate limit that states how much a minute allows, and how much the request needs."""
+THROTTLED = re.compile(r"throttl|please wait before|rate[ _]limit|tokens per.?min|too many requests", re.IGNORECASE)
+"""Phrases of a rate limit that has the status of another error."""
+TOO_LARGE_ADVICE = (
+    "the request alone needs more tokens than the account may use in a minute: lower the window, or raise the account's limit"
+)
 
 DELAY = re.compile(
     r"(?:\b(?:try again|retry) (?:in|after) |\bretry.?delay\W{1,8})"
@@ -151,11 +144,12 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
     Secrets are removed from its text.
     """
     status, text = _read_status(error), redact_secrets(str(error))
-    too_long = status in (400, 413, 422) and TOO_LONG.search(text)
-    if type(error).__name__ == "ContextWindowExceededError" or too_long:
-        counted = PROMPT_TOKENS.search(text)
-        return ContextOverflow(model, int(counted[counted.lastindex or 0]) if counted else None, window_tokens or None)
-    if status == 429:
+    if is_overflow(status, str(error), is_known=type(error).__name__ == "ContextWindowExceededError"):
+        return ContextOverflow(model, find_prompt_tokens(str(error)), window_tokens or None)
+    is_rate_limit = status == 429 or (status in OVERFLOW_STATUSES and THROTTLED.search(text) is not None)
+    if is_rate_limit and _needs_more_than_a_minute_allows(text):
+        return RequestRefused(model, status, f"{text}; {TOO_LARGE_ADVICE}")
+    if is_rate_limit:
         asked_seconds = parse_retry_after_seconds(_read_headers(error), now or datetime.now(UTC))
         if asked_seconds is None:
             asked_seconds = _find_delay_seconds(str(error))
@@ -166,6 +160,12 @@ def map_provider_error(model: str, window_tokens: int, error: Exception, now: da
             return ProviderFailed(model, None, f"{redact_secrets(reason)}; {UNREACHABLE_ADVICE}")
         return ProviderFailed(model, status, f"{text}; {UNREACHABLE_ADVICE}" if UNREACHABLE.search(text) else text)
     return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
+
+
+def _needs_more_than_a_minute_allows(text: str) -> bool:
+    """Return whether a rate limit says that no wait helps, because the request alone exceeds it."""
+    stated = REQUESTED_TOKENS.search(text)
+    return stated is not None and int(stated["requested"]) > int(stated["limit"])
 
 
 def _means_no_credit(text: str, asked_seconds: float | None) -> bool:

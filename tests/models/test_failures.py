@@ -1,7 +1,9 @@
 import base64
 import json
 import socket
+import tomllib
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -139,6 +141,56 @@ def test_an_overflow_is_known_in_every_providers_words_with_the_numbers_that_the
     error = map_provider_error("m", 8192, Raised(told, 400))
     assert isinstance(error, ContextOverflow)
     assert error.prompt_tokens == (9031 if "9031" in told else None)
+
+
+WORDINGS = tomllib.loads((Path(__file__).with_name("overflows.toml")).read_text())
+"""Real texts of providers, by whether they mean that a prompt is too long."""
+WRAPPINGS = (
+    "{0}",
+    "litellm.BadRequestError: OpenAIException - {0}",
+    "{{'error': {{'message': {0!r}, 'type': 'invalid_request_error'}}}}",
+)
+
+
+@pytest.mark.parametrize("case", WORDINGS["overflow"], ids=lambda case: case["provider"])
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_an_overflow_is_recognised_in_the_words_of_every_provider(case, wrapping):
+    error = map_provider_error("m", 8192, Raised(wrapping.format(case["text"]), case.get("status", 400) or None))
+    assert isinstance(error, ContextOverflow)
+    assert error.prompt_tokens == case.get("prompt_tokens")
+
+
+@pytest.mark.parametrize("case", WORDINGS["other"], ids=lambda case: case["provider"])
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_errors_that_read_like_an_overflow_are_none(case, wrapping):
+    error = map_provider_error("m", 8192, Raised(wrapping.format(case["text"]), case.get("status", 400)))
+    assert not isinstance(error, ContextOverflow)
+
+
+class ContextWindowExceededError(Raised):
+    """The error of litellm by this name."""
+
+
+def test_what_litellm_takes_for_an_overflow_is_none_if_it_is_a_limit_on_a_field():
+    texts = {case["provider"]: case["text"] for case in WORDINGS["other"]}
+    error = map_provider_error("m", 8192, ContextWindowExceededError(texts["OpenAI, length of a description"], 400))
+    assert isinstance(error, RequestRefused)
+    assert isinstance(map_provider_error("m", 8192, ContextWindowExceededError("in new words", 400)), ContextOverflow)
+
+
+@pytest.mark.parametrize("status", [413, 429])
+def test_a_request_that_needs_more_tokens_than_a_minute_allows_is_not_repeated(status):
+    text = "Request too large for m on tokens per minute (TPM): Limit 12000, Requested 14137, please reduce your message size."
+    error = map_provider_error("m", 0, Raised(text, status))
+    assert isinstance(error, RequestRefused)
+    assert str(error).endswith("lower the window, or raise the account's limit")
+    waiting = map_provider_error("m", 0, Raised(text.replace("14137", "1443"), status))
+    assert isinstance(waiting, RateLimited)
+
+
+def test_throttling_with_the_status_of_another_error_is_waited_for():
+    error = map_provider_error("m", 0, Raised("ThrottlingException: Too many tokens, please wait before trying again.", 400))
+    assert isinstance(error, RateLimited)
 
 
 def test_retry_after_is_read_from_the_headers_whatever_their_case():

@@ -228,15 +228,20 @@ def test_an_unreachable_endpoint_is_a_failure_of_the_provider(route):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("status", "text"),
     [
-        "the request exceeds the available context size, try increasing it",
-        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
-        "prompt is too long: 9000 tokens > 8192 maximum",
+        (400, "the request exceeds the available context size, try increasing it"),
+        (400, "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens"),
+        (400, "prompt is too long: 9000 tokens > 8192 maximum"),
+        (400, "Range of input length should be [1, 8192]"),
+        (400, "Prompt exceeds max length"),
+        (413, ""),
+        (422, "Input validation error: `inputs` must have less than 8192 tokens. Given: 9000"),
+        (429, "Extra usage is required for long context requests."),
     ],
 )
-def test_an_overflow_is_an_overflow_at_once(route, text):
-    error, waits = error_of(route, Refuse(status=400, error={"message": text}), window_tokens=8192)
+def test_an_overflow_is_an_overflow_at_once(route, status, text):
+    error, waits = error_of(route, Refuse(status=status, error={"message": text}), window_tokens=8192)
     assert isinstance(error, ContextOverflow)
     assert error.window_tokens == 8192
     assert waits == []

@@ -38,6 +38,13 @@ OVERFLOW_MESSAGES: Mapping[str, str] = MappingProxyType(
         "xai": "This model's maximum prompt length is {window} but the request contains {prompt} tokens.",
         "copilot": "prompt token count of {prompt} exceeds the limit of {window}",
         "moonshot": "Invalid request: Your request exceeded model token limit: {window} (requested: {prompt})",
+        "qwen": "InternalError.Algo.InvalidParameter: Range of input length should be [1, {window}]",
+        "tgi": "Input validation error: `inputs` must have less than {window} tokens. Given: {prompt}",
+        "vllm-prompt": "The decoder prompt (length {prompt}) is longer than the maximum model length of {window}.",
+        "watsonx": "the number of input tokens {prompt} cannot exceed the total tokens limit {window} for this model",
+        "zhipu": "Prompt exceeds max length",
+        "zai": "tokens in request more than max tokens allowed",
+        "groq": "Please reduce the length of the messages or completion.",
         "llama.cpp": "request ({prompt} tokens) exceeds the available context size ({window} tokens), try increasing it",
     }
 )
@@ -55,7 +62,7 @@ REFUSAL_MESSAGES: Mapping[str, str] = MappingProxyType(
 UNKNOWN_TOOL_NAME = "consult_oracle"
 """Name of a tool that does not exist, which every tool call names when the fault `unknown-tool` is injected."""
 
-_FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.]+))?@(?P<first>\d{1,9})(?P<range>-(?P<last>\d{1,9})?)?")
+_FAULT_PATTERN = re.compile(r"(?P<kind>[a-z0-9-]+)(?::(?P<value>[a-z0-9.-]+))?@(?P<first>\d{1,9})(?P<range>-(?P<last>\d{1,9})?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
