@@ -237,6 +237,9 @@ class StepFinished:
 
     litellm replaces some reasons of other providers, such as the end of the context window at Amazon Bedrock, by `stop`.
     """
+    impossible_usage: bool | None = None
+    """Whether `usage` reports a longer prompt than the model can read, so that the report is wrong. Policies do not use it, but
+    totals and costs include it. None in a recording and in a log of an older version."""
     truncation_seconds: float | None = field(default=None, compare=False)
     """Wall time in seconds of shortening the outputs of the step's tools and saving them whole. This and the following four times
     do not overlap. Comparisons of events ignore them, because the wall time of two runs always differs. None in a recording and

@@ -58,6 +58,8 @@ class Reply:
     """Whether the reply is incomplete because it reached the maximum number of output tokens or the end of the window."""
     refused: bool = False
     """Whether the model or a content filter of the provider refused to answer; the reply may be incomplete."""
+    impossible_usage: bool = False
+    """Whether the provider reports a longer prompt than the model can read, so that the report is wrong."""
 
 
 def ignore(*_: object) -> None:

@@ -137,7 +137,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             return _copy_view(view, items, tokens, events, task, view.steps, since, asked, calibration, pending)
         case StepFinished():
             since, asked = view.steps_since_compaction + 1, view.request_tokens
-            calibration = _add_report(view.calibration, asked, event.usage)
+            calibration = _add_report(view.calibration, asked, event)
             return _copy_view(view, view.items, view.tokens, view.events, view.task, event.step, since, asked, calibration, ())
         case Compaction():
             return _fold_compaction(view, entry.seq, event, counter)
@@ -180,7 +180,7 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
                     task, pending = task or message, (*pending, item)
             case StepFinished():
                 steps, since, pending = event.step, since + 1, ()
-                calibration = _add_report(calibration, asked, event.usage)
+                calibration = _add_report(calibration, asked, event)
             case WorkspaceSaved() | CallStarted():  # nothing that the model sees, but frequent
                 pass
             case _:
@@ -192,8 +192,10 @@ def fold_entries(view: View, entries: Iterable[Entry], counter: Counter) -> View
     return _copy_view(view, extend_sequence(view.items, items), tokens, events, task, steps, since, asked, calibration, pending)
 
 
-def _add_report(calibration: Calibration, request_tokens: int, usage: Usage) -> Calibration:
-    return calibration.add_report(request_tokens, usage.prompt_tokens) if usage.is_reported else calibration
+def _add_report(calibration: Calibration, request_tokens: int, step: StepFinished) -> Calibration:
+    if step.impossible_usage or not step.usage.is_reported:
+        return calibration
+    return calibration.add_report(request_tokens, step.usage.prompt_tokens)
 
 
 def _copy_view(

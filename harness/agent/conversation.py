@@ -70,8 +70,8 @@ class Conversation:
             match entry.event:
                 case MessageAdded(message=Message(role="assistant")):
                     asked_view, self.usage = self.view, None  # an interrupted answer has no report, because its step has no end
-                case StepFinished(usage=usage):
-                    self.last_sent_view, self.usage = asked_view, usage
+                case StepFinished(usage=usage, impossible_usage=is_impossible):
+                    self.last_sent_view, self.usage = asked_view, None if is_impossible else usage
                 case Compaction(status="applied"):
                     self.usage = None
                 case _:

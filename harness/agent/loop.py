@@ -391,7 +391,7 @@ class Session:
         except SandboxError as error:
             stop, tool_seconds = Stop.from_error(error), tool_seconds or agent.stopwatch() - started
             results = [saved_results.get(call.call_id) or make_interrupted_result(call) for call in calls]
-        self.usage = reply.usage
+        self.usage = None if reply.impossible_usage else reply.usage
         finished = StepFinished(
             step=step,
             view_tokens=view.tokens,
@@ -406,12 +406,13 @@ class Session:
             model_seconds=reply.seconds,
             tool_seconds=tool_seconds,
             finish_reason=_name_finish_reason(reply),
+            impossible_usage=reply.impossible_usage,
             **agent.overhead.take()._asdict(),
         )
         message_events += [_build_message_event(tool(result), step, timings.get(result.call_id)) for result in results]
         subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
         self.record(*message_events, *subagent_events, finished, *workspace_events)
-        agent.listen(compute_context_usage(self.conversation.view, reply.usage))
+        agent.listen(compute_context_usage(self.conversation.view, self.usage))
         return stop or self.check_cancellation() or _find_stop(reply) or self.check_tool_time()
 
     def detect_loop(self, calls: Sequence[ToolCall]) -> Stop | None:

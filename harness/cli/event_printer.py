@@ -72,6 +72,9 @@ class EventPrinter:
             case events.StepFinished():
                 messages = format_count(event.view_messages, "message")
                 self.print_line(f"step {event.step}: {messages}, about {event.view_tokens:,} tokens in view")
+                if event.impossible_usage:
+                    reported = f"the provider reports a prompt of {event.usage.prompt_tokens:,} tokens"
+                    self.print_line(f"{reported}, more than the model can read; the report is not used", indent="  ")
             case events.ModelCallFailed():
                 self.print_line(f"step {event.step}: the model call failed, {format_price(event.cost_usd)}: {event.detail}")
             case events.Compaction():

@@ -9,8 +9,10 @@ Some providers cache a prompt only up to marked places. For these providers, thr
 - the last message of this request, for the next one.
 """
 
+import codecs
 import inspect
 import json
+import re
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -83,10 +85,14 @@ MAX_ANSWER_BYTES = 128 * 2**20
 """Default maximum length in bytes of the answer to one request, as the provider sends it."""
 
 
-CUT_SHORT_REASONS = frozenset({"length", "model_context_window_exceeded"})
-"""Finish reasons of an answer that a limit on its length cut off: the output limit, or the end of the context window."""
-FAILURE_REASONS = frozenset({"error", "network_error"})
-"""Finish reasons of an answer that a failure of the provider cut off."""
+CUT_SHORT_REASONS = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
+"""Finish reasons, in lower case, of an answer that a limit on its length cut off: the output limit, or the end of the window."""
+FAILURE_REASONS = re.compile(
+    r"abort|cancel|error(?!_toxic)|fail|insufficient|interrupt|malformed|missing|other$|overload|pause|timeout|too_many|unexpected"
+    r"|unspecified",
+    re.IGNORECASE,
+)
+"""Words in finish reasons of text that is no answer: the provider failed, paused, or could not read what the model wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +122,7 @@ class LitellmModel:
     answer_schema_json: str = ""
     """JSON schema that the server enforces on the model's answer, if supported; empty for free text."""
     timeout_seconds: float = STALL_SECONDS
-    """Time in seconds without data from the provider after which a call counts as stalled."""
+    """Time in seconds without data from the provider after which a call counts as stalled; comments in a stream are no data."""
     max_answer_bytes: int = MAX_ANSWER_BYTES
     """Maximum length of an answer in bytes, as the provider sends it. A longer answer is an error, to protect the memory."""
     retry: Retry = field(default_factory=Retry)
@@ -170,9 +176,18 @@ class LitellmModel:
             usage=answer.usage,
             seconds=self.clock() - start_seconds,
             cost_usd=self._sum_costs_usd(answers),
-            cut_short=answer.finish_reason in CUT_SHORT_REASONS,
+            cut_short=answer.finish_reason.lower() in CUT_SHORT_REASONS,
             refused=answer.finish_reason == "content_filter",
+            impossible_usage=self._is_impossible(answer.usage),
         )
+
+    def _is_impossible(self, usage: Usage) -> bool:
+        """Return whether a report counts more tokens in the prompt than the model can read.
+
+        A window that the user sets may be smaller than the model's. It may also be larger, if litellm's registry is out of date.
+        """
+        known_tokens = look_up_window(self.name, None).tokens
+        return usage.prompt_tokens > max(known_tokens, self.window_tokens or 0) and known_tokens > 0
 
     def _sum_costs_usd(self, answers: Sequence[StreamedReply]) -> float | None:
         """Return the cost in USD of the answers whose token usage is known; None if the price is unknown."""
@@ -208,16 +223,16 @@ class LitellmModel:
             for chunk in chunks:
                 for delta in answer.add(chunk):
                     listen(delta)
-        if answer.finish_reason in FAILURE_REASONS:
+        if FAILURE_REASONS.search(answer.finish_reason):
             raise ProviderFailed(self.name, None, f"it ended the answer with the finish reason {answer.finish_reason!r}")
-        if answer.is_empty and answer.finish_reason not in {*CUT_SHORT_REASONS, "content_filter"}:
+        if answer.is_empty and answer.finish_reason.lower() not in {*CUT_SHORT_REASONS, "content_filter"}:
             raise ProviderFailed(self.name, None, f"the answer is empty, finish reason {answer.finish_reason!r}")
         if answer.usage is not None and not answer.usage.is_plausible:
             raise RequestRefused(self.name, None, f"its usage report counts more than {MAX_REPORTED_TOKENS:.0e} tokens")
 
     def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
-        stream = self._call_provider(lambda: load_litellm().completion(**arguments))
-        limit = _limit_answer(stream, self.max_answer_bytes)
+        stream = self._call_provider(lambda: _open_stream(arguments))
+        guard = _guard_answer(stream, self.max_answer_bytes, self.timeout_seconds)
         try:
             if body := self._call_provider(lambda: _read_whole_answer(stream)):
                 yield convert_to_chunk(body)
@@ -228,17 +243,17 @@ class LitellmModel:
                 yield chunk.model_dump(exclude_none=True)
         except ModelError:
             yield {"usage": _find_last_usage(stream)}
-            if limit is not None and limit.is_exceeded:
+            if guard is not None and guard.is_exceeded:
                 reason = f"its answer has more than {self.max_answer_bytes:,} bytes"
                 raise RequestRefused(self.name, None, reason) from None
             raise
         finally:
             _close_stream(stream)
         reason = native_reasons[-1] if native_reasons else getattr(stream, "received_finish_reason", "")
-        if reason in CUT_SHORT_REASONS | FAILURE_REASONS:
+        if reason and (reason.lower() in CUT_SHORT_REASONS or FAILURE_REASONS.search(reason)):
             yield {"choices": [{"finish_reason": reason}]}
         # litellm adds a finish reason where none was received, so that an interrupted answer looks complete
-        if getattr(stream, "received_finish_reason", "") is None:
+        if not native_reasons and getattr(stream, "received_finish_reason", "") is None:
             raise ProviderFailed(self.name, None, "the stream ended before the answer was complete")
 
     def _call_provider(self, call: Callable[[], Any]) -> Any:
@@ -253,32 +268,62 @@ class LitellmModel:
         raise mapped
 
 
-class _LimitedBytes:
-    """Stream of the bytes that a provider sends; too many bytes raise a connection error.
+def _open_stream(arguments: JsonObject) -> Any:
+    stream = load_litellm().completion(**arguments)
+    if callable(fetch := getattr(stream, "fetch_sync_stream", None)):
+        fetch()  # litellm calls some providers, such as Gemini, only when the stream is first read
+    return stream
 
-    litellm reads the stream piece by piece.
+
+NO_DATA = re.compile(r"\s*(:.*|(event|id|retry)\s*:.*|data\s*:\s*(\{\s*\"type\"\s*:\s*\"ping\"\s*\})?\s*)?", re.DOTALL)
+"""Line of a stream without content, such as a comment, with which servers keep a connection open while nothing happens."""
+LINE_START_CHARACTERS = 100
+"""Number of characters at the beginning of a line that show whether it has content."""
+
+
+class _GuardedBytes:
+    """Stream of the bytes that a provider sends, which litellm reads piece by piece.
+
+    Too many bytes, bytes that are not UTF-8, and comments without data for a long time raise an error of the HTTP client.
     """
 
-    def __init__(self, source: Any, max_bytes: int) -> None:
-        self._source, self._left_bytes = source, max_bytes
+    def __init__(self, source: Any, max_bytes: int, stall_seconds: float) -> None:
+        self._source, self._left_bytes, self._stall_seconds = source, max_bytes, stall_seconds
+        self._line_start = ""
 
     @property
     def is_exceeded(self) -> bool:
         return self._left_bytes < 0
 
     def __iter__(self) -> Iterator[bytes]:
+        httpx, decoder = load_litellm().exceptions.httpx, codecs.getincrementaldecoder("utf-8")()
+        data_seconds = time.monotonic()
         for piece in self._source:
             self._left_bytes -= len(piece)
             if self.is_exceeded:
-                raise load_litellm().exceptions.httpx.ReadError("the answer is too long")
+                raise httpx.ReadError("the answer is too long")
+            try:
+                text = decoder.decode(piece)
+            except UnicodeDecodeError:
+                raise httpx.DecodingError("the answer is not text in UTF-8") from None
+            now_seconds = time.monotonic()
+            if self._has_data(text):
+                data_seconds = now_seconds
+            elif now_seconds - data_seconds >= self._stall_seconds:
+                raise httpx.ReadTimeout(f"the server sent only comments for {self._stall_seconds:g} s")
             yield piece
+
+    def _has_data(self, text: str) -> bool:
+        lines = (self._line_start + text).split("\n")
+        self._line_start = lines[-1][:LINE_START_CHARACTERS]
+        return not all(NO_DATA.fullmatch(line.strip()[:LINE_START_CHARACTERS]) for line in lines)
 
     def close(self) -> None:
         self._source.close()
 
 
-def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
-    """Limit the bytes of a streamed answer; return None if litellm gives no access to the HTTP response."""
+def _guard_answer(stream: Any, max_bytes: int, stall_seconds: float) -> _GuardedBytes | None:
+    """Check the bytes of a streamed answer; return None if litellm gives no access to the HTTP response."""
     source = getattr(stream, "completion_stream", None)
     lines = getattr(source, "response_iterator", None)
     objects = [
@@ -289,10 +334,10 @@ def _limit_answer(stream: Any, max_bytes: int) -> _LimitedBytes | None:
     response: Any = next((candidate for candidate in objects if isinstance(candidate, httpx.Response)), None)
     if response is None or not isinstance(response.stream, httpx.SyncByteStream):
         return None
-    limited_class = type("_LimitedStream", (_LimitedBytes, httpx.SyncByteStream), {})
-    limit: _LimitedBytes = limited_class(response.stream, max_bytes)
-    response.stream = limit
-    return limit
+    guarded_class = type("_GuardedStream", (_GuardedBytes, httpx.SyncByteStream), {})
+    guard: _GuardedBytes = guarded_class(response.stream, max_bytes, stall_seconds)
+    response.stream = guard
+    return guard
 
 
 def _read_whole_answer(stream: Any) -> JsonObject | None:
@@ -305,7 +350,7 @@ def _read_whole_answer(stream: Any) -> JsonObject | None:
         return None
     source = getattr(stream, "completion_stream", None)
     if (response := getattr(source, "response", None)) is not None:
-        text = response.read().decode(errors="replace")
+        text = response.read().decode()
     elif source is not None and (lines := getattr(source, "response_iterator", None)):
         read_lines = list(lines)
         source.response_iterator = iter(read_lines)

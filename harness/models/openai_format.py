@@ -184,10 +184,14 @@ def encode_usage(usage: Usage) -> JsonObject:
 
 
 def find_finish_reason(chunk: object) -> str:
-    """Return the finish reason in a chunk of a streamed answer, in the format of OpenAI or Anthropic; empty if there is none."""
+    """Return the finish reason in a chunk of a streamed answer; empty if there is none.
+
+    The chunk has the format of OpenAI, Anthropic or Gemini.
+    """
     given = _coerce_mapping(chunk)
-    choice = _coerce_mapping(next(iter(_coerce_sequence(given.get("choices"))), None))
-    return _coerce_string(choice.get("finish_reason")) or _coerce_string(_coerce_mapping(given.get("delta")).get("stop_reason"))
+    choice = _coerce_mapping(next(iter(_coerce_sequence(given.get("choices") or given.get("candidates"))), None))
+    reason = choice.get("finish_reason") or choice.get("finishReason") or _coerce_mapping(given.get("delta")).get("stop_reason")
+    return _coerce_string(reason)
 
 
 @dataclass(slots=True)

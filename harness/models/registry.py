@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -176,8 +177,15 @@ def list_provider_errors() -> tuple[type[Exception], ...]:
 
     A fault in the middle of a stream may raise an error of the HTTP client.
     """
-    exceptions = load_litellm().exceptions
-    return (exceptions.openai.OpenAIError, exceptions.httpx.HTTPError, exceptions.httpx.StreamError, OSError, ValueError)
+    exceptions, own_errors = load_litellm().exceptions, import_module("litellm.llms.base_llm.chat.transformation")
+    return (
+        own_errors.BaseLLMException,
+        exceptions.openai.OpenAIError,
+        exceptions.httpx.HTTPError,
+        exceptions.httpx.StreamError,
+        OSError,
+        ValueError,
+    )
 
 
 def _load_entries(model: str) -> Mapping[str, Any]:

@@ -5,7 +5,8 @@ megabytes to gigabytes before they can be counted.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 MAX_ERROR_BYTES = 2**16
@@ -21,14 +22,28 @@ GZIP_FORMAT = zlib.MAX_WBITS | 16
 
 
 class _Body:
-    """Stream of the bytes of a response, decompressed if needed, with an optional maximum length."""
+    """Stream of the bytes of a response, decompressed if needed, with an optional maximum length.
 
-    def __init__(self, source: Any, *, is_compressed: bool, max_bytes: int | None) -> None:
-        self._source, self._is_compressed, self._max_bytes = source, is_compressed, max_bytes
+    Args:
+        source: Stream of the bytes as they were sent.
+        refuse: Function that returns the error of a body that cannot be decompressed.
+        is_compressed: Whether the bytes are in the gzip format.
+        max_bytes: Maximum length of the body of an error; the rest, and what is damaged, is dropped. None for an answer.
+    """
+
+    def __init__(self, source: Any, refuse: Callable[[str], Exception], *, is_compressed: bool, max_bytes: int | None) -> None:
+        self._source, self._refuse, self._is_compressed, self._max_bytes = source, refuse, is_compressed, max_bytes
 
     def __iter__(self) -> Iterator[bytes]:
-        pieces = _decompress(self._source) if self._is_compressed else iter(self._source)
+        pieces = self._decompress() if self._is_compressed else iter(self._source)
         return pieces if self._max_bytes is None else _cut(pieces, self._max_bytes)
+
+    def _decompress(self) -> Iterator[bytes]:
+        try:
+            yield from _decompress(self._source)
+        except (zlib.error, EOFError) as error:
+            if self._max_bytes is None:
+                raise self._refuse(f"the answer cannot be decompressed: {error}") from None
 
     def close(self) -> None:
         self._source.close()
@@ -46,6 +61,7 @@ def limit_response_bodies(httpx: Any) -> None:
     body_class = type("_BodyStream", (_Body, httpx.SyncByteStream), {})
 
     def send_and_limit(transport: Any, request: Any) -> Any:
+        refuse = partial(httpx.DecodingError, request=request)
         request.headers["accept-encoding"] = "gzip"
         response = send(transport, request)
         encoding = response.headers.pop("content-encoding", "identity").strip().lower()
@@ -53,9 +69,9 @@ def limit_response_bodies(httpx: Any) -> None:
         is_known = encoding in ("identity", "gzip", "")
         if not is_known and not is_error:
             response.stream.close()
-            raise httpx.DecodingError(f"the answer is encoded as {encoding[:40]!r}, which was not requested", request=request)
+            raise refuse(f"the answer is encoded as {encoding[:40]!r}, which was not requested")
         max_bytes = (MAX_ERROR_BYTES if is_known else 0) if is_error else None
-        response.stream = body_class(response.stream, is_compressed=encoding == "gzip", max_bytes=max_bytes)
+        response.stream = body_class(response.stream, refuse, is_compressed=encoding == "gzip", max_bytes=max_bytes)
         return response
 
     send_and_limit.limits_bodies = True  # type: ignore[attr-defined]
@@ -71,7 +87,7 @@ def _decompress(pieces: Iterable[bytes]) -> Iterator[bytes]:
             if decoder.eof:
                 return
             rest = decoder.unconsumed_tail
-    yield decoder.flush()
+    raise EOFError("it ends early")
 
 
 def _cut(pieces: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:

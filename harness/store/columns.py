@@ -457,6 +457,13 @@ STEPS: tuple[Column, ...] = (
         "Reason why the model's answer ended: stop, tool-calls, length or content-filter; missing in recordings and old journals",
         form=14,
     ),
+    Column(
+        "impossible_usage",
+        "boolean",
+        "",
+        "Whether the provider reports a longer prompt than the model can read; missing in recordings and old journals",
+        form=22,
+    ),
     Column("model_seconds", "float64", "s", "Duration of the model call; on the virtual clock if the model is scripted"),
     Column("tool_seconds", "float64", "s", "Wall time of the step's tool calls"),
     *[

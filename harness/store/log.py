@@ -320,7 +320,10 @@ def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int
     steps: dict[int, StepFinished] = {}
     for seq, *values in database.fetch(sql, key, first, last):
         usage = Usage(**dict(zip(_USAGE_FIELDS, values[len(_STEP_FIELDS) :], strict=True)))
-        steps[seq] = StepFinished(usage=usage, **dict(zip(_STEP_FIELDS, values, strict=False)))
+        step = dict(zip(_STEP_FIELDS, values, strict=False))
+        if step["impossible_usage"] is not None:
+            step["impossible_usage"] = bool(step["impossible_usage"])  # SQLite has no type for it
+        steps[seq] = StepFinished(usage=usage, **step)
     return steps
 
 

@@ -1,8 +1,11 @@
 import gc
+import gzip
+import json
 import logging
 import re
 import traceback
 from dataclasses import replace
+from itertools import repeat
 
 import pytest
 from hypothesis import given
@@ -20,6 +23,7 @@ from harness.models.retry import Retry
 from harness.protocols import Request, ToolSpec
 from tests.models import anthropic_stub, openai_stub
 from tests.models.openai_stub import Refuse, Say, serving
+from tests.models.raw_server import serving_bytes
 from tests.models.test_openai_format import messages as conversations
 
 KEY = "sk-planted-0123456789abcdef"
@@ -305,12 +309,118 @@ def test_a_refusal_of_the_model_is_reported_and_not_tried_again(route, streams, 
 
 
 @pytest.mark.parametrize("streams", [True, False])
-@pytest.mark.parametrize("finish", ["error", "network_error"])
+@pytest.mark.parametrize(
+    "finish", ["error", "network_error", "insufficient_system_resource", "pause_turn", "MALFORMED_FUNCTION_CALL", "abort"]
+)
 def test_an_answer_that_the_provider_ended_with_an_error_is_asked_for_again(route, finish, streams):
     with serving(Say(pieces=("half",), finish=finish, streams=streams), OK) as stub:
         model, waits = model_at(stub, route)
         assert model.reply(HELLO).message.text == "ok"
     assert waits == [2]
+
+
+def test_a_paused_answer_of_anthropic_is_no_answer():
+    with anthropic_stub.serving(stop_reason="pause_turn") as stub:
+        model = LitellmModel(name=CLAUDE, api_base=stub.base, api_key="k" * 12, retry=Retry(retries=0))
+        with pytest.raises(ProviderFailed, match="finish reason 'pause_turn'"):
+            model.reply(HELLO)
+
+
+def stream_gemini(reason):
+    usage = {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7}
+    candidate = {"content": {"role": "model", "parts": [{"text": "half"}]}, "finishReason": reason, "index": 0}
+    return f"data: {json.dumps({'candidates': [candidate], 'usageMetadata': usage})}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        ("STOP", (False, False)),
+        ("MAX_TOKENS", (True, False)),
+        ("SAFETY", (False, True)),
+        ("MALFORMED_FUNCTION_CALL", None),
+        ("UNEXPECTED_TOOL_CALL", None),
+        ("OTHER", None),
+    ],
+)
+def test_the_reason_why_an_answer_of_gemini_ended_is_reported(reason, outcome):
+    with serving_bytes([stream_gemini(reason)]) as base:
+        model = LitellmModel(name="gemini/gemini-2.5-flash", api_base=base, api_key="k" * 12, retry=Retry(retries=0))
+        if outcome is None:
+            with pytest.raises(ProviderFailed, match=f"finish reason '{reason}'"):
+                model.reply(HELLO)
+            return
+        reply = model.reply(HELLO)
+    assert (reply.message.text, (reply.cut_short, reply.refused)) == ("half", outcome)
+
+
+COMPLETE = b"".join(f"data: {json.dumps(chunk)}\n\n".encode() for chunk in openai_stub.chunks(OK)) + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("comment", [b": OPENROUTER PROCESSING\n\n", b"\n", b'event: ping\ndata: {"type": "ping"}\n\n'])
+@pytest.mark.parametrize("name", ["hosted_vllm/stub", "openai/stub", "anthropic/claude-sonnet-4-5"])
+def test_comments_of_a_stream_do_not_hide_that_it_stalls(name, comment):
+    with serving_bytes(repeat(comment, 400), pace_seconds=0.05) as base:
+        model = LitellmModel(name=name, api_base=base, api_key="k" * 12, timeout_seconds=0.5, retry=Retry(retries=0))
+        with pytest.raises(ProviderFailed, match=r"only comments|[Tt]ime"):
+            model.reply(HELLO)
+
+
+def test_a_slow_answer_between_comments_is_no_stall(route):
+    pieces = [piece for line in COMPLETE.splitlines(keepends=True) for piece in (b": wait\n", line)]
+    with serving_bytes(pieces, pace_seconds=0.1) as base:
+        model = LitellmModel(name=route, api_base=base, timeout_seconds=1.5, retry=Retry(retries=0))
+        assert model.reply(HELLO).message.text == "ok"
+
+
+WHOLE = json.dumps(openai_stub.whole(OK)).encode()
+UNDECODABLE = {
+    "no gzip": (WHOLE, "application/json", "gzip"),
+    "cut gzip": (gzip.compress(WHOLE)[:-4], "application/json", "gzip"),
+    "damaged gzip of a stream": (gzip.compress(COMPLETE)[:40] + b"damaged", "text/event-stream", "gzip"),
+    "another encoding": (WHOLE, "application/json", "br"),
+    "Latin-1": (WHOLE.replace(b'"ok"', b'"\xfc\xdf"'), "application/json", ""),
+    "Latin-1 in a stream": (COMPLETE.replace(b'"o"', b'"\xfc"'), "text/event-stream", ""),
+    "a page": (b"<html>502 Bad Gateway</html>", "text/html", ""),
+    "nothing": (b"", "application/json", ""),
+}
+
+
+@pytest.mark.parametrize("body", UNDECODABLE)
+def test_an_answer_that_cannot_be_decoded_is_asked_for_again(route, body):
+    content, kind, encoding = UNDECODABLE[body]
+    waits: list[float] = []
+    with serving_bytes([content], kind=kind, encoding=encoding) as base:
+        model = LitellmModel(name=route, api_base=base, retry=Retry(retries=1, sleep=waits.append, draw=lambda: 0.0))
+        with pytest.raises(ProviderFailed):
+            model.reply(HELLO)
+    assert waits == [2]
+
+
+@pytest.mark.parametrize("status", [400, 503])
+def test_an_error_that_cannot_be_decompressed_keeps_its_status(route, status):
+    with serving_bytes([b"no gzip"], status=status, encoding="gzip") as base:
+        model = LitellmModel(name=route, api_base=base, retry=Retry(retries=0))
+        with pytest.raises((RequestRefused, ProviderFailed)) as caught:
+            model.reply(HELLO)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("name", "window_tokens", "prompt_tokens", "is_impossible"),
+    [
+        ("openai/gpt-4o", None, 128_001, True),
+        ("openai/gpt-4o", None, 128_000, False),
+        ("openai/gpt-4o", 32_000, 100_000, False),
+        ("openai/gpt-4o", 1_000_000, 534_859, False),
+        ("hosted_vllm/stub", None, 534_859, False),
+    ],
+)
+def test_a_report_of_a_longer_prompt_than_the_model_can_read_is_marked(name, window_tokens, prompt_tokens, is_impossible):
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 7}
+    with serving(Say(pieces=("ok",), usage=usage)) as stub:
+        reply = model_at(stub, name, window_tokens=window_tokens)[0].reply(HELLO)
+    assert (reply.impossible_usage, reply.usage.prompt_tokens) == (is_impossible, prompt_tokens)
 
 
 def test_no_key_ever_shows_in_an_error_its_trace_or_the_log(route, caplog, capfd):
