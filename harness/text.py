@@ -22,6 +22,14 @@ def escape_control_characters(text: str, keep: str = "") -> str:
     )
 
 
+def escape_html(text: str, keep: str = "") -> str:
+    """Return the text for a place in HTML: special characters as entities, control characters as escape sequences.
+
+    Control characters include those that change the direction of a text and those without a width.
+    """
+    return escape(escape_control_characters(text, keep))
+
+
 def shorten_line(text: str, max_characters: int) -> str:
     """Return the beginning of a text as one line of limited length.
 
@@ -54,16 +62,13 @@ def render_html_table(heading: str, columns: Sequence[str], rows: Sequence[Seque
 
     def render_cell(tag: str, place: int, text: str) -> str:
         style = _CELL_STYLE.format(align="right" if place else "left")
-        return f'<{tag} style="{style}">{escape(escape_control_characters(text))}</{tag}>'
+        return f'<{tag} style="{style}">{escape_html(text)}</{tag}>'
 
-    parts = [f"<h4>{escape(escape_control_characters(heading))}</h4>"]
+    parts = [f"<h4>{escape_html(heading, keep='')}</h4>"]
     if columns:
         head = "".join(render_cell("th", place, text) for place, text in enumerate(columns))
         body = "".join(f"<tr>{''.join(render_cell('td', place, text) for place, text in enumerate(row))}</tr>" for row in rows)
         table = f'<table style="margin:0 0 8px"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         parts.append(f'<div style="overflow-x:auto">{table}</div>')
-    parts += [
-        f'<p style="margin:2px 0;max-width:110ch;overflow-wrap:normal">{escape(escape_control_characters(note))}</p>'
-        for note in notes
-    ]
+    parts += [f'<p style="margin:2px 0;max-width:110ch;overflow-wrap:normal">{escape_html(note)}</p>' for note in notes]
     return "".join(parts)

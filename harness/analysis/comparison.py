@@ -26,7 +26,7 @@ from harness.analysis.tables import Tables, require_single_level
 from harness.analysis.trajectories import add_trajectories, count_distinct, list_verdicts
 from harness.analysis.validity import NEEDED_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
 from harness.errors import UnknownName, format_count
-from harness.text import render_html_table
+from harness.text import escape_control_characters, render_html_table
 
 RATIO_METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """Columns of the trials table whose ratio is compared; `total_cost_usd` includes summarizer and sub-agents."""
@@ -151,7 +151,7 @@ class Comparison:
         return render_html_table(f"{self.a} − {self.b}", columns, rows, [line for line in lines if line not in effect_lines])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(str(self))
+        printer.text(escape_control_characters(str(self), keep="\n"))
 
     def _describe_copies(self) -> str:
         distinct, pairs = self.distinct_trajectories, self.counts.pairs

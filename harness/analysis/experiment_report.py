@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from html import escape
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.analysis.treatments import build_warning_section
 from harness.errors import StoreError, UnknownName, UsageError, format_count
 from harness.experiment.contrasts import Family
-from harness.text import escape_control_characters, render_html_table
+from harness.text import escape_control_characters, escape_html, render_html_table
 
 TEXT_WIDTH = 132
 EARLIER_TRIALS_HEADING = "Earlier plans and versions"
@@ -238,7 +237,7 @@ class Report:
         tables = (
             render_html_table(section.heading, section.columns, section.rows[:MAX_SHORT_ROWS], section.notes) for section in shown
         )
-        return f"<h3>{escape(escape_control_characters(self.title))}</h3>{''.join(tables)}"
+        return f"<h3>{escape_html(self.title, keep='')}</h3>{''.join(tables)}"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.render_text())

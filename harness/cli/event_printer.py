@@ -124,7 +124,7 @@ class EventPrinter:
     def print_command(self, label: str, *words: str) -> None:
         """Print a label and a shell command to the stream of the log, in a form that can be copied into a shell."""
         self._end_line()
-        print(f"{label}: {shlex.join(words)}", file=self.log_stream, flush=True)
+        print(f"{label}: {replace_control_characters(shlex.join(words))}", file=self.log_stream, flush=True)
 
     def _end_line(self) -> None:
         if self._open_line_stream is not None:
@@ -166,7 +166,7 @@ class EventPrinter:
             return
         self._reported_call_ids.add(result.call_id)
         if self._open_call_id == result.call_id:
-            print(f" -> {read_outcome(result)}", file=self.log_stream, flush=True)
+            print(f" -> {replace_control_characters(read_outcome(result))}", file=self.log_stream, flush=True)
             self._open_line_stream, self._open_call_id = None, ""
         else:
             self.print_line(format_receipt(call, result), indent="  ")

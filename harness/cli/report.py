@@ -14,6 +14,7 @@ from harness.analysis.experiment_report import TEXT_WIDTH, report, write_charts
 from harness.analysis.figures.style import FORMATS, Format, Theme, Width
 from harness.analysis.measures import METRICS
 from harness.cli import options
+from harness.cli.terminal import print_line
 from harness.input_files import read_input
 from harness.inspection.loading import load
 from harness.store.database import replace_file
@@ -120,7 +121,7 @@ def print_current_report(results: Results, folder: Path) -> None:
     except (OSError, ValueError, TypeError, KeyError):
         print_report(results, folder)
         return
-    click.echo(f"{text}\nnothing has changed since the report was written to {folder}")
+    print_line(f"{text}\nnothing has changed since the report was written to {folder}")
 
 
 def print_report(
@@ -150,14 +151,14 @@ def print_report(
     )
     paths = [*charts, *document.write_texts(folder)]
     for path in paths:
-        click.echo(f"wrote {path}")
+        print_line(f"wrote {path}")
     record = {"made_from": made_from, "files": [path.relative_to(folder).as_posix() for path in paths]}
     with replace_file(folder / RECORD_FILE) as unfinished:
         unfinished.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     if as_page:
         from harness.report_page.document import write_page  # noqa: PLC0415  (imports what reads sessions)
 
-        click.echo(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
+        print_line(f"wrote {write_page(results, folder / PAGE_FILE, against=against, document=document)}")
 
 
 def digest_report(results: Results, against: str | None, look: ChartOptions) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli import options
+from harness.cli.terminal import print_line
 from harness.errors import PolicyWarning, format_count
 from harness.experiment.experiment import Experiment, connect_cluster
 from harness.experiment.forecast import Forecast, count_undeclared_trials, find_next_look
@@ -85,13 +86,13 @@ def command(
     plan = configure_cache(read_experiment(experiment, backend, options.choose_cassette(record, replay)), cache, is_off=no_cache)
     plan.check()
     folder = output or plan.output
-    click.echo(describe_plan(plan, plan.estimate(folder, workers=workers)))
+    print_line(describe_plan(plan, plan.estimate(folder, workers=workers)))
     client = None
     if cluster is None:
-        click.echo(describe_sandboxes(plan, unsafe_local))
+        print_line(describe_sandboxes(plan, unsafe_local))
     else:
         client = connect_until_exit(cluster)
-        click.echo(describe_cluster(client, cluster))
+        print_line(describe_cluster(client, cluster))
     print_prospects(plan, folder)
     if dry_run:
         return
@@ -107,7 +108,7 @@ def command(
             pilot=pilot,
         )
     if pilot:
-        click.echo(describe_forecast(plan.estimate(folder, workers=workers)))
+        print_line(describe_forecast(plan.estimate(folder, workers=workers)))
     else:
         from harness.cli.report import print_current_report  # noqa: PLC0415  (imports pandas and scipy, which takes time)
 
@@ -169,9 +170,9 @@ def print_prospects(experiment: Experiment, folder: Path) -> None:
     """
     from harness.analysis.planning import describe_comparability  # noqa: PLC0415  (loads scipy; errors in the plan show first)
 
-    click.echo(describe_comparability(experiment))
+    print_line(describe_comparability(experiment))
     if note := describe_next_look(experiment, folder):
-        click.echo(note)
+        print_line(note)
 
 
 @contextmanager
@@ -180,7 +181,7 @@ def exit_if_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("stopped; finished trials are kept, and the same command continues the run", err=True)
+        print_line("stopped; finished trials are kept, and the same command continues the run", to_stderr=True)
         raise click.exceptions.Exit(130) from None
 
 
@@ -188,10 +189,10 @@ def print_losses(results: "Results", experiment: Experiment) -> bool:
     """Print how many planned trials have no results, and why trials failed; return whether any trial failed."""
     planned_ids = list_planned(results, experiment)
     if missing := len(experiment.grid) - len(planned_ids):
-        click.echo(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", err=True)
+        print_line(f"{format_count(missing, 'trial')} not run yet; the same command continues the run", to_stderr=True)
     failures = list(describe_failures(results.trials[results.trials["trial_id"].isin(planned_ids)]))
     for line in failures:
-        click.echo(line, err=True)
+        print_line(line, to_stderr=True)
     return bool(failures)
 
 
@@ -236,7 +237,7 @@ def print_warnings() -> Iterator[None]:
     """Print each Python warning inside of the `with` block as one line, except for those that `describe_plan` has printed."""
 
     def show(message: Warning | str, *_: object) -> None:
-        click.echo(f"warning: {message}", err=True)
+        print_line(f"warning: {message}", to_stderr=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", category=UserWarning)

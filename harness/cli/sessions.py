@@ -74,7 +74,7 @@ def list_sessions(places: tuple[Path, ...], status: str | None, limit: int) -> N
     columns = ("session", "started (UTC)", "ended", "steps", "compactions", "prompt tokens", "USD", "trial", "model", "task")
     print_parts(build_table(columns, (_format_cells(path, row, counts) for path, row in rows[:limit])))
     if len(rows) > limit:
-        click.echo(f"and {len(rows) - limit} more; --limit shows more of them")
+        print_line(f"and {len(rows) - limit} more; --limit shows more of them")
 
 
 @command.command("search")
@@ -97,13 +97,13 @@ def search_sessions(text: str, places: tuple[Path, ...], limit: int) -> None:
         for hit in read_journal(path, search_journal):
             hit_count += 1
             if hit_count > limit:
-                click.echo(f"more than {format_count(limit, 'message')} found; --limit shows more of them")
+                print_line(f"more than {format_count(limit, 'message')} found; --limit shows more of them")
                 return
             gone = ", compacted" if hit.is_compacted else ""
             print_line(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}")
-            click.echo(f"    {format_line(hit.excerpt)}")
+            print_line(f"    {format_line(hit.excerpt)}")
     if not hit_count:
-        click.echo("no message contains the text")
+        print_line("no message contains the text")
 
 
 @command.command("messages")
@@ -205,13 +205,13 @@ def archive_sessions(places: tuple[Path, ...], age_ms: int, with_trials: bool, d
         names = [row.session_id for row in due.sessions]
         if dry_run:
             for name in names:
-                click.echo(f"would archive {format_line(name)}")
+                print_line(f"would archive {format_line(name)}")
         else:
             for file in archive.archive_sessions(journal, names):
-                click.echo(f"{format_line(file.session_id)}: {file.size_bytes:,} bytes in {format_line(str(file.file))}")
+                print_line(f"{format_line(file.session_id)}: {file.size_bytes:,} bytes in {format_line(str(file.file))}")
         left = f"; {format_count(len(due.trial_sessions), 'old session')} of trials not archived" if due.trial_sessions else ""
         outcome = f"{format_count(len(names), 'session')} {'to archive' if dry_run else 'archived'}{left}"
-        click.echo(f"{format_line(str(journal.path))}: {outcome}")
+        print_line(f"{format_line(str(journal.path))}: {outcome}")
         if names and not dry_run:
             _clean_journal(journal)
 
@@ -229,14 +229,14 @@ def restore_sessions(sessions: tuple[str, ...], places: tuple[Path, ...]) -> Non
     archived_sessions = [(path, session) for path in _list_journal_files(places) for session in archive.list_archived(path)]
     if not sessions:
         for _, session in archived_sessions:
-            click.echo(f"{format_line(session.session_id)}  {session.size_bytes:>10,} bytes  {format_line(str(session.file))}")
-        click.echo(f"{format_count(len(archived_sessions), 'archived session')}")
+            print_line(f"{format_line(session.session_id)}  {session.size_bytes:>10,} bytes  {format_line(str(session.file))}")
+        print_line(f"{format_count(len(archived_sessions), 'archived session')}")
         return
     for name in sessions:
         path, session_id = _choose_archived(name, archived_sessions)
         with _open_journal(path) as journal:
             archive.restore(journal, [session_id])
-        click.echo(f"restored {format_line(session_id)} to {format_line(str(path))}")
+        print_line(f"restored {format_line(session_id)} to {format_line(str(path))}")
 
 
 def _choose_archived(name: str, archived_sessions: Sequence[tuple[Path, archive.ArchivedSession]]) -> tuple[Path, str]:
@@ -278,7 +278,7 @@ def _clean_journal(journal: Journal) -> None:
     removed = cleaning.clean(journal, outputs_before_ms=now_ms - RETENTION_MS)
     counts = format_counts((removed.outputs, "tool output"), (removed.texts, "text"), (removed.files or 0, "file"))
     note = "; files are kept while a session runs, close it and try again" if removed.files is None else ""
-    click.echo(f"{format_line(str(journal.path))}: deleted {counts}; released {removed.freed_bytes:,} bytes{note}")
+    print_line(f"{format_line(str(journal.path))}: deleted {counts}; released {removed.freed_bytes:,} bytes{note}")
 
 
 def _list_journal_files(named_places: tuple[Path, ...]) -> list[Path]:
@@ -315,7 +315,7 @@ def export_command(session: str, file: Path, places: tuple[Path, ...], _format: 
     Example: `harness export 3f416a session.jsonl`
     """
     events = export_session(resolve_session(session, places), file)
-    click.echo(f"wrote {format_line(str(file))}: {events:,} events")
+    print_line(f"wrote {format_line(str(file))}: {events:,} events")
 
 
 @click.command("import")
@@ -336,6 +336,6 @@ def import_command(file: Path, journal: Path, name: str | None) -> None:
         )
     imported = import_session(file, journal, name or "")
     events = format_count(imported.event_count, "event")
-    click.echo(f"imported session {format_line(imported.session_id)} ({events}, format {imported.format_name})")
+    print_line(f"imported session {format_line(imported.session_id)} ({events}, format {imported.format_name})")
     for line in list_first([format_line(caveat) for caveat in imported.caveats]):
-        click.echo(f"  {line}")
+        print_line(f"  {line}")

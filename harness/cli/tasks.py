@@ -118,7 +118,7 @@ def create_task_file(file: Path, name: str) -> None:
         raise UsageError(f"{str(file)!r} already exists and is not overwritten; choose another file") from None
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; choose another file") from None
-    click.echo(f"wrote {file}; check it with `harness task check {file}`")
+    print_line(f"wrote {file}; check it with `harness task check {file}`")
 
 
 @task_command.command("check")
@@ -149,13 +149,13 @@ def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) 
     broken_laws = 0
     for law, findings, skip_reason in check_laws(sessions, range(1, seeds + 1)):
         if findings is None:
-            click.echo(f"--    {law.name}: not run: {skip_reason}")
+            print_line(f"--    {law.name}: not run: {skip_reason}")
             continue
         broken_laws += bool(findings)
-        click.echo(f"{'FAIL' if findings else 'ok':6}{law.name}: {law.title}")
+        print_line(f"{'FAIL' if findings else 'ok':6}{law.name}: {law.title}")
         for finding in findings:
-            click.echo(f"        {format_line(str(finding), MAX_FINDING_CHARACTERS)}")
-    click.echo(f"not run: {'; '.join(_list_skipped_laws(backend))}")
+            print_line(f"        {format_line(str(finding), MAX_FINDING_CHARACTERS)}")
+    print_line(f"not run: {'; '.join(_list_skipped_laws(backend))}")
     failures = f"{format_count(broken_laws, 'validity check')} failed for {name}"
     print_line(failures if broken_laws else f"all validity checks that were run passed for {name}")
     if broken_laws:
@@ -189,7 +189,7 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
     ):
         results.append(result)
         words = format_count(result.compactions, "compaction")
-        click.echo(f"seed {result.seed}: score {result.score:.3f}, {words}, course {result.course[:8]}")
+        print_line(f"seed {result.seed}: score {result.score:.3f}, {words}, course {result.course[:8]}")
     spread = instances.InstanceSpread(tuple(results))
     print_line(
         f"{name}: mean score {spread.mean_score:.3f}, standard deviation between seeds {spread.standard_deviation:.3f}, "
@@ -197,7 +197,7 @@ def measure_spread(name: str, first_seed: int, seeds: int, backend: BackendName,
     )
     findings = list(instances.check_instances(spread))
     for finding in findings:
-        click.echo(f"FAIL  law-11: {finding}")
+        print_line(f"FAIL  law-11: {finding}")
     if findings:
         raise click.exceptions.Exit(1)
 

@@ -30,7 +30,7 @@ from harness.store.database import replace_file
 from harness.store.journal import Journal
 from harness.store.results import Results, shorten_path
 from harness.store.sessions.lookup import JOURNAL_FILE
-from harness.text import escape_control_characters, replace_surrogates
+from harness.text import escape_control_characters, escape_html, replace_surrogates
 from harness.widgets.assets import load_script, load_style
 
 FOLDER = Path(__file__).parent
@@ -266,7 +266,7 @@ def render_page(data: PageData, *, served: bool = False) -> str:
 
 def escape(text: str) -> str:
     """Escape a text for HTML; control characters, such as those for the direction of text, become visible."""
-    return html.escape(escape_control_characters(text))
+    return escape_html(text)
 
 
 @cache

@@ -6,7 +6,7 @@ const TRIALS_SHOWN = 60;
 const MAX_CHART_LABELS = 14;
 const LOWER_IS_BETTER = new Set(["cost", "tokens", "steps"]);
 
-const inflate = async (stream) => JSON.parse(await new Response(stream.pipeThrough(new DecompressionStream("deflate"))).text());
+const inflate = async (stream) => reveal(JSON.parse(await new Response(stream.pipeThrough(new DecompressionStream("deflate"))).text()));
 
 /** Return the content of an embedded block, which is compressed JSON in base64. */
 async function readBlock(name) {

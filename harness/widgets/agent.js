@@ -475,7 +475,7 @@ function createView({ model, el }) {
   const answer = (message) => {
     heardAt = performance.now();
     if (!parts.silence.hidden) showSilence(false);
-    answers[message?.kind]?.(message);
+    answers[message?.kind]?.(reveal(message));
   };
   model.on("msg:custom", answer);
 

@@ -4,7 +4,6 @@ The widget calls `Experiment.run` in a thread, so the cell returns at once. Stop
 task), and a later run of the same experiment, in this notebook or elsewhere, skips them by their trial ids.
 """
 
-import html
 import os
 import threading
 import time
@@ -27,6 +26,7 @@ from harness.experiment.looks import TRANSCRIPTS_NOTE, explain_withheld, find_lo
 from harness.experiment.progress import NoDisplay, RunProgress, format_record
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import JOURNAL_FILE
+from harness.text import escape_html
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.harness_widget import SnapshotWidget, render_preformatted, render_table
 from harness.widgets.inspector import SessionInspector
@@ -336,17 +336,17 @@ class GridWidget(SnapshotWidget):
         with self._lock:
             grid, failures = self._success_grid, self._success_grid.failures
             hides = grid.hides_outcomes
-            level = f" Level {html.escape(grid.level)}." if grid.level else ""
-            parts = [f"<p><b>{html.escape(self._describe_status())}</b>.{level}</p>"]
+            level = f" Level {escape_html(grid.level)}." if grid.level else ""
+            parts = [f"<p><b>{escape_html(self._describe_status())}</b>.{level}</p>"]
             counts = {name: f"{len(arm.records)} of {arm.planned_trials}" for name, arm in grid.arms.items()}
             rows = [(name, text, *([] if hides else [str(grid.arms[name].success_rate)])) for name, text in counts.items()]
-        parts += [f"<p>{html.escape(f'Warning: {text}')}</p>" for text in self.warnings]
-        parts.append(f"<p>{html.escape(self._describe_standing())}</p>")
+        parts += [f"<p>{escape_html(f'Warning: {text}')}</p>" for text in self.warnings]
+        parts.append(f"<p>{escape_html(self._describe_standing())}</p>")
         parts.append(
             render_table(("arm", "finished trials" if hides else "trials", *([] if hides else ["success, 95 % interval"])), rows)
         )
         if not hides:
-            parts.append(f"<p>{html.escape(ESTIMAND_NOTE)}</p>")
+            parts.append(f"<p>{escape_html(ESTIMAND_NOTE)}</p>")
         if failures:
             lines = [format_record(record, hides_outcome=hides) for record in failures[:MAX_LISTED_FAILURES]]
             lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []

@@ -4,7 +4,6 @@ The controls are ordinary `ipywidgets`, so they can be read, set, observed and l
 the class that will use it, so the form refuses what a plan file refuses. The summary below the controls is a widget of its own.
 """
 
-import html
 import os
 import re
 import shlex
@@ -32,7 +31,7 @@ from harness.experiment.trial import Trial
 from harness.policies import KeepLast, list_policy_names, load_policy_class, policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.tasks import SUITE
-from harness.text import format_duration
+from harness.text import escape_html, format_duration
 from harness.widgets.assets import load_script, load_style
 from harness.widgets.controls import Control, build_controls
 from harness.widgets.grid import GridWidget
@@ -341,7 +340,7 @@ class GridForm(SavedForm, ipywidgets.VBox):  # type: ignore[misc]
                         self._refusal = str(error)
             self._facts = self._describe(experiment, limits) if experiment else []
         for key, label in self._error_labels.items():
-            label.value = f'<span role="alert">{html.escape(entries.errors[key])}</span>' if key in entries.errors else ""
+            label.value = f'<span role="alert">{escape_html(entries.errors[key])}</span>' if key in entries.errors else ""
         self.set_trait("errors", entries.errors)
         self.set_trait("limits", limits if experiment else RunLimits())
         self.set_trait("experiment", experiment)

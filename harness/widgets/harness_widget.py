@@ -4,7 +4,6 @@ Texts from models and tools may contain hostile markup. The scripts never parse 
 their text. The static form, which is saved in the notebook as HTML, is escaped in this module.
 """
 
-import html
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +14,10 @@ import anywidget
 from IPython.display import display
 
 from harness.errors import CompactionError, HarnessError, UsageError
+from harness.text import escape_control_characters, escape_html
 from harness.widgets.message_channel import MAX_RETAINED_ITEMS, SHARED_SENDER, MessageChannel, MessageSender
+
+KEPT_CONTROLS = "\n\t"
 
 VIEW_MIMETYPE = "application/vnd.jupyter.widget-view+json"
 MAX_SENT_ROWS = 200
@@ -44,7 +46,8 @@ class SavedForm:
         return render_preformatted(self.render_text())
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {"text/plain": self.render_text(), "text/html": self.render_html(), VIEW_MIMETYPE: self._view_reference}, {}
+        text = escape_control_characters(self.render_text(), keep=KEPT_CONTROLS)
+        return {"text/plain": text, "text/html": self.render_html(), VIEW_MIMETYPE: self._view_reference}, {}
 
     @property
     def _view_reference(self) -> dict[str, Any]:
@@ -52,7 +55,8 @@ class SavedForm:
 
     def _build_fallback(self) -> dict[str, str]:
         self._fallback_text = self.render_text()
-        return {"text/plain": self._fallback_text, "text/html": f'<div class="{self.fallback_class}">{self.render_html()}</div>'}
+        text = escape_control_characters(self._fallback_text, keep=KEPT_CONTROLS)
+        return {"text/plain": text, "text/html": f'<div class="{self.fallback_class}">{self.render_html()}</div>'}
 
     def _ipython_display_(self) -> None:
         """Display the live view and the static form of the widget in two separate outputs of the notebook cell.
@@ -215,7 +219,7 @@ class StepWidget(HarnessWidget):
 
 def render_preformatted(text: str) -> str:
     """Return a text as an HTML `<pre>` element, with special characters escaped."""
-    return f'<pre style="white-space: pre-wrap">{html.escape(text)}</pre>'
+    return f'<pre style="white-space: pre-wrap">{escape_html(text, keep=KEPT_CONTROLS)}</pre>'
 
 
 def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -233,7 +237,7 @@ def render_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
 def _render_row(tag: str, cells: Iterable[object], numbers: Iterable[bool]) -> str:
     """Return one row of an HTML table, with texts aligned to the left; notebooks align all cells to the right."""
     html_cells = (
-        f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{html.escape(str(cell))}</{tag}>"
+        f"<{tag}{'' if number else LEFT_ALIGN_ATTRIBUTE}>{escape_html(str(cell))}</{tag}>"
         for cell, number in zip_longest(cells, numbers)
     )
     return f"<tr>{''.join(html_cells)}</tr>"

@@ -1,8 +1,7 @@
 """Static form of a session widget, which is shown without a running kernel: plain text, and HTML with escaped texts."""
 
-import html
-
 from harness.session.totals import describe_metrics
+from harness.text import escape_html
 from harness.widgets.feed import Feed
 from harness.widgets.harness_widget import render_preformatted, render_table
 from harness.widgets.message_channel import JsonObject
@@ -22,11 +21,11 @@ def render_text(feed: Feed) -> str:
 
 def render_html(feed: Feed) -> str:
     """Return a session as static HTML with its totals, compactions and the end of its transcript."""
-    parts = [f"<p><b>{html.escape(render_text(feed))}</b></p>"]
-    parts += [f"<p>Alert: {html.escape(text)}</p>" for text in feed.state.get("alerts") or ()]
+    parts = [f"<p><b>{escape_html(render_text(feed))}</b></p>"]
+    parts += [f"<p>Alert: {escape_html(text)}</p>" for text in feed.state.get("alerts") or ()]
     session = _read_mapping(feed, "session")
     if (command := session.get("reopen")) and session.get("begun"):
-        code = f"<code>{html.escape(str(command))}</code>"
+        code = f"<code>{escape_html(str(command))}</code>"
         parts.append(f"<p>The buttons are available while the kernel runs. To continue this session, run {code}</p>")
     points = [compaction.build_timeline_point() for compaction in feed.history.rounds_by_seq.values()]
     if points:

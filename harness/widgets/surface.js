@@ -3,6 +3,19 @@
 
 const FOCUSED = new Set(["button", "input", "select", "summary", "textarea"]);
 
+// Characters without a shape: controls, and marks that change the direction of a text or have no width.
+const SHAPELESS = /[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** Return a value of the kernel in whose texts these characters, except tabs and line ends, are written as their codes. */
+function reveal(value) {
+  if (typeof value === "string") {
+    return value.replace(SHAPELESS, (sign) => ("\t\n\r".includes(sign) ? sign : `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`));
+  }
+  if (Array.isArray(value)) return value.map(reveal);
+  if (value === null || typeof value !== "object" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, reveal(item)]));
+}
+
 /** Create an element. `given`: attributes by name, with `text` for its text and `on` for its listeners by event. */
 function make(tag, given = {}, ...children) {
   const made = document.createElement(tag);
@@ -105,10 +118,10 @@ function connect(model, listeners) {
     if (!gap) {
       const fresh = message.items.slice(have + 1 - message.from);
       have += fresh.length;
-      for (const item of fresh) items.push(item);
+      for (const item of fresh) items.push(reveal(item));
     }
     if (gap || lost) ask();
-    Object.assign(changed, message.state);
+    Object.assign(changed, reveal(message.state));
     frame ||= requestAnimationFrame(deliver);
   };
   model.on("msg:custom", receive);

@@ -19,6 +19,7 @@ import pandas as pd
 from harness.analysis.formatting import describe_level
 from harness.analysis.tables import require_single_level
 from harness.errors import UnknownName, UsageError
+from harness.text import escape_control_characters
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -290,6 +291,7 @@ def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
     """
     colours = read_colours()
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
+    title, about, level = (escape_control_characters(text, keep="\n") for text in (title, about, level))
     lines = _wrap(about, width, 0.062)
     font: dict[str, Any] = {"x": 0.1 / width, "ha": "left", "fontsize": 10.5, "fontweight": "bold", "color": colours.text}
     figure.suptitle(title + "\n " * len(lines), linespacing=1.25, **font)
