@@ -10,7 +10,8 @@ import math
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import quote, unquote
@@ -71,6 +72,13 @@ SECRET_SHAPE = re.compile(
 It matches keys of known shapes, keys in query parameters and headers, and credentials in an `Authorization` header or an address.
 """
 CREDENTIALS_IN_ADDRESS = re.compile(r"://([^\s?#/@]*:[^\s?#]*|[^/\s?#]+)@")
+ENCODED = re.compile(r"(?:[-\w+/]|%[0-9A-Fa-f]{2}|\\u00[0-9A-Fa-f]{2}){11,}={0,2}", re.ASCII)
+"""Run of characters that may be an encoded text: in base64, in hexadecimal, or with escapes of URLs or JSON."""
+SPACED_HEXADECIMAL = re.compile(r"\b[0-9A-Fa-f]{2}(?:[ :,]{1,2}(?:0x|\\x)?[0-9A-Fa-f]{2}){7,}\b")
+"""Run of bytes in hexadecimal with separators."""
+STANDARD_BASE64 = str.maketrans("-_", "+/")
+MAX_ENCODINGS = 2
+"""Maximum number of encodings one within the other that are searched for secrets."""
 SHORTEST_SECRET, SHORTEST_CREDENTIALS = 8, 4
 """Minimum lengths in characters of the values that are replaced in texts: of secret variables, and of credentials in addresses.
 
@@ -98,38 +106,76 @@ def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> s
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")
     for form in secret_forms:
-        text = _replace_beginnings(text, form)
-    text = SECRET_SHAPE.sub("***", " ".join(text.split()))
+        text = _replace_pieces(text, form)
+    text = " ".join(text.split())
+    pieces = [piece for value in (*secrets, *values) for piece in _list_pieces(value)]
+    for runs in (SPACED_HEXADECIMAL, ENCODED):
+        text = runs.sub(lambda run: "***" if _hides_secret(run[0], pieces) else run[0], text)
+    text = SECRET_SHAPE.sub("***", text)
     return text if len(text) <= 600 else f"{text[:500]} ... {text[-90:]}"
 
 
 def _list_secret_forms(secret: str) -> set[str]:
-    """Return the forms in which a secret may appear in an error: plain, and encoded for URLs, JSON or base64."""
-    encoded = base64.b64encode(secret.encode(errors="replace")).decode().rstrip("=")
+    """Return the forms in which a secret may appear in an error: plain, and escaped for URLs or JSON."""
     return {
         secret,
         quote(secret),
         quote(secret, safe=""),
         json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1],
-        encoded,
     }
 
 
-def _replace_beginnings(text: str, secret: str) -> str:
-    """Replace each text that is at least the first half of a secret by `***`.
+def _list_pieces(secret: str) -> list[str]:
+    """Return all pieces of a secret that are half as long, and at least `SHORTEST_SECRET` characters."""
+    length = max(min(SHORTEST_SECRET, len(secret)), (len(secret) + 1) // 2)
+    return [secret[start : start + length] for start in range(len(secret) - length + 1)]
 
-    An error message that was cut may end in the middle of a secret.
+
+def _replace_pieces(text: str, secret: str) -> str:
+    """Replace each text that is at least half of a secret by `***`.
+
+    An error message that was cut, or that repeats one chunk of a stream, may begin or end in the middle of a secret.
     """
-    least = max(min(SHORTEST_SECRET, len(secret)), (len(secret) + 1) // 2)
+    pieces = _list_pieces(secret)
     parts, done = [], 0
-    while (start := text.find(secret[:least], done)) >= 0:
-        end = start + least
-        while end < len(text) and end - start < len(secret) and text[end] == secret[end - start]:
+    while places := [(start, number) for number, piece in enumerate(pieces) if (start := text.find(piece, done)) >= 0]:
+        start, number = min(places)
+        end = start + len(pieces[0])
+        while end < len(text) and number + end - start < len(secret) and text[end] == secret[number + end - start]:
             end += 1
         parts += [text[done:start], "***"]
         done = end
     return "".join(parts) + text[done:]
+
+
+def _hides_secret(run: str, pieces: Sequence[str], encodings: int = MAX_ENCODINGS) -> bool:
+    """Return whether an encoded text contains a piece of a secret, or something of the shape of a secret."""
+    for text in _decode(run):
+        if any(piece in text for piece in pieces) or SECRET_SHAPE.search(text):
+            return True
+        if encodings > 1 and any(_hides_secret(inner, pieces, encodings - 1) for inner in ENCODED.findall(text)):
+            return True
+    return False
+
+
+def _decode(run: str) -> Iterator[str]:
+    """Yield the texts that a run of characters may stand for.
+
+    The beginning of a text in base64 may be cut off, so that its groups of four characters begin at any of the first four.
+    """
+    if "%" in run or "\\" in run:
+        yield unquote(re.sub(r"\\u00([0-9A-Fa-f]{2})", r"%\1", run))
+    if re.fullmatch(r"[0-9A-Fa-f]{16,}", digits := re.sub(r"[ :,]|0x|\\x", "", run)):
+        yield bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("utf-8", "replace")
+        yield bytes.fromhex(digits[1 : len(digits) // 2 * 2 - 1]).decode("utf-8", "replace")
+    standard = unquote(run).translate(STANDARD_BASE64).rstrip("=")
+    for start in range(4):
+        group = standard[start:]
+        with suppress(ValueError):
+            yield base64.b64decode(group + "=" * (-len(group) % 4)).decode("utf-8", "replace")
+        with suppress(ValueError):  # the end may be cut off, too
+            yield base64.b64decode(group[: len(group) // 4 * 4]).decode("utf-8", "replace")
 
 
 def _list_credential_forms(credentials: str) -> set[str]:

@@ -313,3 +313,70 @@ def test_a_key_is_masked_in_every_encoding_and_where_a_text_was_cut(form):
         clean = redact_secrets(text, {"SOME_API_KEY": ODD_KEY})
         assert "***" in clean
         assert not any(part in clean for part in (ODD_KEY[:12], form.strip('"')[:14], form[8:22]))
+
+
+PLAIN_KEY = "planted-Zq81.no_shape+7731/x"
+ENCODINGS = {
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for addresses": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    "quoted base64": lambda text: quote(base64.b64encode(text.encode()).decode(), safe=""),
+    "base64 twice": lambda text: base64.b64encode(base64.b64encode(text.encode())).decode(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "hexadecimal in capitals": lambda text: text.encode().hex().upper(),
+    "hexadecimal with spaces": lambda text: text.encode().hex(" "),
+    "hexadecimal with colons": lambda text: text.encode().hex(":"),
+    "all quoted": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "escapes of JSON": lambda text: "".join(f"\\u{byte:04x}" for byte in text.encode()),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(
+    "header",
+    ["{0}", "Bearer {0}", "Authorization: Bearer {0}", "x-api-key: {0}", '{{"content-length":"7","authorization":"Bearer {0}"}}'],
+)
+def test_a_key_in_an_echoed_header_is_masked_in_every_encoding(encoding, header):
+    encoded = ENCODINGS[encoding](header.format(PLAIN_KEY))
+    clean = redact_secrets(
+        f"refused the request of req_0123456789abcdef with the headers '{encoded}'.", {"SOME_API_KEY": PLAIN_KEY}
+    )
+    assert clean == "refused the request of req_0123456789abcdef with the headers '***'."
+
+
+@pytest.mark.parametrize("encoding", ["base64", "base64 for addresses", "hexadecimal"])
+@pytest.mark.parametrize(("start", "end"), [(0, 0.8), (0.2, 1), (0.1, 0.9)])
+def test_a_chunk_of_an_encoded_key_is_masked(encoding, start, end):
+    encoded = ENCODINGS[encoding](PLAIN_KEY)
+    for shift in range(4):
+        piece = encoded[int(start * len(encoded)) + shift : int(end * len(encoded))]
+        assert piece not in redact_secrets(f"cannot parse the chunk {piece}", {"SOME_API_KEY": PLAIN_KEY})
+
+
+@given(
+    key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=60),
+    before=st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
+    after=st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
+    encoding=st.sampled_from(sorted(set(ENCODINGS) - {"base64 twice"})),
+)
+def test_no_encoding_of_any_key_is_left_in_an_error(key, before, after, encoding):
+    encoded = ENCODINGS[encoding](before + key + after)
+    assert encoded not in redact_secrets(f"refused {encoded} today", {"SOME_API_KEY": key})
+
+
+def test_a_header_of_another_key_is_masked_by_its_shape_in_base64():
+    encoded = base64.b64encode(b"Authorization: Bearer abc.def.ghi").decode()
+    assert redact_secrets(f"refused {encoded}", {}) == "refused ***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "request 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 failed",
+        "model accounts/fireworks/models/deepseek-v3-0324-instruct is not available",
+        "see https://docs.example.com/errors/context_length_exceeded-and-more for help",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+        "req_011CSPcw1jaHBKxvgq8Kga6G and 00 11 22 33 44 55 66 77 88 99",
+    ],
+)
+def test_texts_that_are_only_shaped_like_an_encoding_stay_readable(text):
+    assert redact_secrets(text, {"SOME_API_KEY": PLAIN_KEY}) == text

@@ -1,3 +1,4 @@
+import base64
 import gc
 import gzip
 import json
@@ -425,7 +426,8 @@ def test_a_report_of_a_longer_prompt_than_the_model_can_read_is_marked(name, win
 
 def test_no_key_ever_shows_in_an_error_its_trace_or_the_log(route, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    echo = Refuse(status=401, error={"message": f"Incorrect API key provided: {KEY}"})
+    header = base64.b64encode(f"Authorization: Bearer {KEY}".encode()).decode()
+    echo = Refuse(status=401, error={"message": f"Incorrect API key provided: {KEY}; the header was {header}"})
     error, _ = error_of(route, echo)
     trace = "".join(traceback.format_exception(error))
     shown = capfd.readouterr()
