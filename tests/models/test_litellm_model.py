@@ -433,6 +433,7 @@ def test_no_key_ever_shows_in_an_error_its_trace_or_the_log(route, caplog, capfd
     shown = capfd.readouterr()
     for text in (str(error), repr(error.__dict__), trace, caplog.text, shown.out, shown.err):
         assert KEY not in text
+        assert header not in text
     assert error.__context__ is None
 
 
