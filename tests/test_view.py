@@ -1,5 +1,7 @@
 """Tests of folding, patching, provider rules and rendering."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -153,6 +155,15 @@ def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_ans
     )
     longer = view_of(*TALK, user("x" * 40))
     assert compute_context_usage(longer, usage).trailing_tokens == trailing + 10
+
+
+@pytest.mark.parametrize("is_impossible", [False, True, None])
+def test_an_impossible_report_of_a_prompt_is_not_measured(is_impossible):
+    usage = Usage(input_tokens=Measured(534_859), output_tokens=Measured(7))
+    step = replace(make_step_finished(1), usage=usage, impossible_usage=is_impossible)
+    log = [Entry(number, MessageAdded(message=message, step=1)) for number, message in enumerate(TALK[:3], 1)]
+    view = fold_all([*log, Entry(9, step)])
+    assert view.calibration.reported_tokens == (0 if is_impossible else 534_859)
 
 
 def log_batches(batches):

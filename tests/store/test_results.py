@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import NewerVersion, StoreError, UsageError
-from harness.events import ItemId, MessageAdded, Patch, RolledBack
+from harness.events import ItemId, MessageAdded, Patch, RolledBack, StepFinished
 from harness.inspection.loading import load
 from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.store.columns import TABLES
@@ -18,7 +18,7 @@ from harness.store.journal import Journal
 from harness.store.results import Results, export
 from harness.store.schema import MIGRATIONS, migrate
 from harness.tokens import Estimated
-from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, step, trial
+from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, finished, opening, step, trial
 
 LONG = "a long line of output\n" * 100
 
@@ -610,3 +610,19 @@ def test_without_a_journal_tables_of_a_newer_version_are_refused_by_the_names_of
     (folder / "output" / "journal.sqlite").unlink()
     with pytest.raises(NewerVersion, match=r"written by a newer version of harness, .*\(mood\); update harness"):
         load(folder)
+
+
+def test_an_impossible_report_of_a_prompt_is_marked_in_log_and_table(tmp_path: Path) -> None:
+    output = tmp_path / "marked" / "output"
+    with Journal.open(output / "journal.sqlite") as journal:
+        ends = [replace(finished(number), impossible_usage=mark) for number, mark in enumerate((True, False, None), 1)]
+        begun(journal, "s").append([*opening("s"), *ends, ENDED])
+        stored = [entry.event for entry in journal.read_entries("s") if isinstance(entry.event, StepFinished)]
+        journal.record_trial(trial("t", "s"), checks("t"))
+    assert stored == ends
+    assert [type(step.impossible_usage) for step in stored] == [bool, bool, type(None)]
+    assert [*load(output).steps["impossible_usage"].astype(object).where(lambda marks: marks.notna(), "missing")] == [
+        True,
+        False,
+        "missing",
+    ]
